@@ -1,0 +1,117 @@
+"""The error tree. Every error a user can meet derives from `TunefarmError`.
+
+An error says what was wrong and where (`message`), what to do next (`hint`), and carries data for
+machines (`detail`). `kind` is a stable name: it travels over the wire and into records, and the other
+side raises the class registered under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+_KINDS: dict[str, type[TunefarmError]] = {}
+
+
+class TunefarmError(Exception):
+    """Base of every error raised on purpose by tunefarm.
+
+    Subclasses set `kind`, unique over the whole tree.
+    """
+
+    kind: ClassVar[str] = "error"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "kind" in cls.__dict__:
+            taken = _KINDS.get(cls.kind)
+            if taken is not None and taken.__qualname__ != cls.__qualname__:
+                raise TypeError(f"error kind {cls.kind!r} is already used by {taken.__qualname__}")
+            _KINDS[cls.kind] = cls
+
+    def __init__(
+        self, message: str = "", *, hint: str | None = None, detail: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail: dict[str, Any] = dict(detail or {})
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.hint, self.detail)
+
+
+def _rebuild(
+    cls: type[TunefarmError], message: str, hint: str | None, detail: dict[str, Any]
+) -> TunefarmError:
+    return cls(message, hint=hint, detail=detail)
+
+
+_KINDS[TunefarmError.kind] = TunefarmError
+
+
+def error_from_kind(
+    kind: str, message: str, *, hint: str | None = None, detail: Mapping[str, Any] | None = None
+) -> TunefarmError:
+    """Rebuild an error that travelled as data. An unknown kind becomes a plain `TunefarmError` naming it."""
+    cls = _KINDS.get(kind)
+    if cls is None:
+        return TunefarmError(f"{kind}: {message}", hint=hint, detail=detail)
+    return cls(message, hint=hint, detail=detail)
+
+
+class CompileError(TunefarmError):
+    """The compiler refused a program."""
+
+    kind = "compile"
+
+
+class IRError(CompileError, ValueError):
+    """A malformed piece of IR: wrong dtype, rank, or node in the wrong place."""
+
+    kind = "ir"
+
+
+class ScheduleError(CompileError):
+    """A schedule step that is illegal on this function."""
+
+    kind = "schedule"
+
+
+class LoweringError(CompileError):
+    """A lowering pass met something it has no rule for."""
+
+    kind = "lowering"
+
+
+class CodegenError(CompileError):
+    """No machine code can be made for this function on this target."""
+
+    kind = "codegen"
+
+
+class TargetError(CompileError, ValueError):
+    """An unknown target kind or option."""
+
+    kind = "target"
+
+
+class ArtifactError(TunefarmError):
+    """Bytes that are no artifact, or an artifact this machine cannot run."""
+
+    kind = "artifact"
+
+
+class DeviceError(TunefarmError):
+    """A device that is absent or failed."""
+
+    kind = "device"
+
+
+class ArgumentError(TunefarmError, ValueError, TypeError):
+    """A kernel argument of the wrong count, dtype, shape, layout or device."""
+
+    kind = "argument"
