@@ -1,0 +1,123 @@
+"""Intrinsics: the operators that `Call` nodes name, and the functions that build such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler.dtype import parse_dtype, with_lanes
+from compiler.errors import IRError
+from compiler.ir.base import Op
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.ops import as_expr, binary, cast, logical_not, match_types, neg
+
+
+def call(name: str, dtype: str, *args: Any) -> n.Call:
+    """A call of the registered operator `name`."""
+    return n.Call(dtype, Op.get(name), tuple(as_expr(a) for a in args))
+
+
+_FLOAT_UNARY = [
+    "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf",
+    "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan",
+    "floor", "ceil", "round", "trunc", "nearbyint",
+]  # fmt: skip
+for _name in [
+    *_FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
+    "isinf",
+    "if_then_else", "likely", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "bitwise_not", "reinterpret", "vectorlow", "prefetch",
+]:  # fmt: skip
+    Op.register(f"tir.{_name}", pure=_name != "prefetch")
+for _name in ["call_extern", "tvm_storage_sync"]:
+    Op.register(f"tir.{_name}", pure=False)
+
+
+def _float_unary(name: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        expr = as_expr(x)
+        if not parse_dtype(expr.dtype).is_float:
+            expr = cast(with_lanes("float32", parse_dtype(expr.dtype).lanes), expr)
+        return call(f"tir.{name}", expr.dtype, expr)
+
+    build.__name__ = name
+    build.__doc__ = f"Elementwise {name}; an integer argument is converted to float32 first."
+    return build
+
+
+exp, exp2, exp10, log, log2, log10, log1p = map(_float_unary, _FLOAT_UNARY[:7])
+sqrt, rsqrt, tanh, sigmoid, erf = map(_float_unary, _FLOAT_UNARY[7:12])
+sin, cos, tan, sinh, cosh, asin, acos, atan = map(_float_unary, _FLOAT_UNARY[12:20])
+floor, ceil, round, trunc, nearbyint = map(_float_unary, _FLOAT_UNARY[20:25])
+
+
+def abs(x: Any) -> PrimExpr:
+    """Absolute value."""
+    expr = as_expr(x)
+    parsed = parse_dtype(expr.dtype)
+    if parsed.is_float:
+        return call("tir.fabs", expr.dtype, expr)
+    return expr if not parsed.is_signed else n.Select(expr >= 0, expr, neg(expr))
+
+
+def power(x: Any, y: Any) -> PrimExpr:
+    a, b = match_types(x, y)
+    if not parse_dtype(a.dtype).is_float:
+        a, b = cast("float32", a), cast("float32", b)
+    return call("tir.pow", a.dtype, a, b)
+
+
+def fma(a: Any, b: Any, c: Any) -> PrimExpr:
+    """a * b + c rounded once."""
+    x, y = match_types(a, b)
+    return call("tir.fma", x.dtype, x, y, cast(x.dtype, c))
+
+
+def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
+    """`true_value` where `condition`, else `false_value`; only the taken side is evaluated."""
+    t, f = match_types(true_value, false_value)
+    cond = as_expr(condition)
+    if isinstance(cond, n.IntImm):
+        return t if cond.value else f
+    return call("tir.if_then_else", t.dtype, cond, t, f)
+
+
+def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
+    """`true_value` where `condition`, else `false_value`; both sides may be evaluated."""
+    t, f = match_types(true_value, false_value)
+    cond = as_expr(condition)
+    if isinstance(cond, n.IntImm):
+        return t if cond.value else f
+    return n.Select(cond, t, f)
+
+
+def likely(condition: Any) -> PrimExpr:
+    """A hint that `condition` is nearly always true."""
+    cond = as_expr(condition)
+    return cond if isinstance(cond, n.IntImm) else call("tir.likely", cond.dtype, cond)
+
+
+def _bitwise(name: str) -> Callable[[Any, Any], PrimExpr]:
+    def build(a: Any, b: Any) -> PrimExpr:
+        x, y = match_types(a, b)
+        parsed = parse_dtype(x.dtype)
+        if parsed.is_float or parsed.code == "handle":
+            raise IRError(f"{name} needs integers, got {x.dtype}")
+        if parsed.code == "bool" and name in ("bitwise_and", "bitwise_or"):
+            return binary(n.And if name == "bitwise_and" else n.Or, x, y)
+        return call(f"tir.{name}", x.dtype, x, y)
+
+    return build
+
+
+left_shift = _bitwise("shift_left")
+right_shift = _bitwise("shift_right")
+bitwise_and = _bitwise("bitwise_and")
+bitwise_or = _bitwise("bitwise_or")
+bitwise_xor = _bitwise("bitwise_xor")
+
+
+def bitwise_not(a: Any) -> PrimExpr:
+    expr = as_expr(a)
+    return logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)
