@@ -9,13 +9,13 @@ from compiler.dtype import parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import Op
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.ops import as_expr, binary, cast, logical_not, match_types, neg
 
 
 def call(name: str, dtype: str, *args: Any) -> n.Call:
     """A call of the registered operator `name`."""
-    return n.Call(dtype, Op.get(name), tuple(as_expr(a) for a in args))
+    return n.Call(dtype, Op.get(name), tuple(ops.as_expr(a) for a in args))
 
 
 _FLOAT_UNARY = [
@@ -36,9 +36,9 @@ for _name in ["call_extern", "tvm_storage_sync"]:
 
 def _float_unary(name: str) -> Callable[[Any], PrimExpr]:
     def build(x: Any) -> PrimExpr:
-        expr = as_expr(x)
+        expr = ops.as_expr(x)
         if not parse_dtype(expr.dtype).is_float:
-            expr = cast(with_lanes("float32", parse_dtype(expr.dtype).lanes), expr)
+            expr = ops.cast(with_lanes("float32", parse_dtype(expr.dtype).lanes), expr)
         return call(f"tir.{name}", expr.dtype, expr)
 
     build.__name__ = name
@@ -54,30 +54,30 @@ floor, ceil, round, trunc, nearbyint = map(_float_unary, _FLOAT_UNARY[20:25])
 
 def abs(x: Any) -> PrimExpr:
     """Absolute value."""
-    expr = as_expr(x)
+    expr = ops.as_expr(x)
     parsed = parse_dtype(expr.dtype)
     if parsed.is_float:
         return call("tir.fabs", expr.dtype, expr)
-    return expr if not parsed.is_signed else n.Select(expr >= 0, expr, neg(expr))
+    return expr if not parsed.is_signed else n.Select(expr >= 0, expr, ops.neg(expr))
 
 
 def power(x: Any, y: Any) -> PrimExpr:
-    a, b = match_types(x, y)
+    a, b = ops.match_types(x, y)
     if not parse_dtype(a.dtype).is_float:
-        a, b = cast("float32", a), cast("float32", b)
+        a, b = ops.cast("float32", a), ops.cast("float32", b)
     return call("tir.pow", a.dtype, a, b)
 
 
 def fma(a: Any, b: Any, c: Any) -> PrimExpr:
     """a * b + c rounded once."""
-    x, y = match_types(a, b)
-    return call("tir.fma", x.dtype, x, y, cast(x.dtype, c))
+    x, y = ops.match_types(a, b)
+    return call("tir.fma", x.dtype, x, y, ops.cast(x.dtype, c))
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     """`true_value` where `condition`, else `false_value`; only the taken side is evaluated."""
-    t, f = match_types(true_value, false_value)
-    cond = as_expr(condition)
+    t, f = ops.match_types(true_value, false_value)
+    cond = ops.as_expr(condition)
     if isinstance(cond, n.IntImm):
         return t if cond.value else f
     return call("tir.if_then_else", t.dtype, cond, t, f)
@@ -85,8 +85,8 @@ def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     """`true_value` where `condition`, else `false_value`; both sides may be evaluated."""
-    t, f = match_types(true_value, false_value)
-    cond = as_expr(condition)
+    t, f = ops.match_types(true_value, false_value)
+    cond = ops.as_expr(condition)
     if isinstance(cond, n.IntImm):
         return t if cond.value else f
     return n.Select(cond, t, f)
@@ -94,18 +94,18 @@ def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
 
 def likely(condition: Any) -> PrimExpr:
     """A hint that `condition` is nearly always true."""
-    cond = as_expr(condition)
+    cond = ops.as_expr(condition)
     return cond if isinstance(cond, n.IntImm) else call("tir.likely", cond.dtype, cond)
 
 
 def _bitwise(name: str) -> Callable[[Any, Any], PrimExpr]:
     def build(a: Any, b: Any) -> PrimExpr:
-        x, y = match_types(a, b)
+        x, y = ops.match_types(a, b)
         parsed = parse_dtype(x.dtype)
         if parsed.is_float or parsed.code == "handle":
             raise IRError(f"{name} needs integers, got {x.dtype}")
         if parsed.code == "bool" and name in ("bitwise_and", "bitwise_or"):
-            return binary(n.And if name == "bitwise_and" else n.Or, x, y)
+            return ops.binary(n.And if name == "bitwise_and" else n.Or, x, y)
         return call(f"tir.{name}", x.dtype, x, y)
 
     return build
@@ -119,5 +119,5 @@ bitwise_xor = _bitwise("bitwise_xor")
 
 
 def bitwise_not(a: Any) -> PrimExpr:
-    expr = as_expr(a)
-    return logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)
+    expr = ops.as_expr(a)
+    return ops.logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)

@@ -664,5 +664,4 @@ def _text(node: Node) -> str:
 from compiler.tir import intrin as _intrin  # noqa: E402  (they build the nodes above)
 from compiler.tir import ops as _ops  # noqa: E402
 
-operators._ops = _ops
-operators._intrin = _intrin
+operators.install(_ops, _intrin)

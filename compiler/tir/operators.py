@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import IRError
 
-if TYPE_CHECKING:  # compiler.tir.nodes binds both at run time, once the nodes they build exist
+if TYPE_CHECKING:  # bound at run time by `install`
     from compiler.tir import intrin as _intrin
     from compiler.tir import ops as _ops
     from compiler.tir.nodes import PrimExpr
@@ -105,3 +105,8 @@ class ExprOps:
     def astype(self, dtype: str) -> PrimExpr:
         """This value converted to `dtype`."""
         return _ops.cast(dtype, self)
+
+
+def install(ops: Any, intrin: Any) -> None:
+    """Bind the modules the operators build with; called by `compiler.tir.nodes` once its nodes exist."""
+    globals().update(_ops=ops, _intrin=intrin)
