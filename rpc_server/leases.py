@@ -1,0 +1,124 @@
+"""The leases a box honours. A thread that talks to the tracker writes them; the supervisor's loop obeys them.
+
+Times are this process's `time.monotonic()` seconds, so a clock jump on the box or the tracker ends no lease:
+whoever calls `grant` turns the tracker's time-to-live into a local expiry.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """`expires`: monotonic seconds."""
+
+    lease_id: str
+    token: str
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEnded:
+    """The supervisor must end the session held under this lease."""
+
+    lease_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReport:
+    """What the supervisor tells the tracker's thread about a lease's session."""
+
+    lease_id: str
+    event: Literal["opened", "closed"]
+    reason: str = ""
+
+
+class LeaseTable:
+    """Thread-safe. The tracker's thread calls `grant`, `revoke`, `revoke_all` and `next_report`; the
+    supervisor's loop calls the rest. `grant` on a known lease id renews it; a new token for it ends the old
+    token's session.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._leases: dict[str, Lease] = {}
+        self._ended: list[LeaseEnded] = []
+        self._reports: SimpleQueue[LeaseReport] = SimpleQueue()
+        self._wake: Callable[[], None] = lambda: None
+
+    # --- for the tracker's thread -------------------------------------------------------------------------
+
+    def grant(self, lease_id: str, token: str, expires: float) -> None:
+        """Accept sessions with `token` until `expires` (monotonic seconds)."""
+        with self._lock:
+            known = self._leases.get(lease_id)
+            if known is not None and known.token != token:
+                self._ended.append(LeaseEnded(lease_id, "the lease was given a new token"))
+            self._leases[lease_id] = Lease(lease_id, token, expires)
+        self._wake()
+
+    def revoke(self, lease_id: str, reason: str = "the tracker took the lease back") -> None:
+        """Forget a lease; its session, if any, ends. Unknown ids are fine."""
+        with self._lock:
+            if self._leases.pop(lease_id, None) is not None:
+                self._ended.append(LeaseEnded(lease_id, reason))
+        self._wake()
+
+    def revoke_all(self, reason: str) -> None:
+        for lease_id in self.active():
+            self.revoke(lease_id, reason)
+
+    def active(self) -> tuple[str, ...]:
+        """Ids of the leases held now, expired or not yet."""
+        with self._lock:
+            return tuple(self._leases)
+
+    def next_report(self, timeout: float | None = None) -> LeaseReport | None:
+        """The next report, waiting up to `timeout` seconds (None: for ever, 0: not at all)."""
+        try:
+            return self._reports.get(timeout != 0, timeout or None)
+        except Empty:
+            return None
+
+    # --- for the supervisor's loop ------------------------------------------------------------------------
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` (from the changing thread) after every change; it must only nudge the loop."""
+        self._wake = wake
+
+    def check(self, token: str) -> Lease | None:
+        """The lease this token opens, or None when it is unknown or expired."""
+        now = self._clock()
+        given = token.encode()
+        with self._lock:
+            for lease in self._leases.values():
+                if hmac.compare_digest(lease.token.encode(), given):
+                    return lease if lease.expires > now else None
+        return None
+
+    def take_ended(self) -> list[LeaseEnded]:
+        """Leases that ended since the last call: revoked, replaced, or expired by now."""
+        now = self._clock()
+        with self._lock:
+            for lease in [lease for lease in self._leases.values() if lease.expires <= now]:
+                del self._leases[lease.lease_id]
+                self._ended.append(LeaseEnded(lease.lease_id, "the lease expired"))
+            ended, self._ended = self._ended, []
+        return ended
+
+    def next_expiry(self) -> float | None:
+        """When the next lease runs out (monotonic seconds), if any."""
+        with self._lock:
+            return min((lease.expires for lease in self._leases.values()), default=None)
+
+    def report(self, report: LeaseReport) -> None:
+        self._reports.put(report)

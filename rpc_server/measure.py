@@ -1,0 +1,93 @@
+"""What one trial asks for and what comes back. The tuner, the records and the wire all use these types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class FailureKind(StrEnum):
+    """Why a trial has no time. Closed: a new way to fail is a change of format."""
+
+    INSTANTIATE = "instantiate"  # the trace does not apply to the workload
+    BUILD = "build"
+    BUILD_TIMEOUT = "build_timeout"
+    UPLOAD = "upload"  # the artifact did not reach the box, or the box refused it
+    LAUNCH = "launch"  # loaded, but could not be called: wrong arguments, missing entry, non-zero return
+    RUN_TIMEOUT = "run_timeout"
+    CRASH = "crash"
+    OUT_OF_MEMORY = "out_of_memory"
+    WRONG_RESULT = "wrong_result"
+    DEVICE_LOST = "device_lost"  # the box or the connection to it is gone
+
+
+class EvaluatorOptions(msgspec.Struct, frozen=True):
+    """How a kernel is timed: `repeat` samples, each the mean of `number` calls after one call for warm-up.
+
+    `min_repeat_ms` raises `number` until one sample lasts that long. With `flush_cache` the caches are
+    emptied before every sample, and `number` is taken as given. Before sample i, when i is a multiple of
+    `repeats_to_cooldown`, the box sleeps `cooldown_interval_ms`.
+    """
+
+    number: int = 4
+    repeat: int = 3
+    min_repeat_ms: int = 0
+    cooldown_interval_ms: int = 0
+    flush_cache: bool = False
+    repeats_to_cooldown: int = 1
+    limit_zero_time_iterations: int = 100
+
+    def __post_init__(self) -> None:
+        if self.number < 1 or self.repeat < 1 or self.repeats_to_cooldown < 1:
+            raise ValueError("number, repeat and repeats_to_cooldown are at least 1")
+        if self.min_repeat_ms < 0 or self.cooldown_interval_ms < 0 or self.limit_zero_time_iterations < 0:
+            raise ValueError("times and limits are not negative")
+
+
+class MeasureRequest(msgspec.Struct, frozen=True):
+    """One trial. Digests are `Artifact.digest` values; the box asks for bytes it does not have.
+
+    Arguments are filled on the box from `seed`. When `reference` names another artifact with the same
+    argument list, its outputs for the same seed decide whether the candidate's are right: elementwise
+    `|got - want| <= atol + rtol * scale`, `scale` the largest magnitude in the reference output for floats,
+    exact equality for integers.
+    `timeout_s` covers loading, the check and the timing of the candidate; `reference_timeout_s` the
+    reference's one run.
+    """
+
+    artifact: str
+    entry: str = ""  # "": the artifact's only (or first) entry point
+    seed: int = 0
+    options: EvaluatorOptions = EvaluatorOptions()
+    timeout_s: float = 10.0
+    reference: str | None = None
+    reference_timeout_s: float = 60.0
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    device_type: str = "cpu"
+    device_id: int = 0
+
+
+class MeasureResult(msgspec.Struct, frozen=True):
+    """`costs`: seconds per call, one per repeat; empty when `failure` says why there are none.
+
+    `elapsed_s` is the wall time the trial took on the box. `environment` is what may explain an odd time
+    (load average, context switches, …) as numbers.
+    """
+
+    costs: tuple[float, ...] = ()
+    failure: FailureKind | None = None
+    text: str = ""
+    elapsed_s: float = 0.0
+    environment: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds per call; infinity for a failed trial."""
+        return sum(self.costs) / len(self.costs) if self.costs else float("inf")

@@ -1,0 +1,332 @@
+"""The closed set of messages between a client, a box's supervisor and its executors.
+
+A request names who handles it by its class: a `BoxRequest` the supervisor, an `ExecutorRequest` the
+session's executor. Array handles are chosen by the client (so an allocation need not be waited for), module
+handles by the executor. File names are plain names inside the session's folder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rpc_server.measure import MeasureRequest, MeasureResult
+from rpc_server.wire import Codec
+
+CHUNK = 1 << 20  # bytes of an array or blob in one message
+WINDOW = 8  # chunks a sender may have unanswered
+
+
+class ArrayRef(msgspec.Struct, frozen=True, tag="array"):
+    """A remote array as an argument or a result."""
+
+    handle: int
+
+
+class Raw(msgspec.Struct, frozen=True, tag="bytes"):
+    """A bytes argument or result."""
+
+    data: bytes
+
+
+Value = ArrayRef | Raw | str | bool | int | float | None
+
+
+class EntryInfo(msgspec.Struct, frozen=True):
+    """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
+
+    name: str
+    args: tuple[tuple[str, str, tuple[int, ...] | None], ...]
+
+
+class BoxRequest(msgspec.Struct, frozen=True):
+    """Handled by the supervisor."""
+
+
+class ExecutorRequest(msgspec.Struct, frozen=True):
+    """Handled by the session's executor."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Answers one request."""
+
+
+# --- box requests ------------------------------------------------------------------------------------------
+
+
+class OpenSession(BoxRequest, frozen=True, tag="open"):
+    """Ask for an executor. Waits up to `wait_s` for a free one; `session_timeout_s` 0 means no limit."""
+
+    client: str
+    token: str = ""
+    key: str = ""
+    session_timeout_s: float = 0.0
+    wait_s: float = 10.0
+    restart_on_crash: bool = False
+
+
+class CloseSession(BoxRequest, frozen=True, tag="close"):
+    pass
+
+
+class PutBlob(BoxRequest, frozen=True, tag="put_blob"):
+    """One chunk (the message's only buffer) of a blob; chunks come in order of `offset`."""
+
+    digest: str
+    size: int
+    offset: int
+
+
+class HasBlobs(BoxRequest, frozen=True, tag="has_blobs"):
+    digests: tuple[str, ...]
+
+
+class BoxInfo(BoxRequest, frozen=True, tag="box_info"):
+    """Needs no session."""
+
+
+class Ping(BoxRequest, frozen=True, tag="ping"):
+    """Needs no session."""
+
+
+# --- executor requests -------------------------------------------------------------------------------------
+
+
+class NewArray(ExecutorRequest, frozen=True, tag="new_array"):
+    handle: int
+    shape: tuple[int, ...]
+    dtype: str
+    device_type: str = "cpu"
+    device_id: int = 0
+
+
+class WriteArray(ExecutorRequest, frozen=True, tag="write_array"):
+    """Copy the message's only buffer to byte `offset` of an array."""
+
+    handle: int
+    offset: int
+
+
+class ReadArray(ExecutorRequest, frozen=True, tag="read_array"):
+    handle: int
+    offset: int
+    nbytes: int
+
+
+class CopyArray(ExecutorRequest, frozen=True, tag="copy_array"):
+    source: int
+    target: int
+
+
+class FreeHandles(ExecutorRequest, frozen=True, tag="free"):
+    """Forget arrays and modules; unknown handles are ignored."""
+
+    arrays: tuple[int, ...] = ()
+    modules: tuple[int, ...] = ()
+
+
+class SyncDevice(ExecutorRequest, frozen=True, tag="sync"):
+    device_type: str = "cpu"
+    device_id: int = 0
+
+
+class PutFile(ExecutorRequest, frozen=True, tag="put_file"):
+    """Make a file of the session's folder out of a blob; answered by Need when the box lacks the blob."""
+
+    name: str
+    digest: str
+    size: int
+
+
+class ReadFile(ExecutorRequest, frozen=True, tag="read_file"):
+    name: str
+    offset: int
+    nbytes: int
+
+
+class RemoveFile(ExecutorRequest, frozen=True, tag="remove_file"):
+    name: str
+
+
+class LoadModule(ExecutorRequest, frozen=True, tag="load_module"):
+    """Load an artifact from a file of the session's folder."""
+
+    name: str
+
+
+class Call(ExecutorRequest, frozen=True, tag="call"):
+    """Call a function of a module, or with `module` None a registered global function."""
+
+    module: int | None
+    function: str
+    args: tuple[Value, ...]
+
+
+class FindFunction(ExecutorRequest, frozen=True, tag="find_function"):
+    """Answered by Done, or an error when no such global function is registered on the box."""
+
+    function: str
+
+
+class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
+    module: int
+    function: str
+    args: tuple[Value, ...]
+    device_type: str = "cpu"
+    device_id: int = 0
+    number: int = 10
+    repeat: int = 1
+    min_repeat_ms: int = 0
+    limit_zero_time_iterations: int = 100
+    cooldown_interval_ms: int = 0
+    repeats_to_cooldown: int = 1
+    f_preproc: str = ""
+
+
+class Measure(ExecutorRequest, frozen=True, tag="measure"):
+    request: MeasureRequest
+
+
+# --- replies -----------------------------------------------------------------------------------------------
+
+
+class Done(Reply, frozen=True, tag="done"):
+    pass
+
+
+class SessionOpened(Reply, frozen=True, tag="opened"):
+    session: int
+    box: str
+    executor_pid: int
+
+
+class BlobStored(Reply, frozen=True, tag="blob_stored"):
+    digest: str
+    complete: bool
+
+
+class BlobsMissing(Reply, frozen=True, tag="blobs_missing"):
+    digests: tuple[str, ...]
+
+
+class Need(Reply, frozen=True, tag="need"):
+    """The box lacks these blobs: upload them and ask again."""
+
+    digests: tuple[str, ...]
+
+
+class BoxStatus(Reply, frozen=True, tag="box_status"):
+    """`fingerprint` is `rpc_server.fingerprint.Fingerprint` as builtins."""
+
+    box: str
+    key: str
+    version: str
+    fingerprint: dict[str, Any]
+    sessions: tuple[str, ...]
+    warm: int
+    uptime_s: float
+    crashes: int
+
+
+class Data(Reply, frozen=True, tag="data"):
+    """Bytes in the message's only buffer; `size` is the whole array's or file's."""
+
+    size: int
+
+
+class ModuleLoaded(Reply, frozen=True, tag="module"):
+    handle: int
+    target: str
+    entries: tuple[EntryInfo, ...]
+
+
+class Returned(Reply, frozen=True, tag="returned"):
+    value: Value
+
+
+class Timings(Reply, frozen=True, tag="timings"):
+    """Seconds per call, one per repeat."""
+
+    seconds: tuple[float, ...]
+
+
+class Measured(Reply, frozen=True, tag="measured"):
+    result: MeasureResult
+
+
+class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
+    """A NOTE to the client: its session is over, and why."""
+
+    kind: str
+    reason: str
+
+
+AnyBoxRequest = OpenSession | CloseSession | PutBlob | HasBlobs | BoxInfo | Ping
+AnyExecutorRequest = (
+    NewArray
+    | WriteArray
+    | ReadArray
+    | CopyArray
+    | FreeHandles
+    | SyncDevice
+    | PutFile
+    | ReadFile
+    | RemoveFile
+    | LoadModule
+    | Call
+    | FindFunction
+    | TimeFunction
+    | Measure
+)
+AnyReply = (
+    Done
+    | SessionOpened
+    | BlobStored
+    | BlobsMissing
+    | Need
+    | BoxStatus
+    | Data
+    | ModuleLoaded
+    | Returned
+    | Timings
+    | Measured
+)
+AnyMessage = AnyBoxRequest | AnyExecutorRequest | AnyReply | SessionEnded
+
+
+# --- between the supervisor and its executors, over their private socket -----------------------------------
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """Executor → supervisor, once warm. `secret` is the one it was started with."""
+
+    executor: int
+    secret: str
+    pid: int
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """Supervisor → executor: a session starts; work in `folder`."""
+
+    session: int
+    folder: str
+
+
+class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
+    """Executor → supervisor: send me this blob (Data with the bytes as its only buffer) or Need."""
+
+    digest: str
+
+
+class Phase(msgspec.Struct, frozen=True, tag="phase"):
+    """Executor → supervisor: what the call under way does now; `timeout_s` restarts its deadline."""
+
+    name: str
+    timeout_s: float | None = None
+
+
+AnyPrivate = Hello | Begin | Fetch | Phase | Data | Need
+
+public_codec: Codec[AnyMessage] = Codec(AnyMessage)
+private_codec: Codec[AnyPrivate] = Codec(AnyPrivate)
