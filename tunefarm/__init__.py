@@ -1,0 +1,82 @@
+"""tunefarm: tune and benchmark tensor kernels on a fleet of real machines.
+
+`import tunefarm as tvm` gives Apache TVM's names for the parts tunefarm has. Importing it loads nothing heavy:
+every name below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tunefarm.version import __version__
+
+# public name -> module, or module:attribute
+_NAMES = {
+    "error": "tunefarm.error",
+    "ir": "tunefarm.ir",
+    "nd": "tunefarm.nd",
+    "rpc": "tunefarm.rpc",
+    "runtime": "tunefarm.runtime",
+    "target": "tunefarm.target",
+    "te": "tunefarm.te",
+    "tir": "tunefarm.tir",
+    "topi": "tunefarm.topi",
+    "IRModule": "compiler.ir.module:IRModule",
+    "TVMError": "compiler.errors:TunefarmError",
+    "TunefarmError": "compiler.errors:TunefarmError",
+    "Target": "compiler.target:Target",
+    "build": "compiler.driver:build",
+    "lower": "compiler.driver:lower",
+    "cpu": "compiler.runtime.device:cpu",
+    "cuda": "compiler.runtime.device:cuda",
+    "device": "compiler.runtime.device:device",
+    "get_global_func": "compiler.runtime.registry:get_global_func",
+    "register_func": "compiler.runtime.registry:register_func",
+}
+
+__all__ = ["__version__", *_NAMES]
+
+if TYPE_CHECKING:
+    from compiler.driver import build, lower
+    from compiler.errors import TunefarmError
+    from compiler.errors import TunefarmError as TVMError
+    from compiler.ir.module import IRModule
+    from compiler.runtime.device import cpu, cuda, device
+    from compiler.runtime.registry import get_global_func, register_func
+    from compiler.target import Target
+    from tunefarm import error, ir, nd, rpc, runtime, target, te, tir, topi
+
+
+def __getattr__(name: str) -> Any:
+    where = _NAMES.get(name)
+    if where is None:
+        raise AttributeError(f"module 'tunefarm' has no attribute {name!r}")
+    module_name, _, attribute = where.partition(":")
+    module = importlib.import_module(module_name)
+    value = getattr(module, attribute) if attribute else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})
+
+
+def _check_neighbours() -> None:
+    """The packages tunefarm is made of must be the ones installed with it, not others of the same name."""
+    home = Path(__file__).resolve().parent.parent
+    for name in ("compiler", "rpc_server", "tracker", "tuner", "webui"):
+        spec = importlib.util.find_spec(name)
+        found = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
+        if found != home:
+            where = found / name if found else "nowhere"
+            raise ImportError(
+                f"tunefarm needs its own package {name!r} from {home}, but Python finds it at {where}; "
+                f"rename or remove the other one, or start Python from another folder"
+            )
+
+
+_check_neighbours()

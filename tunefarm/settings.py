@@ -1,0 +1,99 @@
+"""Settings: one frozen table, filled from flags, then the environment, then a TOML file, then defaults.
+
+Only the command line and user scripts read it; the packages below receive values. The table is documented in
+docs/settings.md, and a test holds that page to it.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from compiler.errors import TunefarmError
+
+
+class SettingsError(TunefarmError, ValueError):
+    """A setting of the wrong type, or one that does not exist."""
+
+    kind = "settings"
+
+
+def _setting(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting with its default. The environment variable of `db` is TUNEFARM_DB, and so on."""
+
+    db: str = _setting("sqlite:///tunefarm.db", "SQLAlchemy URL of the record store")
+    tracker: str = _setting("127.0.0.1:9190", "address of the tracker, host:port")
+    api: str = _setting("http://127.0.0.1:9180", "address of the web app, for commands that fetch configs")
+    host: str = _setting("127.0.0.1", "interface that servers bind to; other than loopback needs insecure")
+    insecure: bool = _setting(False, "let servers bind to other interfaces without keys")
+    threads: int = _setting(0, "threads of parallel loops; 0 means every core this process may use")
+    log_level: str = _setting("warning", "debug, info, warning or error")
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"TUNEFARM_{name.upper()}"
+
+
+def config_files() -> list[Path]:
+    """Where a TOML file is looked for, first match wins."""
+    explicit = os.environ.get("TUNEFARM_CONFIG")
+    if explicit:
+        return [Path(explicit)]
+    home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
+    return [Path("tunefarm.toml"), home / "tunefarm" / "config.toml"]
+
+
+def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings in force. Flags that are None count as not given.
+
+    Raises SettingsError naming the source of an unknown or unreadable value.
+    """
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for path in config_files():
+        if path.is_file():
+            values.update(_from_toml(path))
+            break
+    for f in fields(Settings):
+        name = variable(f.name)
+        if name in environ:
+            values[f.name] = _parse(f.name, environ[name], f"environment variable {name}")
+    values.update({k: v for k, v in (flags or {}).items() if v is not None})
+    return Settings(**values)
+
+
+def _from_toml(path: Path) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    known = {f.name for f in fields(Settings)}
+    for name in data:
+        if name not in known:
+            raise SettingsError(f"{path}: no setting is called {name!r}", hint=f"known: {', '.join(sorted(known))}")
+    return {name: _parse(name, value, str(path)) for name, value in data.items()}
+
+
+def _parse(name: str, value: Any, source: str) -> Any:
+    default = getattr(Settings, name)
+    try:
+        if isinstance(default, bool):
+            if isinstance(value, bool):
+                return value
+            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
+        if isinstance(default, int):
+            return int(value)
+        return str(value)
+    except (KeyError, ValueError, AttributeError):
+        wanted = type(default).__name__
+        raise SettingsError(f"{source}: {name} must be a {wanted}, not {value!r}") from None

@@ -1,0 +1,3 @@
+"""The operator inventory: tensor definitions of common operators."""
+
+from compiler.topi import *  # noqa: F403

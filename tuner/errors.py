@@ -1,0 +1,29 @@
+"""What can go wrong while tuning, beyond a failed trial (a failed trial is a result, not an error)."""
+
+from __future__ import annotations
+
+from compiler.errors import TunefarmError
+
+
+class TuningError(TunefarmError):
+    """The run cannot go on."""
+
+    kind = "tuning"
+
+
+class WorkloadError(TuningError, ValueError):
+    """A workload description that names no kernel."""
+
+    kind = "workload"
+
+
+class NoDevicesError(TuningError):
+    """No device answers to the request, so nothing can be measured."""
+
+    kind = "no_devices"
+
+
+class AllTrialsFailed(TuningError):
+    """A run of equal failures: going on would only repeat them."""
+
+    kind = "all_trials_failed"

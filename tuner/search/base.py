@@ -1,0 +1,47 @@
+"""What a search strategy is: ask for candidates, tell their costs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from tuner.space.sketch import Sketch
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One point of a search space: a sketch and, for each of its decisions, an index into its domain."""
+
+    sketch: Sketch
+    decisions: tuple[int, ...]
+
+    @cached_property
+    def trace_json(self) -> str:
+        """The trace with these decisions: the tuning record."""
+        return self.sketch.trace_json(self.decisions)
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the candidate in records; equal traces have equal digests."""
+        return hashlib.sha256(self.trace_json.encode()).hexdigest()[:32]
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...]]:
+        return self.sketch.name, self.decisions
+
+
+class SearchStrategy(Protocol):
+    """Ask/tell. `ask` never returns a candidate twice, nor one that was told before.
+
+    `tell` takes seconds per call, or None for a candidate that failed. Both are called from one thread, in any
+    order, with any number of candidates outstanding: there are no rounds.
+    """
+
+    def ask(self, count: int) -> Sequence[Candidate]:
+        """Up to `count` new candidates; fewer (or none) when the space is used up."""
+
+    def tell(self, candidate: Candidate, cost: float | None) -> None:
+        """The measured cost of `candidate`, or None when it failed."""

@@ -1,0 +1,26 @@
+"""The search strategies by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tuner.errors import TuningError
+from tuner.search.base import SearchStrategy
+from tuner.search.evolutionary import EvolutionarySearch
+from tuner.search.random import RandomSearch
+from tuner.space.sketch import Sketch
+
+Factory = Callable[[Sequence[Sketch], int, Iterable[str]], SearchStrategy]
+
+STRATEGIES: dict[str, Factory] = {
+    "evolutionary": EvolutionarySearch,
+    "random": RandomSearch,
+}
+
+
+def make_strategy(name: str, sketches: Sequence[Sketch], seed: int, seen: Iterable[str]) -> SearchStrategy:
+    """The strategy called `name`. Raises TuningError naming the known ones."""
+    factory = STRATEGIES.get(name)
+    if factory is None:
+        raise TuningError(f"no search strategy is called {name!r}", hint=f"known: {', '.join(STRATEGIES)}")
+    return factory(sketches, seed, seen)

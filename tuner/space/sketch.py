@@ -1,0 +1,63 @@
+"""A sketch: a schedule trace with open decisions. A search space is a few sketches of one function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.schedule.trace import Trace
+
+Values = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One open choice: a name, and the values it may take in a meaningful order (neighbours are similar)."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A trace whose sampling steps are `decisions`, in trace order.
+
+    `allowed` holds for the value combinations worth building (for example: the register tile fits the register
+    file). `draft` scores a combination without building it, higher is better; it only biases where search looks
+    first and is never a reason to leave a point out.
+    """
+
+    name: str
+    trace: Trace
+    decisions: tuple[Decision, ...]
+    allowed: Callable[[Values], bool]
+    draft: Callable[[Values], float]
+
+    @property
+    def size(self) -> int:
+        """Points before `allowed` is asked."""
+        return math.prod(len(d.values) for d in self.decisions)
+
+    def values(self, indices: Sequence[int]) -> dict[str, int]:
+        return {d.name: d.values[i] for d, i in zip(self.decisions, indices, strict=True)}
+
+    def is_allowed(self, indices: Sequence[int]) -> bool:
+        return self.allowed(self.values(indices))
+
+    def score(self, indices: Sequence[int]) -> float:
+        return self.draft(self.values(indices))
+
+    def random(self, rng: np.random.Generator, attempts: int = 64) -> tuple[int, ...] | None:
+        """A random allowed point, or None when `attempts` draws found none."""
+        for _ in range(attempts):
+            point = tuple(int(rng.integers(len(d.values))) for d in self.decisions)
+            if self.is_allowed(point):
+                return point
+        return None
+
+    def trace_json(self, indices: Sequence[int]) -> str:
+        """The trace as text with the decisions filled in."""
+        return self.trace.with_decisions(list(indices)).to_json()

@@ -1,0 +1,81 @@
+"""A tuning task: one function on one target."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.dtype import parse_dtype
+from compiler.target import Target
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.printer import workload_key
+from compiler.tir.visit import walk
+from tuner.workloads import WorkloadSpec
+
+
+@dataclass(frozen=True)
+class TuningTask:
+    """`func` is unscheduled TensorIR; `spec` says how to make it again where it came from a named workload."""
+
+    name: str
+    func: n.PrimFunc
+    target: Target
+    spec: WorkloadSpec | None = None
+
+    @staticmethod
+    def from_spec(spec: WorkloadSpec | str, target: Target | str) -> TuningTask:
+        """The task for a named workload. Raises WorkloadError or TargetError."""
+        parsed = WorkloadSpec.parse(spec) if isinstance(spec, str) else spec
+        resolved = Target(target) if isinstance(target, str) else target
+        return TuningTask(str(parsed), parsed.prim_func(), resolved, parsed)
+
+    @cached_property
+    def key(self) -> str:
+        """The workload key: equal for functions equal up to names."""
+        return workload_key(self.func)
+
+    @cached_property
+    def flops(self) -> float:
+        return count_flops(self.func)
+
+
+_FLOP_NODES = (n.Add, n.Sub, n.Mul, n.Div, n.Min, n.Max)
+
+
+def count_flops(func: n.PrimFunc) -> float:
+    """Arithmetic operations of one call, from the blocks' bodies times their iteration domains.
+
+    Counts add, sub, mul, div, min, max on the data (not on indices); an intrinsic counts as one. A symbolic
+    dimension counts as 1.
+    """
+    total = 0.0
+    for node in walk(func.body):
+        if isinstance(node, n.Block) and node.iter_vars:
+            points = math.prod(_extent(iv) for iv in node.iter_vars)
+            total += points * sum(_value_ops(s.value) for s in walk(node.body) if isinstance(s, n.BufferStore))
+    return total
+
+
+def _extent(iv: n.IterVar) -> int:
+    extent = None if iv.dom is None else as_int(iv.dom.extent)
+    return 1 if extent is None else extent
+
+
+def _value_ops(expr: n.PrimExpr) -> int:
+    """Operations on values in `expr`, not descending into indices or conditions."""
+    match expr:
+        case n.BufferLoad():
+            return 0
+        case n.BinaryOp(a, b) if isinstance(expr, _FLOP_NODES):
+            return parse_dtype(expr.dtype).lanes + _value_ops(a) + _value_ops(b)
+        case n.Cast(_, value) | n.Broadcast(value):
+            return _value_ops(value)
+        case n.Select(_, t, f):
+            return max(_value_ops(t), _value_ops(f))
+        case n.Call(_, op, args) if getattr(op, "name", "") == "tir.if_then_else":
+            return max(_value_ops(args[1]), _value_ops(args[2]))
+        case n.Call(_, _, args):
+            return 1 + sum(_value_ops(a) for a in args)
+    return 0
