@@ -1,0 +1,151 @@
+"""The functions that describe a computation: placeholder, compute, axes, variables.
+
+This module offers all of te's describing names; schedules are in `compiler.te.schedule`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.base import Span
+from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
+from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
+from compiler.te.where import at, caller_span, raising_span
+from compiler.tir import ops
+from compiler.tir.intrin import if_then_else
+from compiler.tir.nodes import IterType, IterVar, PrimExpr, Range, Reduce, SizeVar, Var
+from compiler.tir.ops import const
+from compiler.tir.visit import walk
+
+__all__ = [
+    "Reducer", "Tensor", "comm_reducer", "compute", "const", "if_then_else", "max", "min", "placeholder",
+    "prod", "reduce_axis", "size_var", "sum", "thread_axis", "var",
+]  # fmt: skip
+
+
+def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
+    """A scalar that is known only when the kernel is called, such as a symbolic dimension."""
+    return Var(name, check_dtype(dtype, f"variable {name!r}"), span if span is not None else caller_span())
+
+
+def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> SizeVar:
+    """A `var` known to be at least 0."""
+    return SizeVar(
+        name, check_dtype(dtype, f"variable {name!r}"), span if span is not None else caller_span()
+    )
+
+
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
+    """An axis of device threads, for `Stage.bind`: `thread_axis("threadIdx.x")`, or with a domain first."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not tag:
+        raise IRError("thread_axis needs a thread tag such as 'threadIdx.x'" + at(caller_span()))
+    bounds: Range | None = dom
+    if isinstance(dom, tuple | list):
+        bounds = Range(ops.as_expr(dom[0]), ops.as_expr(dom[1]))
+    elif isinstance(dom, int | PrimExpr):
+        bounds = Range.from_extent(dom)
+    return IterVar(bounds, Var(name if name else tag), IterType.THREAD_INDEX, tag, span)
+
+
+def compute(
+    shape: Any,
+    fcompute: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Any:
+    """A tensor of `shape` whose element at (i, j, ...) is `fcompute(i, j, ...)`.
+
+    The axes are named after `fcompute`'s parameters; `*args` take `varargs_names`, or i0, i1, ...
+    A tuple result makes several tensors of the same shape and axes, returned as a list. Raises IRError,
+    with the user's line, when the parameters do not fit the rank, the result is no expression, or a
+    reduction stands inside another expression.
+    """
+    span = caller_span()
+    dims = as_shape(shape, f"compute {name!r}")
+    names = _axis_names(fcompute, len(dims), varargs_names, name, span)
+    axes = tuple(
+        IterVar(Range.from_extent(d, d.dtype), Var(n, d.dtype), IterType.DATA_PAR)
+        for n, d in zip(names, dims)
+    )
+    try:
+        result = fcompute(*(axis.var for axis in axes))
+        several = isinstance(result, tuple | list)
+        body = tuple(_as_body(r) for r in (result if several else (result,)))
+    except IRError as error:
+        if "in te.compute" in error.message:
+            raise
+        where = raising_span(error)
+        here = at(where if where is not None else span)
+        message = error.message if here in error.message else error.message + here
+        raise IRError(f"in te.compute {name!r}: {message}", hint=error.hint, detail=error.detail) from error
+    _check_body(body, name, span)
+    op = ComputeOp(name, tag, dict(attrs or {}), span, axes, body)
+    return [op.output(i) for i in range(op.num_outputs)] if several else op.output(0)
+
+
+def _as_body(value: Any) -> PrimExpr:
+    if isinstance(value, TensorSlice):
+        return value.asexpr()
+    if value is None:
+        raise IRError("the function returned nothing", hint="return the element's value")
+    return ops.as_expr(value)
+
+
+def _axis_names(
+    fcompute: Callable[..., Any],
+    rank: int,
+    varargs_names: Sequence[str] | None,
+    name: str,
+    span: Span | None,
+) -> list[str]:
+    kinds = inspect.Parameter
+    parameters = list(inspect.signature(fcompute).parameters.values())
+    named = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    required = [p.name for p in named if p.default is kinds.empty]
+    if any(p.kind is kinds.VAR_POSITIONAL for p in parameters) and len(named) <= rank:
+        rest = rank - len(named)
+        extra = [f"i{i}" for i in range(rest)] if varargs_names is None else list(varargs_names)
+        if len(extra) != rest:
+            raise IRError(
+                f"compute {name!r} has {rest} axes to name, varargs_names gives {len(extra)}" + at(span)
+            )
+        return [p.name for p in named] + extra
+    if not len(required) <= rank <= len(named):
+        raise IRError(
+            f"compute {name!r} has {rank} dimensions but its function takes {len(named)} arguments"
+            + at(span),
+            hint="one argument a dimension, or lambda *i: ...",
+        )
+    return [p.name for p in named[:rank]]
+
+
+def _check_body(body: tuple[PrimExpr, ...], name: str, span: Span | None) -> None:
+    if not body:
+        raise IRError(f"compute {name!r} returned no value" + at(span))
+    for expr in body:
+        inner = [expr] if not isinstance(expr, Reduce) else [*expr.source, *expr.init, expr.condition]
+        for part in inner:
+            if any(isinstance(node, Reduce) for node in walk(part)):
+                raise IRError(
+                    f"compute {name!r} has a reduction inside another expression" + at(span),
+                    hint="compute the reduction as a tensor of its own and read that",
+                )
+    first = body[0]
+    for index, expr in enumerate(body[1:], 1):
+        same = (
+            expr.combiner is first.combiner and expr.axis == first.axis
+            if isinstance(expr, Reduce) and isinstance(first, Reduce)
+            else isinstance(expr, Reduce) == isinstance(first, Reduce)
+        )
+        if not same:
+            raise IRError(
+                f"outputs 0 and {index} of compute {name!r} are not the same reduction" + at(span),
+                hint="return the tuple that one reducer call gives",
+            )

@@ -1,0 +1,232 @@
+"""From te tensors to a TensorIR function: one block an operation.
+
+The function computes the operations that the given outputs need, in dependency order. Each becomes a block
+of its own loop nest, named after the operation; a reduction block carries its init. Tensors that are not
+arguments are allocated by the root block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.errors import IRError
+from compiler.ir.base import Node
+from compiler.te.regions import read_regions, write_regions
+from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
+from compiler.te.where import at
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import if_then_else
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.visit import seq, substitute, transform
+
+Arg = Tensor | n.Var | n.Buffer
+TRUE = ops.const(True)
+
+
+def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
+    """The TensorIR function of the tensors in `args`: inputs and outputs in calling order.
+
+    A `Var` in `args` is a scalar argument. Raises IRError when a tensor that is read is neither computed nor
+    an argument, or an argument is given twice.
+    """
+    return build_func(args, name)[0]
+
+
+def build_func(
+    args: Sequence[Arg],
+    name: str = "main",
+    scopes: Mapping[Operation, str] | None = None,
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> tuple[n.PrimFunc, dict[Operation, str]]:
+    """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors.
+
+    Also returns the name of each computed operation's block.
+    """
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    order = topological(tensors)
+    buffers = _Buffers(scopes or {}, binds or {})
+    params, buffer_map = _params(args, buffers)
+    missing = [op for op in order if isinstance(op, PlaceholderOp) and op.output(0) not in tensors]
+    if missing:
+        raise IRError(
+            f"tensor {missing[0].name!r} is read but is not among the arguments" + at(missing[0].span),
+            hint=f"pass it in args, which are {_arg_names(args)}",
+        )
+    names = _block_names(order)
+    nests: list[n.Stmt] = []
+    for op in order:
+        if isinstance(op, ComputeOp):
+            for tensor in op._outputs:
+                buffers.of(tensor)
+            nests.append(_loop_nest(op, names[op], buffers))
+    held = set(buffer_map.values())
+    local = tuple(buffer for buffer in buffers.made.values() if buffer not in held)
+    root = n.Block((), (), (), "root", seq(*nests), alloc_buffers=local)
+    attrs = {"global_symbol": name, "tir.noalias": True}
+    return n.PrimFunc(params, n.BlockRealize((), TRUE, root), None, buffer_map, attrs), names
+
+
+class _Buffers:
+    """The buffer of each tensor, made on first use with a name no other has."""
+
+    def __init__(self, scopes: Mapping[Operation, str], binds: Mapping[Tensor, n.Buffer]) -> None:
+        self._scopes = scopes
+        self.made: dict[Tensor, n.Buffer] = {}
+        self._taken: set[str] = set()
+        for tensor, buffer in binds.items():
+            _check_bind(tensor, buffer)
+            self.made[tensor] = buffer
+            self._taken.add(buffer.name)
+
+    def of(self, tensor: Tensor) -> n.Buffer:
+        buffer = self.made.get(tensor)
+        if buffer is None:
+            name = _fresh(tensor.name, self._taken)
+            scope = self._scopes.get(tensor.op, "") or "global"
+            buffer = n.decl_buffer(tensor.shape, tensor.dtype, name, scope=scope)
+            self.made[tensor] = buffer
+        return buffer
+
+
+def _check_bind(tensor: Tensor, buffer: n.Buffer) -> None:
+    if buffer.dtype != tensor.dtype or len(buffer.shape) != tensor.ndim:
+        raise IRError(
+            f"buffer {buffer.name!r} ({buffer.dtype}, {len(buffer.shape)} dimensions) cannot hold tensor "
+            f"{tensor.name!r} ({tensor.dtype}, shape {shape_text(tensor.shape)})"
+        )
+
+
+def _params(args: Sequence[Arg], buffers: _Buffers) -> tuple[tuple[n.Var, ...], dict[n.Var, n.Buffer]]:
+    params: list[n.Var] = []
+    buffer_map: dict[n.Var, n.Buffer] = {}
+    for arg in args:
+        if isinstance(arg, n.Var):
+            if any(arg is p for p in params):
+                raise IRError(f"argument {arg.name!r} is given twice")
+            params.append(arg)
+            continue
+        if not isinstance(arg, Tensor | n.Buffer):
+            raise IRError(f"an argument must be a tensor, a buffer or a variable, got {type(arg).__name__}")
+        buffer = buffers.of(arg) if isinstance(arg, Tensor) else arg
+        if buffer in buffer_map.values():
+            raise IRError(f"argument {arg.name!r} is given twice")
+        param = n.Var(f"var_{buffer.name}", "handle")
+        params.append(param)
+        buffer_map[param] = buffer
+    return tuple(params), buffer_map
+
+
+def _arg_names(args: Sequence[Arg]) -> str:
+    return ", ".join(arg.name for arg in args) or "none"
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    count, result = 0, name
+    while result in taken:
+        count += 1
+        result = f"{name}_{count}"
+    taken.add(result)
+    return result
+
+
+def _block_names(order: Sequence[Operation]) -> dict[Operation, str]:
+    taken = {"root"}
+    return {op: _fresh(op.name, taken) for op in order if isinstance(op, ComputeOp)}
+
+
+# ------------------------------------------------------------------------------------ blocks
+
+
+def _loop_nest(op: ComputeOp, name: str, buffers: _Buffers) -> n.Stmt:
+    """The loops around the block of `op`: one a data axis, then one a reduced axis."""
+    axes = [*op.axis, *op.reduce_axis]
+    if not axes:  # a scalar is scheduled like any other block, so it has a loop
+        axes = [n.IterVar(n.Range.from_extent(1), n.Var("i"), n.IterType.DATA_PAR)]
+    iter_vars = tuple(_block_var(axis) for axis in axes)
+    loops = [n.Var(axis.var.name, axis.dtype) for axis in axes]
+    block = _block(op, name, dict(zip(axes, iter_vars)), buffers)
+    body: n.Stmt = n.BlockRealize(tuple(loops), TRUE, block)
+    for loop, iter_var in zip(reversed(loops), reversed(iter_vars)):
+        assert iter_var.dom is not None
+        body = n.For(loop, iter_var.dom.min, iter_var.dom.extent, n.ForKind.SERIAL, body)
+    return body
+
+
+def _block_var(axis: n.IterVar) -> n.IterVar:
+    """The block's own variable for `axis`, with a domain that starts at 0."""
+    assert axis.dom is not None
+    zero_based = n.Range.from_extent(axis.dom.extent, axis.dtype)
+    return n.IterVar(zero_based, n.Var(f"v_{axis.var.name}", axis.dtype), axis.iter_type)
+
+
+def _block(op: ComputeOp, name: str, iter_vars: Mapping[n.IterVar, n.IterVar], buffers: _Buffers) -> n.Block:
+    values: dict[n.Var, PrimExpr] = {}
+    for axis, iter_var in iter_vars.items():
+        assert axis.dom is not None
+        values[axis.var] = ops.add(iter_var.var, axis.dom.min)
+    point = tuple(values[axis.var] for axis in op.axis)
+    targets = [buffers.of(tensor) for tensor in op._outputs]
+    if not point and targets[0].shape:
+        raise IRError(f"operation {op.name!r} has no axes for its outputs")
+    reduction = op.reduction
+    init: n.Stmt | None = None
+    if reduction is None:
+        stores = [n.BufferStore(t, _expr(e, values, buffers), point) for t, e in zip(targets, op.body)]
+        body = seq(*stores)
+        reads = read_regions([body])
+    else:
+        init = _init(reduction, values, point, targets, buffers)
+        body = _update(reduction, values, point, targets, buffers)
+        reads = read_regions([init, body], own=targets)
+    return n.Block(tuple(iter_vars.values()), reads, write_regions([body]), name, body, init, span=op.span)
+
+
+def _init(
+    reduction: n.Reduce,
+    values: Mapping[n.Var, PrimExpr],
+    point: tuple[PrimExpr, ...],
+    targets: Sequence[n.Buffer],
+    buffers: _Buffers,
+) -> n.Stmt:
+    starts = reduction.init if reduction.init else reduction.combiner.identity_element
+    return seq(*(n.BufferStore(t, _expr(s, values, buffers), point) for t, s in zip(targets, starts)))
+
+
+def _update(
+    reduction: n.Reduce,
+    values: Mapping[n.Var, PrimExpr],
+    point: tuple[PrimExpr, ...],
+    targets: Sequence[n.Buffer],
+    buffers: _Buffers,
+) -> n.Stmt:
+    """target = combine(target, source), all outputs from the values before."""
+    combiner = reduction.combiner
+    mapping: dict[n.Var, PrimExpr] = {}
+    for index, target in enumerate(targets):
+        source = _expr(reduction.source[index], values, buffers)
+        condition = _expr(reduction.condition, values, buffers)
+        unit = combiner.identity_element[index]
+        mapping[combiner.lhs[index]] = n.BufferLoad(target, point)
+        mapping[combiner.rhs[index]] = if_then_else(condition, source, unit)
+    results = [substitute(result, mapping) for result in combiner.result]
+    if len(targets) == 1:
+        return n.BufferStore(targets[0], results[0], point)
+    held = [n.Var(f"v_{target.name}", target.dtype) for target in targets]
+    body = seq(*(n.BufferStore(t, h, point) for t, h in zip(targets, held)))
+    for var, result in zip(reversed(held), reversed(results)):
+        body = n.LetStmt(var, result, body)
+    return body
+
+
+def _expr(expr: PrimExpr, values: Mapping[n.Var, PrimExpr], buffers: _Buffers) -> PrimExpr:
+    """`expr` with axes replaced by block variables and tensor loads by buffer loads."""
+
+    def to_buffer(node: Node) -> Node | None:
+        if isinstance(node, n.ProducerLoad):
+            return n.BufferLoad(buffers.of(node.producer), node.indices)
+        return None
+
+    rebuilt = transform(substitute(expr, values), post=to_buffer)
+    assert isinstance(rebuilt, PrimExpr)
+    return rebuilt

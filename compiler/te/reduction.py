@@ -1,0 +1,125 @@
+"""Reductions over axes: sum, min, max, prod and reducers of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.base import Span
+from compiler.te.tensor import as_shape
+from compiler.te.where import at, caller_span
+from compiler.tir import ops
+from compiler.tir.nodes import CommReducer, IterType, IterVar, PrimExpr, Range, Reduce, Var
+
+Combine = Callable[..., Any]
+Identity = Callable[..., Any]
+
+
+def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:
+    """An axis to reduce over. `dom` is (min, extent), or a `Range`.
+
+    Raises IRError when `dom` is neither or its extent is negative.
+    """
+    span = span if span is not None else caller_span()
+    if isinstance(dom, Range):
+        bounds = dom
+    else:
+        if not isinstance(dom, tuple | list) or len(dom) != 2:
+            raise IRError(
+                f"reduce_axis {name!r} needs a domain (min, extent), got {dom!r}" + at(span),
+                hint="for example te.reduce_axis((0, n), name='k')",
+            )
+        (extent,) = as_shape(dom[1], f"reduce_axis {name!r}")
+        bounds = Range(ops.cast(extent.dtype, dom[0]), extent)
+    return IterVar(bounds, Var(name, bounds.extent.dtype), IterType.COMM_REDUCE, thread_tag, span)
+
+
+def comm_reducer(fcombine: Combine, fidentity: Identity, name: str = "reduce") -> Reducer:
+    """A reducer of the user's own.
+
+    `fcombine(x, y)` combines two values and `fidentity(dtype)` is its unit; it must be associative and
+    commutative. To reduce several values together (argmax), `fcombine` takes and returns tuples and
+    `fidentity(dtype0, dtype1, ...)` returns one.
+    """
+    return Reducer(fcombine, fidentity, name)
+
+
+class Reducer:
+    """What `comm_reducer` returns: called with an expression (or a tuple of them) and the axes."""
+
+    def __init__(self, fcombine: Combine, fidentity: Identity, name: str) -> None:
+        self._combine = fcombine
+        self._identity = fidentity
+        self.__name__ = name
+
+    def __call__(self, expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+        """The reduction of `expr` over `axis` (one `reduce_axis` or several), only where `where` holds,
+        starting from `init` instead of the unit. Given plain values in place of axes, combines them.
+
+        Returns one expression, or a tuple of them when `expr` is a tuple. Raises IRError.
+        """
+        if isinstance(axis, IterVar | list | tuple):
+            if args:
+                raise IRError(f"{self.__name__} over axes takes one expression" + at(caller_span()))
+            return self._reduce(expr, axis, where, init)
+        result = self._combine(ops.as_expr(expr), ops.as_expr(axis))
+        for value in (where, init, *args):
+            if value is not None:
+                result = self._combine(result, ops.as_expr(value))
+        return result
+
+    def _reduce(self, expr: Any, axis: Any, where: Any, init: Any) -> Any:
+        axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+        self._check_axes(axes)
+        several = isinstance(expr, tuple | list)
+        source = tuple(ops.as_expr(e) for e in (expr if several else (expr,)))
+        starts = () if init is None else self._starts(init, source)
+        condition = ops.const(True) if where is None else ops.as_expr(where)
+        combiner = self.combiner([e.dtype for e in source])
+        reduces = tuple(
+            Reduce(combiner, source, axes, condition, index, starts, caller_span())
+            for index in range(len(source))
+        )
+        return reduces if several else reduces[0]
+
+    def _check_axes(self, axes: tuple[Any, ...]) -> None:
+        for item in axes:
+            if not isinstance(item, IterVar) or item.iter_type is not IterType.COMM_REDUCE:
+                raise IRError(
+                    f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + at(caller_span())
+                )
+        if not axes:
+            raise IRError(f"{self.__name__} needs at least one axis" + at(caller_span()))
+
+    def _starts(self, init: Any, source: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        values: Sequence[Any] = init if isinstance(init, tuple | list) else (init,)
+        if len(values) != len(source):
+            raise IRError(
+                f"{self.__name__} of {len(source)} values got {len(values)} initial values"
+                + at(caller_span())
+            )
+        return tuple(ops.cast(e.dtype, v) for e, v in zip(source, values))
+
+    def combiner(self, dtypes: Sequence[str]) -> CommReducer:
+        """The combiner for values of these dtypes."""
+        several = len(dtypes) > 1
+        suffixes = [f"_{i}" for i in range(len(dtypes))] if several else [""]
+        lhs = tuple(Var(f"x{s}", d) for s, d in zip(suffixes, dtypes))
+        rhs = tuple(Var(f"y{s}", d) for s, d in zip(suffixes, dtypes))
+        combined = self._combine(lhs, rhs) if several else (self._combine(lhs[0], rhs[0]),)
+        units = self._identity(*dtypes) if several else (self._identity(dtypes[0]),)
+        if len(combined) != len(dtypes) or len(units) != len(dtypes):
+            raise IRError(f"reducer {self.__name__} must return {len(dtypes)} values and as many units")
+        return CommReducer(
+            lhs,
+            rhs,
+            tuple(ops.cast(d, e) for d, e in zip(dtypes, combined)),
+            tuple(ops.cast(d, e) for d, e in zip(dtypes, units)),
+        )
+
+
+sum = comm_reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")
+prod = comm_reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod")
+max = comm_reducer(ops.maximum, ops.min_value, "max")
+min = comm_reducer(ops.minimum, ops.max_value, "min")

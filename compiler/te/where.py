@@ -1,0 +1,39 @@
+"""Where in the user's file a te call stands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import compiler
+from compiler.ir.base import Span
+
+_OWN = str(Path(compiler.__path__[0])) + "/"
+
+
+def caller_span() -> Span | None:
+    """The innermost line on the call stack that is not the compiler's own."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            return Span(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def raising_span(error: BaseException) -> Span | None:
+    """The innermost line outside the compiler that `error` passed through."""
+    found: Span | None = None
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith(_OWN):
+            found = Span(name, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def at(span: Span | None) -> str:
+    """`span` as the end of a message: " (file.py:12)", or nothing."""
+    return "" if span is None else f" ({span.source}:{span.line})"
