@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
@@ -18,66 +17,19 @@ from compiler.cpu_features import (
     vector_registers,
 )
 from compiler.errors import TargetError
+from compiler.target_options import (
+    COMMON,
+    KINDS,
+    OptionValue,
+    Parsed,
+    merge_mattr,
+    option_text,
+    read_json,
+    read_mapping,
+    read_words,
+)
 
-OptionValue = Union[str, int, bool, tuple[str, ...]]  # noqa: UP007 - evaluated at run time
 TargetLike = Union[str, Mapping[str, Any], "Target"]
-
-_COMMON: dict[str, type] = {"keys": tuple, "device": str, "model": str, "libs": tuple, "tag": str}
-_LLVM: dict[str, type] = {
-    "mcpu": str,
-    "mattr": tuple,
-    "mtriple": str,
-    "mfloat-abi": str,
-    "mabi": str,
-    "num-cores": int,
-    "vector-width": int,
-    "opt-level": int,
-    "fast-math": bool,
-    "fast-math-nnan": bool,
-    "fast-math-ninf": bool,
-    "fast-math-nsz": bool,
-    "fast-math-arcp": bool,
-    "fast-math-contract": bool,
-    "fast-math-reassoc": bool,
-    "system-lib": bool,
-    "runtime": str,
-    "link-params": bool,
-    "jit": str,
-    "cl-opt": tuple,
-}
-_GPU: dict[str, type] = {
-    "max_num_threads": int,
-    "max_threads_per_block": int,
-    "max_shared_memory_per_block": int,
-    "thread_warp_size": int,
-    "registers_per_block": int,
-    "l2_cache_size_bytes": int,
-    "system-lib": bool,
-}
-_LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tuple}
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    keys: tuple[str, ...]
-    device: str
-    options: Mapping[str, type]
-
-
-_KINDS: dict[str, _Kind] = {
-    "llvm": _Kind(("cpu",), "cpu", _LLVM),
-    "c": _Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
-    "stackvm": _Kind(("cpu",), "cpu", {"system-lib": bool}),
-    "cuda": _Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}),
-    "nvptx": _Kind(("cuda", "gpu"), "cuda", _LLVM_GPU),
-    "rocm": _Kind(("rocm", "gpu"), "rocm", _LLVM_GPU),
-    "opencl": _Kind(("opencl", "gpu"), "opencl", _GPU),
-    "vulkan": _Kind(("vulkan", "gpu"), "vulkan", _GPU),
-    "metal": _Kind(("metal", "gpu"), "metal", _GPU),
-    "webgpu": _Kind(("webgpu", "gpu"), "webgpu", _GPU),
-    "hexagon": _Kind(("hexagon", "cpu"), "hexagon", _LLVM),
-    "ext_dev": _Kind((), "ext_dev", {}),
-}
 
 
 class TargetKind(str):
@@ -148,7 +100,7 @@ class Target:
         given: tuple[str, ...] = self.get("keys", ())
         device = self.get("device")
         front = (device,) if device and device not in given else ()
-        return (*front, *(given or _KINDS[self.kind].keys))
+        return (*front, *(given or KINDS[self.kind].keys))
 
     @property
     def mcpu(self) -> str | None:
@@ -188,7 +140,7 @@ class Target:
     @property
     def device_type(self) -> str:
         """The runtime device that runs this target's code: "cpu", "cuda", …"""
-        return _KINDS[self.kind].device
+        return KINDS[self.kind].device
 
     # -- what the CPU can do ---------------------------------------------------------------------
     @property
@@ -224,7 +176,7 @@ class Target:
         options["mtriple"] = self.mtriple or cpu.triple
         if self.mcpu in (None, "native", cpu.name):
             options["mcpu"] = cpu.name
-            if merged := _merge_mattr((*cpu.mattr, *self.mattr)):
+            if merged := merge_mattr((*cpu.mattr, *self.mattr)):
                 options["mattr"] = merged
         filled = Target({"kind": self.kind, **options}, host=host)
         return self if filled == self else filled
@@ -232,7 +184,7 @@ class Target:
     # -- text ------------------------------------------------------------------------------------
     def __str__(self) -> str:
         words = [str(self.kind)]
-        words += [f"-{name}={_option_text(value)}" for name, value in self.options]
+        words += [f"-{name}={option_text(value)}" for name, value in self.options]
         if self.host is not None:
             words.append(f"-host={self.host}")
         return shlex.join(words)
@@ -274,7 +226,7 @@ class Target:
 
 def list_kinds() -> list[str]:
     """Every target kind's name."""
-    return sorted(_KINDS)
+    return sorted(KINDS)
 
 
 def llvm(options: str = "", **named: OptionValue) -> Target:
@@ -292,7 +244,7 @@ def cuda(model: str = "unknown", arch: str | None = None, options: str = "", **n
 
 
 def _construct(kind: str, options: str, named: Mapping[str, OptionValue]) -> Target:
-    known = {**_COMMON, **_KINDS[kind].options}
+    known = {**COMMON, **KINDS[kind].options}
     base = Target(f"{kind} {options}").export()
     for name, value in named.items():
         dashed = name.replace("_", "-")
@@ -304,125 +256,15 @@ def _as_target(spec: TargetLike) -> Target:
     return spec if isinstance(spec, Target) else Target(spec)
 
 
-_Parsed = tuple[str, tuple[tuple[str, OptionValue], ...], TargetLike | None]
-
-
-def _read_spec(spec: object) -> _Parsed:
+def _read_spec(spec: object) -> Parsed:
     if isinstance(spec, Target):
         return str(spec.kind), spec.options, spec.host
     if isinstance(spec, str):
         text = spec.strip()
-        return _read_mapping(_read_json(text) if text.startswith("{") else _read_words(text))
+        return read_mapping(read_json(text) if text.startswith("{") else read_words(text))
     if isinstance(spec, Mapping):
-        return _read_mapping(spec)
+        return read_mapping(spec)
     raise TargetError(f"a target is a string, a mapping or a Target, not {type(spec).__name__}")
-
-
-def _read_json(text: str) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TargetError(f"the target {text[:80]!r} is not valid JSON: {error}") from None
-    assert isinstance(data, dict)  # the text starts with "{"
-    return data
-
-
-def _read_words(text: str) -> Mapping[str, Any]:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise TargetError(f"cannot read the target {text[:80]!r}: {error}") from None
-    if not words:
-        raise TargetError("the target is empty", hint=f"known kinds: {', '.join(list_kinds())}")
-    data: dict[str, Any] = {"kind": words[0]}
-    rest = iter(words[1:])
-    pending: str | None = None
-    for word in rest:
-        if pending is not None and not word.startswith("-"):
-            data[pending], pending = word, None
-            continue
-        if not word.startswith("-"):
-            raise TargetError(
-                f"target {text!r}: {word!r} is not an option", hint='options look like "-mcpu=znver3"'
-            )
-        name, equals, value = word.lstrip("-").partition("=")
-        data[name], pending = (value, None) if equals else (True, name)
-    return data
-
-
-def _read_mapping(data: Mapping[str, Any]) -> _Parsed:
-    kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        what = "has no kind" if kind is None else f"kind {str(kind)!r} is unknown"
-        raise TargetError(f"the target {what}", hint=f"known kinds: {', '.join(list_kinds())}")
-    known: dict[str, type] = {**_COMMON, **_KINDS[kind].options}
-    options: dict[str, OptionValue] = {}
-    for name, value in data.items():
-        if name in ("kind", "host") or value is None:
-            continue
-        if name not in known:
-            raise TargetError(
-                f"target kind {kind!r} has no option {name!r}",
-                hint=f"its options: {', '.join(sorted(known))}, host",
-            )
-        options[name] = _option_value(kind, name, value, known[name])
-    if options.get("keys") == _KINDS[kind].keys:
-        del options["keys"]
-    return kind, tuple(sorted((n, v) for n, v in options.items() if v != ())), data.get("host")
-
-
-def _option_value(kind: str, name: str, value: Any, wanted: type) -> OptionValue:
-    where = f"target {kind!r}, option {name!r}"
-    if wanted is tuple:
-        items = value.split(",") if isinstance(value, str) else value
-        if not isinstance(items, Iterable) or not all(isinstance(item, str) for item in items):
-            raise TargetError(f"{where}: {value!r} is not a list of names")
-        names = tuple(item.strip() for item in items if item.strip())
-        return _checked_mattr(where, names) if name == "mattr" else names
-    if wanted is bool:
-        if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
-            return bool(value)
-        if isinstance(value, str) and value.lower() in ("0", "1", "true", "false"):
-            return value.lower() in ("1", "true")
-        raise TargetError(f"{where}: {value!r} is not a truth value", hint="use 0 or 1")
-    if wanted is int:
-        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise TargetError(f"{where}: {value!r} is not a non-negative integer")
-        return value
-    if not isinstance(value, str) or not value:
-        raise TargetError(f"{where}: {value!r} is not a name")
-    return value
-
-
-def _checked_mattr(where: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name[0] not in "+-" or len(name) < 2:
-            raise TargetError(
-                f"{where}: {name!r} must start with + or -", hint=f'write "+{name}" to turn the feature on'
-            )
-    return _merge_mattr(names)
-
-
-def _merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
-    """Drop what a later word overrides. Sorted when only "+" occurs; a mixture's order has a meaning."""
-    last: dict[str, str] = {}
-    for name in names:
-        last.pop(name[1:], None)
-        last[name[1:]] = name
-    merged = tuple(last.values())
-    return tuple(sorted(merged)) if all(name[0] == "+" for name in merged) else merged
-
-
-def _option_text(value: OptionValue) -> str:
-    match value:
-        case bool():
-            return str(int(value))
-        case tuple():
-            return ",".join(value)
-        case _:
-            return str(value)
 
 
 def _is_native(triple: str | None) -> bool:

@@ -1,0 +1,242 @@
+"""Artifacts: compiled code as data. A manifest of entry points, and named blobs (object, text, constants).
+
+Bytes layout, little endian: 8 bytes magic, u32 format version, u32 manifest length, 32 bytes sha256 of the
+manifest, the manifest (JSON), then every blob in the manifest's order. Reading trusts nothing: sizes are
+bounded and checked before use, each hash is compared, and any fault is an ArtifactError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from compiler.dtype import parse_dtype
+from compiler.errors import ArtifactError, IRError
+
+MAGIC = b"TUNEFARM"
+FORMAT_VERSION = 1
+MAX_MANIFEST_BYTES = 16 << 20
+MAX_BLOB_BYTES = 8 << 30
+MAX_BLOBS = 65536
+MAX_NDIM = 32
+# Kept to be read by people and tools; running the artifact does not need them.
+TEXT_BLOBS = frozenset({"ll", "asm", "tir"})
+
+_HEADER = struct.Struct("<8sII32s")
+_SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
+_BLOB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """One kernel argument: an array of `dtype` and `shape`, or with shape None a scalar (one 8-byte slot).
+
+    An extent of -1 is not fixed at compile time.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+    def __post_init__(self) -> None:
+        try:
+            parsed = parse_dtype(self.dtype)
+        except IRError as error:
+            raise ArtifactError(f"argument {self.name!r}: {error.message}") from None
+        if self.shape is None:
+            if parsed.lanes != 1:
+                raise ArtifactError(f"argument {self.name!r}: a scalar of dtype {self.dtype} is not possible")
+            return
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if len(self.shape) > MAX_NDIM or any(not -1 <= extent < 1 << 48 for extent in self.shape):
+            raise ArtifactError(f"argument {self.name!r}: the shape {self.shape} is not possible")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """A callable kernel: `name` to users, `symbol` in the object (with `<symbol>_packed` beside it).
+
+    `outputs` are the indices of the arguments it writes.
+    """
+
+    name: str
+    symbol: str
+    args: tuple[ArgSpec, ...]
+    outputs: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "outputs", tuple(self.outputs))
+        if not _SYMBOL.fullmatch(self.symbol):
+            raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
+        for index in self.outputs:
+            if not 0 <= index < len(self.args):
+                raise ArtifactError(
+                    f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments"
+                )
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Compiled code for one target. Frozen; `digest` names its run-time content.
+
+    target: canonical text of the resolved target. cpu_features: what the CPU must have (LLVM's names).
+    blobs: "object" (a relocatable ELF file), "ll", "asm", "tir", "ptx", "const.<name>".
+    meta: where it comes from (versions of tunefarm and LLVM); not part of `digest`.
+    """
+
+    target: str
+    cpu_features: tuple[str, ...]
+    entries: tuple[EntryPoint, ...]
+    blobs: Mapping[str, bytes] = field(hash=False)
+    meta: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cpu_features", tuple(self.cpu_features))
+        object.__setattr__(self, "entries", tuple(self.entries))
+        object.__setattr__(self, "blobs", MappingProxyType(dict(self.blobs)))
+        object.__setattr__(self, "meta", MappingProxyType(dict(self.meta)))
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) != len(names):
+            raise ArtifactError(f"an artifact with two entries of one name: {', '.join(sorted(names))}")
+        for name in self.blobs:
+            if not _BLOB_NAME.fullmatch(name):
+                raise ArtifactError(f"{name[:80]!r} is no blob name")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Artifact, (self.target, self.cpu_features, self.entries, dict(self.blobs), dict(self.meta))
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 (hex) over target, features, entries and the blobs needed to run."""
+        needed = {name: value for name, value in _hashes(self.blobs).items() if name not in TEXT_BLOBS}
+        content = {**self._description(), "blobs": needed}
+        return hashlib.sha256(_json(content)).hexdigest()
+
+    def entry(self, name: str) -> EntryPoint:
+        """The entry point called `name`. Raises ArtifactError listing what there is."""
+        for entry in self.entries:
+            if entry.name == name:
+                return entry
+        raise ArtifactError(
+            f"the artifact has no entry point {name!r}",
+            hint=f"it has: {', '.join(entry.name for entry in self.entries) or 'none'}",
+        )
+
+    def runtime_only(self) -> Artifact:
+        """The same artifact without text blobs: what a device box needs. Its digest is the same."""
+        kept = {name: blob for name, blob in self.blobs.items() if name not in TEXT_BLOBS}
+        return Artifact(self.target, self.cpu_features, self.entries, kept, self.meta)
+
+    def to_bytes(self) -> bytes:
+        """Serialise, blobs in name order. Equal artifacts give equal bytes."""
+        hashes = _hashes(self.blobs)
+        manifest = _json(
+            {
+                "format": FORMAT_VERSION,
+                **self._description(),
+                "meta": dict(self.meta),
+                "blobs": [
+                    {"name": name, "size": len(self.blobs[name]), "sha256": hashes[name]}
+                    for name in sorted(self.blobs)
+                ],
+            }
+        )
+        if len(manifest) > MAX_MANIFEST_BYTES:
+            raise ArtifactError(f"the manifest takes {len(manifest)} bytes, more than {MAX_MANIFEST_BYTES}")
+        header = _HEADER.pack(MAGIC, FORMAT_VERSION, len(manifest), hashlib.sha256(manifest).digest())
+        return b"".join((header, manifest, *(self.blobs[name] for name in sorted(self.blobs))))
+
+    @staticmethod
+    def from_bytes(data: bytes | bytearray | memoryview) -> Artifact:
+        """Read what `to_bytes` wrote. Raises ArtifactError on anything else, whatever the bytes are."""
+        view = memoryview(data).cast("B")
+        manifest, offset = _read_manifest(view)
+        blobs: dict[str, bytes] = {}
+        for item in manifest.blobs:
+            if item.name in blobs:
+                raise ArtifactError(f"the artifact holds blob {item.name!r} twice")
+            if item.size > len(view) - offset:
+                raise ArtifactError(
+                    f"the artifact is cut short: blob {item.name!r} needs {item.size} bytes, "
+                    f"{len(view) - offset} are left"
+                )
+            blob = bytes(view[offset : offset + item.size])
+            offset += item.size
+            if hashlib.sha256(blob).hexdigest() != item.sha256:
+                raise ArtifactError(f"the artifact is damaged: blob {item.name!r} does not match its sha256")
+            blobs[item.name] = blob
+        if offset != len(view):
+            raise ArtifactError(f"the artifact has {len(view) - offset} bytes too many")
+        return Artifact(manifest.target, manifest.cpu_features, manifest.entries, blobs, manifest.meta)
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "cpu_features": self.cpu_features,
+            "entries": [asdict(entry) for entry in self.entries],
+        }
+
+
+class _BlobRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    size: int
+    sha256: str
+
+
+class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: int
+    target: str
+    cpu_features: tuple[str, ...]
+    entries: tuple[EntryPoint, ...]
+    meta: dict[str, str]
+    blobs: tuple[_BlobRecord, ...]
+
+
+_decoder = msgspec.json.Decoder(_Manifest)
+
+
+def _read_manifest(view: memoryview) -> tuple[_Manifest, int]:
+    if len(view) < _HEADER.size:
+        raise ArtifactError(f"{len(view)} bytes are too few for an artifact")
+    magic, version, length, digest = _HEADER.unpack_from(view)
+    if magic != MAGIC:
+        raise ArtifactError("these bytes are no tunefarm artifact", hint="the first 8 bytes must be TUNEFARM")
+    if version != FORMAT_VERSION:
+        raise ArtifactError(
+            f"the artifact has format version {version}; this tunefarm reads version {FORMAT_VERSION}",
+            hint="build it again, or use the same tunefarm version on both sides",
+        )
+    end = _HEADER.size + length
+    if length > MAX_MANIFEST_BYTES or end > len(view):
+        raise ArtifactError(f"the artifact is cut short or damaged: its manifest claims {length} bytes")
+    text = bytes(view[_HEADER.size : end])
+    if hashlib.sha256(text).digest() != digest:
+        raise ArtifactError("the artifact is damaged: its manifest does not match its sha256")
+    try:
+        manifest = _decoder.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ArtifactError(f"the artifact's manifest is not valid: {error}") from None
+    if manifest.format != version:
+        raise ArtifactError(f"the artifact's manifest says format {manifest.format}, its header {version}")
+    if len(manifest.blobs) > MAX_BLOBS or any(not 0 <= b.size <= MAX_BLOB_BYTES for b in manifest.blobs):
+        raise ArtifactError("the artifact's manifest lists blobs of impossible number or size")
+    return manifest, end
+
+
+def _hashes(blobs: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()}
+
+
+def _json(data: dict[str, Any]) -> bytes:
+    """Canonical JSON: sorted keys, no spaces, ASCII."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode("ascii")

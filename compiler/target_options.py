@@ -1,0 +1,184 @@
+"""Target kinds, their options, and reading options from text or data with checks."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+from compiler.errors import TargetError
+
+OptionValue = Union[str, int, bool, tuple[str, ...]]  # noqa: UP007 - evaluated at run time
+Parsed = tuple[str, tuple[tuple[str, OptionValue], ...], Any]  # kind, options by name, host as given
+
+COMMON: dict[str, type] = {"keys": tuple, "device": str, "model": str, "libs": tuple, "tag": str}
+_LLVM: dict[str, type] = {
+    "mcpu": str,
+    "mattr": tuple,
+    "mtriple": str,
+    "mfloat-abi": str,
+    "mabi": str,
+    "num-cores": int,
+    "vector-width": int,
+    "opt-level": int,
+    "fast-math": bool,
+    "fast-math-nnan": bool,
+    "fast-math-ninf": bool,
+    "fast-math-nsz": bool,
+    "fast-math-arcp": bool,
+    "fast-math-contract": bool,
+    "fast-math-reassoc": bool,
+    "system-lib": bool,
+    "runtime": str,
+    "link-params": bool,
+    "jit": str,
+    "cl-opt": tuple,
+}
+_GPU: dict[str, type] = {
+    "max_num_threads": int,
+    "max_threads_per_block": int,
+    "max_shared_memory_per_block": int,
+    "thread_warp_size": int,
+    "registers_per_block": int,
+    "l2_cache_size_bytes": int,
+    "system-lib": bool,
+}
+_LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tuple}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A target kind: its default keys, the runtime device type, and its own options with their types."""
+
+    keys: tuple[str, ...]
+    device: str
+    options: Mapping[str, type]
+
+
+KINDS: dict[str, Kind] = {
+    "llvm": Kind(("cpu",), "cpu", _LLVM),
+    "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
+    "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
+    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}),
+    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU),
+    "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU),
+    "opencl": Kind(("opencl", "gpu"), "opencl", _GPU),
+    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU),
+    "metal": Kind(("metal", "gpu"), "metal", _GPU),
+    "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU),
+    "hexagon": Kind(("hexagon", "cpu"), "hexagon", _LLVM),
+    "ext_dev": Kind((), "ext_dev", {}),
+}
+
+
+def read_json(text: str) -> Mapping[str, Any]:
+    """The object in a JSON text that starts with "{"."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TargetError(f"the target {text[:80]!r} is not valid JSON: {error}") from None
+    assert isinstance(data, dict)  # the text starts with "{"
+    return data
+
+
+def read_words(text: str) -> Mapping[str, Any]:
+    """ "llvm -mcpu=x -system-lib" as {"kind": "llvm", "mcpu": "x", "system-lib": True}, values unchecked."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(f"cannot read the target {text[:80]!r}: {error}") from None
+    if not words:
+        raise TargetError("the target is empty", hint=f"known kinds: {', '.join(KINDS)}")
+    data: dict[str, Any] = {"kind": words[0]}
+    rest = iter(words[1:])
+    pending: str | None = None
+    for word in rest:
+        if pending is not None and not word.startswith("-"):
+            data[pending], pending = word, None
+            continue
+        if not word.startswith("-"):
+            raise TargetError(
+                f"target {text!r}: {word!r} is not an option", hint='options look like "-mcpu=znver3"'
+            )
+        name, equals, value = word.lstrip("-").partition("=")
+        data[name], pending = (value, None) if equals else (True, name)
+    return data
+
+
+def read_mapping(data: Mapping[str, Any]) -> Parsed:
+    """Check a target's kind and options. Options come back sorted by name, defaults left out."""
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        what = "has no kind" if kind is None else f"kind {str(kind)!r} is unknown"
+        raise TargetError(f"the target {what}", hint=f"known kinds: {', '.join(KINDS)}")
+    known: dict[str, type] = {**COMMON, **KINDS[kind].options}
+    options: dict[str, OptionValue] = {}
+    for name, value in data.items():
+        if name in ("kind", "host") or value is None:
+            continue
+        if name not in known:
+            raise TargetError(
+                f"target kind {kind!r} has no option {name!r}",
+                hint=f"its options: {', '.join(sorted(known))}, host",
+            )
+        options[name] = _option_value(kind, name, value, known[name])
+    if options.get("keys") == KINDS[kind].keys:
+        del options["keys"]
+    return kind, tuple(sorted((n, v) for n, v in options.items() if v != ())), data.get("host")
+
+
+def _option_value(kind: str, name: str, value: Any, wanted: type) -> OptionValue:
+    where = f"target {kind!r}, option {name!r}"
+    if wanted is tuple:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, Iterable) or not all(isinstance(item, str) for item in items):
+            raise TargetError(f"{where}: {value!r} is not a list of names")
+        names = tuple(item.strip() for item in items if item.strip())
+        return _checked_mattr(where, names) if name == "mattr" else names
+    if wanted is bool:
+        if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+            return bool(value)
+        if isinstance(value, str) and value.lower() in ("0", "1", "true", "false"):
+            return value.lower() in ("1", "true")
+        raise TargetError(f"{where}: {value!r} is not a truth value", hint="use 0 or 1")
+    if wanted is int:
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise TargetError(f"{where}: {value!r} is not a non-negative integer")
+        return value
+    if not isinstance(value, str) or not value:
+        raise TargetError(f"{where}: {value!r} is not a name")
+    return value
+
+
+def _checked_mattr(where: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name[0] not in "+-" or len(name) < 2:
+            raise TargetError(
+                f"{where}: {name!r} must start with + or -", hint=f'write "+{name}" to turn the feature on'
+            )
+    return merge_mattr(names)
+
+
+def merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
+    """Drop what a later word overrides. Sorted when only "+" occurs; a mixture's order has a meaning."""
+    last: dict[str, str] = {}
+    for name in names:
+        last.pop(name[1:], None)
+        last[name[1:]] = name
+    merged = tuple(last.values())
+    return tuple(sorted(merged)) if all(name[0] == "+" for name in merged) else merged
+
+
+def option_text(value: OptionValue) -> str:
+    """A value as it stands after "-name=" in a target's text."""
+    match value:
+        case bool():
+            return str(int(value))
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
