@@ -116,7 +116,7 @@ def _batch_matmul(spec: WorkloadSpec) -> list[Tensor]:
     batch, m, n, k = spec.args
     a = placeholder((batch, m, k), spec.dtype, name="A")
     b = placeholder((batch, k, n), spec.dtype, name="B")
-    return [a, b, topi.batch_matmul(a, b)]
+    return [a, b, topi.batch_matmul(a, b, transpose_b=False)]
 
 
 def _dense(spec: WorkloadSpec) -> list[Tensor]:
