@@ -270,9 +270,10 @@ class EngineState:
         held = self._slots.get(event.slot)
         if held is None or held.job.id != job.id:
             return []  # a late answer from a slot that was given up
-        self._slots[event.slot] = None
         if result.failure is FailureKind.DEVICE_LOST:
+            del self._slots[event.slot]  # it reports for work again when it has another device
             return self._retry_or_fail(held, event.slot, result.text)
+        self._slots[event.slot] = None
         record = RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
         task = self.tasks[job.task]
         if result.failure is not None:

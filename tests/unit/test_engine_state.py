@@ -1,0 +1,283 @@
+"""The engine's decisions: event lists in, command lists out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from rpc_server.measure import FailureKind, MeasureResult
+from tuner.builder import BuildResult
+from tuner.engine_state import (
+    Built,
+    Command,
+    EngineState,
+    Job,
+    Limits,
+    Measured,
+    Purpose,
+    RecordTrial,
+    Restored,
+    RunEnded,
+    SlotDown,
+    SlotUp,
+    Stop,
+    SubmitBuild,
+    SubmitMeasure,
+    TaskEnded,
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Stands where a Candidate stands: the state machine only looks at its digest."""
+
+    digest: str
+
+
+class Listed:
+    """A strategy that offers a fixed list."""
+
+    def __init__(self, count: int) -> None:
+        self.left = [Point(f"c{i}") for i in range(count)]
+        self.told: list[tuple[str, float | None]] = []
+
+    def ask(self, count: int) -> Sequence[Point]:
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+    def tell(self, candidate: Point, cost: float | None) -> None:
+        self.told.append((candidate.digest, cost))
+
+
+GOOD = BuildResult(b"object", None, "", 0.1)
+
+
+def engine(tasks: int = 1, offered: int = 100, **limits: int) -> tuple[EngineState, list[Listed]]:
+    strategies = [Listed(offered) for _ in range(tasks)]
+    return EngineState(strategies, Limits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
+
+
+def of(commands: Sequence[Command], kind: type) -> list:
+    return [c for c in commands if isinstance(c, kind)]
+
+
+class Driver:
+    """Plays builders and devices: every build succeeds, a measurement costs what `cost(job)` says."""
+
+    def __init__(self, state: EngineState, slots: int = 1) -> None:
+        self.state = state
+        self.log: list[Command] = []
+        self.pending: list[Command] = list(state.start())
+        self.log += self.pending
+        for slot in range(slots):
+            self.send(SlotUp(slot))
+
+    def send(self, event) -> list[Command]:
+        commands = self.state.handle(event)
+        self.log += commands
+        self.pending += commands
+        return commands
+
+    def cost(self, job: Job) -> MeasureResult:
+        if job.candidate is None:
+            return MeasureResult(costs=(1.0,))
+        return MeasureResult(costs=(0.5 + int(job.candidate.digest[1:]) / 1000,))
+
+    def run(self, limit: int = 10_000) -> None:
+        for _ in range(limit):
+            if self.state.ended or not self.pending:
+                return
+            match self.pending.pop(0):
+                case SubmitBuild(job):
+                    self.send(Built(job, GOOD))
+                case SubmitMeasure(job, slot):
+                    self.send(Measured(job, slot, self.cost(job)))
+
+
+def test_the_baseline_comes_first_and_is_everyones_reference():
+    state, _ = engine()
+    driver = Driver(state)
+    assert [c.job.purpose for c in of(driver.pending, SubmitBuild)] == [Purpose.BASELINE]
+    driver.run()
+    measures = of(driver.log, SubmitMeasure)
+    assert measures[0].job.purpose is Purpose.BASELINE
+    assert {m.reference for m in measures} == {b"object"}
+
+
+def test_a_run_uses_its_budget_then_measures_the_finalists_in_turns():
+    state, [strategy] = engine(trials=8, finalists=3, final_rounds=2)
+    driver = Driver(state)
+    driver.run()
+    purposes = [c.job.purpose for c in of(driver.log, RecordTrial)]
+    assert purposes.count(Purpose.SEARCH) == 8
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["c0", "c1", "c2", "c0", "c1", "c2"]
+    assert len(strategy.told) == 8
+    assert driver.log[-1] == RunEnded("done")
+    assert state.tasks[0].best.digest == "c0"
+
+
+def test_every_slot_is_kept_busy_with_builds_ahead():
+    state, _ = engine(trials=50, builders=2, build_ahead=2)
+    driver = Driver(state, slots=3)
+    # finish the baseline, then let builds finish but no measurement
+    while of(driver.pending, SubmitBuild) or of(driver.pending, SubmitMeasure):
+        command = driver.pending.pop(0)
+        if isinstance(command, SubmitBuild):
+            driver.send(Built(command.job, GOOD))
+        elif isinstance(command, SubmitMeasure) and command.job.purpose is Purpose.BASELINE:
+            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+    running = [c for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.SEARCH]
+    assert {c.slot for c in running} == {0, 1, 2}
+    assert state.in_flight(0) - len(running) == 2 + 2 * 3  # builders + build_ahead a slot
+
+
+def test_a_lost_device_requeues_its_trial_on_another():
+    state, _ = engine(trials=4)
+    driver = Driver(state, slots=2)
+    while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
+        command = driver.pending.pop(0)
+        if isinstance(command, SubmitBuild):
+            driver.send(Built(command.job, GOOD))
+        elif isinstance(command, SubmitMeasure):
+            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+    lost = next(c for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.SEARCH)
+    driver.pending = [c for c in driver.pending if c is not lost]
+    driver.send(SlotDown(lost.slot, "killed"))
+    driver.run()
+    again = [c for c in of(driver.log, SubmitMeasure) if c.job.id == lost.job.id]
+    assert [c.slot for c in again] == [lost.slot, 1 - lost.slot]
+    recorded = [c for c in of(driver.log, RecordTrial) if c.job.id == lost.job.id]
+    assert [c.failure for c in recorded] == [None]
+
+
+def test_a_candidate_that_loses_two_devices_is_to_blame():
+    state, _ = engine(trials=1, finalists=0)
+    driver = Driver(state, slots=1)
+    while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
+        command = driver.pending.pop(0)
+        if isinstance(command, SubmitBuild):
+            driver.send(Built(command.job, GOOD))
+        elif isinstance(command, SubmitMeasure):
+            driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
+    driver.send(SlotDown(0, "killed"))
+    driver.send(SlotUp(0))
+    driver.send(SlotDown(0, "killed again"))
+    [record] = [c for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.SEARCH]
+    assert record.failure is FailureKind.DEVICE_LOST
+    assert "2 times" in record.text
+
+
+def test_a_late_answer_from_a_slot_that_was_given_up_is_ignored():
+    state, _ = engine()
+    driver = Driver(state)
+    driver.send(Built(of(driver.log, SubmitBuild)[0].job, GOOD))
+    measure = of(driver.log, SubmitMeasure)[0]
+    driver.send(SlotDown(0, "gone"))
+    assert driver.send(Measured(measure.job, 0, MeasureResult(costs=(1.0,)))) == []
+
+
+def test_equal_failures_stop_the_task_with_the_first_text_whole():
+    state, _ = engine(trials=50, equal_failures=5)
+    driver = Driver(state)
+    texts = iter(range(1000))
+
+    def broken(job: Job) -> MeasureResult:
+        if job.candidate is None:
+            return MeasureResult(costs=(1.0,))
+        return MeasureResult(failure=FailureKind.CRASH, text=f"trace {next(texts)}")
+
+    driver.cost = broken  # type: ignore[method-assign]
+    driver.run()
+    [ended] = of(driver.log, TaskEnded)
+    assert "5 trials all failed with crash" in ended.error
+    assert ended.error.endswith("trace 0")
+
+
+def test_build_failures_are_recorded_with_kind_and_text():
+    state, [strategy] = engine(trials=2, finalists=0)
+    driver = Driver(state)
+    bad = BuildResult(None, FailureKind.BUILD_TIMEOUT, "took longer", 10.0)
+    while not state.ended:
+        match driver.pending.pop(0):
+            case SubmitBuild(job):
+                driver.send(Built(job, GOOD if job.candidate is None else bad))
+            case SubmitMeasure(job, slot):
+                driver.send(Measured(job, slot, driver.cost(job)))
+    failures = [(c.failure, c.text) for c in of(driver.log, RecordTrial) if c.failure]
+    assert failures == [(FailureKind.BUILD_TIMEOUT, "took longer")] * 2
+    assert [cost for _, cost in strategy.told] == [None, None]
+
+
+def test_a_reference_that_does_not_build_ends_the_task():
+    state, _ = engine()
+    driver = Driver(state)
+    job = of(driver.log, SubmitBuild)[0].job
+    commands = driver.send(Built(job, BuildResult(None, FailureKind.BUILD, "no rule", 0.0)))
+    assert "no rule" in of(commands, TaskEnded)[0].error
+    assert of(commands, RunEnded)
+
+
+def test_two_tasks_share_the_budget_evenly():
+    state, _ = engine(tasks=2, trials=10)
+    driver = Driver(state, slots=2)
+    driver.run()
+    counts = [sum(c.job.task == t and c.job.purpose is Purpose.SEARCH for c in of(driver.log, RecordTrial)) for t in (0, 1)]
+    assert counts == [10, 10]
+
+
+def test_an_exhausted_space_ends_the_task_early():
+    state, _ = engine(offered=3, trials=50)
+    driver = Driver(state)
+    driver.run()
+    assert sum(c.job.purpose is Purpose.SEARCH for c in of(driver.log, RecordTrial)) == 3
+    assert state.ended
+
+
+def test_restored_trials_count_and_are_told_but_not_measured():
+    state, [strategy] = engine(trials=5, finalists=0)
+    done = [Restored(Point(f"c{i}"), 0.1 * (i + 1), None) for i in range(2)]
+    done.append(Restored(Point("c2"), None, FailureKind.CRASH))
+    strategy.left = strategy.left[3:]
+    state.restore(0, 1.0, done)
+    driver = Driver(state)
+    driver.run()
+    measured = [c.job.candidate for c in of(driver.log, SubmitMeasure)]
+    assert [c.digest for c in measured] == ["c3", "c4"]
+    assert [d for d, _ in strategy.told] == ["c0", "c1", "c2", "c3", "c4"]
+
+
+def test_stop_ends_at_once():
+    state, _ = engine()
+    driver = Driver(state)
+    assert driver.send(Stop("interrupted")) == [RunEnded("interrupted")]
+    assert driver.send(SlotUp(5)) == []
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_no_slot_ever_holds_two_jobs(slots):
+    state, _ = engine(trials=30)
+    driver = Driver(state, slots=slots)
+    held: dict[int, int] = {}
+    while driver.pending and not state.ended:
+        match driver.pending.pop(0):
+            case SubmitBuild(job):
+                driver.send(Built(job, GOOD))
+            case SubmitMeasure(job, slot):
+                assert slot not in held
+                held[slot] = job.id
+                if len(held) == slots:
+                    for s, j in list(held.items()):
+                        del held[s]
+                        done = next(c for c in of(driver.log, SubmitMeasure) if c.job.id == j)
+                        driver.send(Measured(done.job, s, driver.cost(done.job)))
+            case _:
+                pass
+        if not any(isinstance(c, SubmitBuild | SubmitMeasure) for c in driver.pending):
+            for s, j in list(held.items()):
+                del held[s]
+                done = next(c for c in of(driver.log, SubmitMeasure) if c.job.id == j)
+                driver.send(Measured(done.job, s, driver.cost(done.job)))
+    assert state.ended

@@ -1,0 +1,113 @@
+"""What a function's blocks are, seen from a tuner: which can be tiled, which inlined, what is reused where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.visit import free_vars, walk
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An iteration variable of a block. `position` counts within the block's axes."""
+
+    name: str
+    extent: int
+    position: int
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """One buffer a block touches: the axes in each of its dimensions' indices."""
+
+    buffer: n.Buffer
+    axes_by_dim: tuple[frozenset[int], ...]
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset().union(*self.axes_by_dim)
+
+    @property
+    def innermost(self) -> frozenset[int]:
+        return self.axes_by_dim[-1] if self.axes_by_dim else frozenset()
+
+
+@dataclass(frozen=True)
+class BlockInfo:
+    """A leaf block: its axes in order, its one output, its inputs (the output itself left out)."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    output: Access
+    inputs: tuple[Access, ...]
+    conditional: bool
+
+    @property
+    def spatial(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.axes if not a.reduce)
+
+    @property
+    def reduced(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.axes if a.reduce)
+
+    @property
+    def injective(self) -> bool:
+        return not self.reduced
+
+    @property
+    def contraction(self) -> bool:
+        """Reduces a product-like body of at least two operands: worth a register tile and packing."""
+        return bool(self.reduced) and len(self.inputs) >= 2
+
+
+def blocks_of(func: n.PrimFunc) -> tuple[BlockInfo, ...]:
+    """The leaf blocks in program order. Blocks with symbolic extents or several outputs are left out."""
+    found = []
+    for node in walk(func.body):
+        if isinstance(node, n.Block) and node.iter_vars and len(node.writes) == 1:
+            info = _describe(node)
+            if info is not None:
+                found.append(info)
+    return tuple(found)
+
+
+def _describe(block: n.Block) -> BlockInfo | None:
+    axes = []
+    for position, iv in enumerate(block.iter_vars):
+        extent = None if iv.dom is None else as_int(iv.dom.extent)
+        if extent is None:
+            return None
+        axes.append(Axis(iv.var.name, extent, position, iv.iter_type == n.IterType.COMM_REDUCE))
+    index = {iv.var: i for i, iv in enumerate(block.iter_vars)}
+    output = _access(block.writes[0], index)
+    inputs = tuple(_access(r, index) for r in block.reads if r.buffer is not output.buffer)
+    conditional = any(
+        isinstance(e, n.Call) and getattr(e.op, "name", "") == "tir.if_then_else" for e in walk(block.body)
+    )
+    return BlockInfo(block.name_hint, tuple(axes), output, inputs, conditional)
+
+
+def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
+    dims = tuple(frozenset(index[v] for v in free_vars(r.min) if v in index) for r in region.region)
+    return Access(region.buffer, dims)
+
+
+def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo, ...]:
+    """Blocks that read what `info` writes."""
+    return tuple(b for b in blocks if any(i.buffer is info.output.buffer for i in b.inputs))
+
+
+def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
+    """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer."""
+    reads = [i for i in info.inputs if i.buffer is of]
+    return (
+        info.injective
+        and bool(reads)
+        and all(
+            len(r.axes_by_dim) == len(info.output.axes_by_dim) and r.axes_by_dim == info.output.axes_by_dim
+            for r in reads
+        )
+    )
