@@ -81,6 +81,12 @@ class ExecutorCrashed(RPCError):
         return str(self.detail.get("stderr") or "")
 
 
+class DeviceLost(RPCError):
+    """A device that hangs or vanished; nothing more can run on it until somebody looks at the box."""
+
+    kind = "device_lost"
+
+
 class HandleError(RPCError):
     """A remote array or module that the session does not have (freed, or lost with a crashed executor)."""
 
