@@ -39,15 +39,28 @@ _NAMES = {
 
 __all__ = ["__version__", *_NAMES]
 
-if TYPE_CHECKING:
-    from compiler.driver import build, lower
-    from compiler.errors import TunefarmError
+if TYPE_CHECKING:  # the same names for type checkers and editors
+    from compiler.driver import build as build
+    from compiler.driver import lower as lower
+    from compiler.runtime.device import cpu as cpu
+    from compiler.runtime.device import cuda as cuda
+    from compiler.runtime.device import device as device
+    from compiler.runtime.registry import get_global_func as get_global_func
+    from compiler.runtime.registry import register_func as register_func
+
     from compiler.errors import TunefarmError as TVMError
-    from compiler.ir.module import IRModule
-    from compiler.runtime.device import cpu, cuda, device
-    from compiler.runtime.registry import get_global_func, register_func
-    from compiler.target import Target
-    from tunefarm import error, ir, nd, rpc, runtime, target, te, tir, topi
+    from compiler.errors import TunefarmError as TunefarmError
+    from compiler.ir.module import IRModule as IRModule
+    from compiler.target import Target as Target
+    from tunefarm import error as error
+    from tunefarm import ir as ir
+    from tunefarm import nd as nd
+    from tunefarm import rpc as rpc
+    from tunefarm import runtime as runtime
+    from tunefarm import target as target
+    from tunefarm import te as te
+    from tunefarm import tir as tir
+    from tunefarm import topi as topi
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ the best few are measured again, in turns, on one device.
 
 from __future__ import annotations
 
-import enum
 import statistics
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -17,15 +16,8 @@ from typing import assert_never
 
 from rpc_server.measure import FailureKind, MeasureResult
 from tuner.builder import BuildResult
+from tuner.records.model import TrialPurpose
 from tuner.search.base import Candidate, SearchStrategy
-
-
-class Purpose(enum.StrEnum):
-    """Why a job is measured."""
-
-    BASELINE = "baseline"
-    SEARCH = "search"
-    FINAL = "final"
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,7 @@ class Job:
 
     id: int
     task: int
-    purpose: Purpose
+    purpose: TrialPurpose
     candidate: Candidate | None
 
 
@@ -214,7 +206,7 @@ class EngineState:
                 if trial.candidate is not None:
                     state.strategy.tell(trial.candidate, None)
             elif trial.candidate is not None:
-                self._succeeded(state, Job(0, task, Purpose.SEARCH, trial.candidate), trial.cost)
+                self._succeeded(state, Job(0, task, TrialPurpose.SEARCH, trial.candidate), trial.cost)
             else:
                 state.done += 1
 
@@ -222,7 +214,8 @@ class EngineState:
 
     def start(self) -> list[Command]:
         """Begin: build every task's reference."""
-        return [self._submit(Job(self._new_id(), t.index, Purpose.BASELINE, None)) for t in self.tasks if not t.ended]
+        waiting = [t.index for t in self.tasks if not t.ended]
+        return [self._submit(Job(self._new_id(), task, TrialPurpose.BASELINE, None)) for task in waiting]
 
     def handle(self, event: Event) -> list[Command]:
         if self.ended:
@@ -254,11 +247,11 @@ class EngineState:
         if task.ended:
             return []
         if result.artifact is None:
-            if job.purpose is Purpose.BASELINE:
+            if job.purpose is TrialPurpose.BASELINE:
                 return self._give_up(task, f"the untuned function does not build: {result.text}")
             kind = result.failure or FailureKind.BUILD
             return [RecordTrial(job, None, result, None, kind, result.text), *self._failed(job, kind, result.text)]
-        if job.purpose is Purpose.BASELINE:
+        if job.purpose is TrialPurpose.BASELINE:
             task.reference = result.artifact
             if task.baseline_cost is not None:
                 return []  # measured before the run was resumed
@@ -277,7 +270,7 @@ class EngineState:
         record = RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
         task = self.tasks[job.task]
         if result.failure is not None:
-            if job.purpose is Purpose.BASELINE:
+            if job.purpose is TrialPurpose.BASELINE:
                 return [record, *self._give_up(task, f"the untuned function fails: {result.text}")]
             return [record, *self._failed(job, result.failure, result.text)]
         self._succeeded(task, job, statistics.median(result.costs))
@@ -296,15 +289,15 @@ class EngineState:
             return []
         text = f"the device was lost {self._lost[job.id]} times under this candidate: {reason}"
         kind = FailureKind.DEVICE_LOST
-        if job.purpose is Purpose.BASELINE:
+        if job.purpose is TrialPurpose.BASELINE:
             return self._give_up(self.tasks[job.task], text)
         return [RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
 
     def _succeeded(self, task: TaskState, job: Job, cost: float) -> None:
         match job.purpose:
-            case Purpose.BASELINE:
+            case TrialPurpose.BASELINE:
                 task.baseline_cost = cost
-            case Purpose.SEARCH:
+            case TrialPurpose.SEARCH:
                 assert job.candidate is not None
                 task.done += 1
                 task.strategy.tell(job.candidate, cost)
@@ -313,7 +306,7 @@ class EngineState:
                 del task.ranking[max(8, self.limits.finalists) :]
                 if task.best_cost is None or cost < task.best_cost:
                     task.best_cost, task.best = cost, job.candidate
-            case Purpose.FINAL:
+            case TrialPurpose.FINAL:
                 assert job.candidate is not None
                 task.final_costs.setdefault(job.candidate.digest, []).append(cost)
             case _:
@@ -323,7 +316,7 @@ class EngineState:
         task = self.tasks[job.task]
         task.failures[kind] += 1
         task.first_failure = task.first_failure or text
-        if job.purpose is not Purpose.SEARCH or job.candidate is None:
+        if job.purpose is not TrialPurpose.SEARCH or job.candidate is None:
             return []
         task.done += 1
         task.strategy.tell(job.candidate, None)
@@ -359,7 +352,7 @@ class EngineState:
                 task.exhausted = True
                 continue
             task.asked += 1
-            commands.append(self._submit(Job(self._new_id(), task.index, Purpose.SEARCH, candidates[0])))
+            commands.append(self._submit(Job(self._new_id(), task.index, TrialPurpose.SEARCH, candidates[0])))
         return commands
 
     def _hungriest(self) -> TaskState | None:
@@ -398,7 +391,7 @@ class EngineState:
         if task.finals_left:
             # one at a time: finalists take turns, so a drift of the machine hits all of them
             candidate = task.finals_left.pop(0)
-            return [self._submit(Job(self._new_id(), task.index, Purpose.FINAL, candidate))]
+            return [self._submit(Job(self._new_id(), task.index, TrialPurpose.FINAL, candidate))]
         self._crown(task)
         task.ended = True
         return [TaskEnded(task.index, None)]

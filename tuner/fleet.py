@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rpc_server.fingerprint import Fingerprint
+
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, SessionClosed
-from rpc_server.fingerprint import Fingerprint
 from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.dtype import parse_dtype
 from compiler.schedule.schedule import Schedule
+
+from compiler.dtype import parse_dtype
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
