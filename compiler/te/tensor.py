@@ -244,6 +244,8 @@ def as_shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
 
 
 def _dim(value: Any, what: str) -> PrimExpr:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # (n / tile) of an exact division
     if isinstance(value, bool | float):
         raise IRError(f"{what} has a dimension {value!r}, not an integer" + at(caller_span()))
     if isinstance(value, int):

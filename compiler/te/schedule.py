@@ -1,0 +1,180 @@
+"""Schedules: one stage an operation, and the primitives that change the operations themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.errors import ScheduleError
+from compiler.te.rewrite import identity_copy, replace_reads, through_cache
+from compiler.te.rfactor import rfactor
+from compiler.te.stage import Stage
+from compiler.te.tensor import ComputeOp, Operation, Tensor, topological
+from compiler.tir.nodes import IterVar
+
+__all__ = ["Schedule", "Stage", "create_schedule"]
+
+
+def create_schedule(ops: Any) -> Schedule:
+    """The schedule of the computation of `ops` (an operation or tensor, or a list of them) as written:
+    every operation computed in full, one after the other. Raises ScheduleError when `ops` is none of these.
+    """
+    items = list(ops) if isinstance(ops, tuple | list) else [ops]
+    outputs: list[Operation] = []
+    for item in items:
+        op = item.op if isinstance(item, Tensor) else item
+        if not isinstance(op, Operation):
+            raise ScheduleError(
+                f"create_schedule takes operations, got {type(item).__name__}",
+                hint="for example te.create_schedule(C.op)",
+            )
+        outputs.append(op)
+    if not outputs:
+        raise ScheduleError("create_schedule needs at least one operation")
+    return Schedule(outputs)
+
+
+class Schedule:
+    """How the operations behind `outputs` are computed. `s[tensor]` or `s[op]` is the `Stage` of one.
+
+    `stages` are in dependency order, inputs included. A primitive that adds an operation (`cache_read`,
+    `cache_write`, `rfactor`) also replaces the operations that read it; tensors and operations from
+    before it still name their stage.
+    """
+
+    def __init__(self, outputs: Sequence[Operation]) -> None:
+        self.stages: list[Stage] = []
+        self._stage_of: dict[Operation, Stage] = {}
+        for op in topological([o.output(0) for o in outputs]):
+            self._add(op, len(self.stages))
+        self._outputs = [self._stage_of[op] for op in outputs]
+        for stage in self._outputs:
+            stage.is_output = True
+
+    @property
+    def outputs(self) -> tuple[Operation, ...]:
+        """The operations the schedule is for, as rewritten so far."""
+        return tuple(stage.op for stage in self._outputs)
+
+    @property
+    def stage_map(self) -> dict[Operation, Stage]:
+        """The stage of every operation, those since replaced included."""
+        return dict(self._stage_of)
+
+    def __getitem__(self, key: Tensor | Operation) -> Stage:
+        op = key.op if isinstance(key, Tensor) else key
+        stage = self._stage_of.get(op) if isinstance(op, Operation) else None
+        if stage is None:
+            name = getattr(op, "name", None)
+            raise ScheduleError(
+                f"{name if name is not None else key!r} is not part of this schedule",
+                hint=f"its stages are {', '.join(s.name for s in self.stages)}",
+            )
+        return stage
+
+    def __contains__(self, key: object) -> bool:
+        return (key.op if isinstance(key, Tensor) else key) in self._stage_of
+
+    def __repr__(self) -> str:
+        return f"Schedule({', '.join(stage.name for stage in self.stages)})"
+
+    def current(self, tensor: Tensor) -> Tensor:
+        """`tensor` as the schedule has rewritten it."""
+        return self[tensor].op.output(tensor.value_index)
+
+    def _add(self, op: Operation, position: int) -> Stage:
+        stage = Stage(op, self)
+        self.stages.insert(position, stage)
+        self._stage_of[op] = stage
+        return stage
+
+    # ------------------------------------------------------------------------- primitives
+
+    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+        """Copy `tensor` to memory `scope` and let `readers` (tensors or operations) read the copy.
+
+        Returns the copy, named `<tensor>.<scope>`. Raises ScheduleError when a reader does not read it.
+        """
+        source = self.current(tensor)
+        items = list(readers) if isinstance(readers, tuple | list) else [readers]
+        stages = [self[reader] for reader in items]
+        if not stages:
+            raise ScheduleError(f"cache_read of {source.name!r} needs at least one reader")
+        for stage in stages:
+            if source not in stage.op.input_tensors:
+                raise ScheduleError(
+                    f"cache_read: stage {stage.name!r} does not read {source.name!r}",
+                    hint=f"it reads {', '.join(t.name for t in stage.op.input_tensors) or 'nothing'}",
+                )
+        cache = identity_copy(source, f"{source.name}.{scope}")
+        added = self._add(cache, self.stages.index(self[source]) + 1)
+        added.scope = scope
+        self._replace({stage.op: replace_reads(stage.op, {source: cache.output(0)}) for stage in stages})
+        return cache.output(0)
+
+    def cache_write(self, tensor: Any, scope: str) -> Any:
+        """Compute `tensor` in memory `scope` and then copy it to where it belongs.
+
+        Returns the tensor that is now computed, named `<tensor>.<scope>`; the stage of `tensor` becomes the
+        copy. All outputs of one operation may be given as a list, and come back as one. Raises ScheduleError
+        when the stage is an input or its loops were already changed.
+        """
+        several = isinstance(tensor, tuple | list)
+        tensors = list(tensor) if several else [tensor]
+        stage = self[tensors[0]]
+        op = stage._computed("cache_write")
+        if any(self[t] is not stage for t in tensors):
+            raise ScheduleError("cache_write: the tensors are not outputs of one operation")
+        if len(tensors) != op.num_outputs:
+            raise ScheduleError(
+                f"cache_write: operation {op.name!r} has {op.num_outputs} outputs, got {len(tensors)}",
+                hint="give them all, as a list",
+            )
+        if stage.steps or stage.iter_var_attrs:
+            raise ScheduleError(
+                f"cache_write: the loops of stage {stage.name!r} were already scheduled",
+                hint="call cache_write first, then schedule both stages",
+            )
+        cache, copy = through_cache(op, f"{op.name}.{scope}")
+        added = self._add(cache, self.stages.index(stage))
+        added.scope = scope
+        self._replace({op: copy})
+        stage.reset()
+        cached = [cache.output(t.value_index) for t in tensors]
+        return cached if several else cached[0]
+
+    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor:
+        """Reduce over all other reduction loops first, into a tensor that has the iterations of `axis` as its
+        dimension `factor_axis`; `tensor` then reduces that over `axis`.
+
+        `axis` is a reduction leaf of `tensor`'s stage. Returns the new tensor, named `<tensor>.rf`. Raises
+        ScheduleError when `axis` is no such leaf, or loops over data were already scheduled.
+        """
+        stage = self[tensor]
+        op = stage._computed("rfactor")
+        stage._leaf("rfactor", axis)
+        partial, final = rfactor(op, stage.relations, stage.leaf_iter_vars, axis, factor_axis)
+        self._add(partial, self.stages.index(stage))
+        self._replace({op: final})
+        stage.reset()
+        return partial.output(tensor.value_index)
+
+    def normalize(self) -> Schedule:
+        """This schedule: its stages are always in the form that lowering takes."""
+        return self
+
+    def _replace(self, changed: dict[Operation, Operation]) -> None:
+        """Put new operations in their stages, and rewrite whatever reads their outputs, in order."""
+        tensors: dict[Tensor, Tensor] = {}
+        for stage in self.stages:
+            old = stage.op
+            new = replace_reads(changed.get(old, old), tensors)
+            if new is not old:
+                stage.op = new
+                self._stage_of[new] = stage
+                tensors.update(zip(old._outputs, new._outputs))
+
+
+def computed_stages(schedule: Schedule) -> list[Stage]:
+    """The stages that compute something, producers before consumers."""
+    return [stage for stage in schedule.stages if isinstance(stage.op, ComputeOp)]
