@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from rpc_server.errors import ProtocolError
 from rpc_server.measure import MeasureRequest, MeasureResult
-from rpc_server.wire import Codec
+from rpc_server.wire import Buffer, Codec, Limits
 
 CHUNK = 1 << 20  # bytes of an array or blob in one message
 WINDOW = 8  # chunks a sender may have unanswered
@@ -294,16 +295,38 @@ AnyReply = (
 )
 AnyMessage = AnyBoxRequest | AnyExecutorRequest | AnyReply | SessionEnded
 
+public_codec: Codec[AnyMessage] = Codec(AnyMessage)
+
+
+def describe(body: Buffer) -> str:
+    """A request's encoded body in a few words, for crash reports and logs."""
+    try:
+        request = public_codec.decode_body(body)
+    except ProtocolError:
+        return "an unreadable request"
+    match request:
+        case Call():
+            return f"call of {request.function!r}"
+        case TimeFunction():
+            return f"time_evaluator of {request.function!r}"
+        case Measure():
+            return f"measurement of artifact {request.request.artifact[:12]}"
+        case LoadModule():
+            return f"load of {request.name!r}"
+        case NewArray():
+            return f"allocation of a {request.dtype} array of shape {request.shape}"
+        case _:
+            return type(request).__name__
+
 
 # --- between the supervisor and its executors, over their private socket -----------------------------------
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Executor → supervisor, once warm. `secret` is the one it was started with."""
+    """Executor → supervisor, once warm. `user` is whom it runs as; `warning` what the operator should know."""
 
-    executor: int
-    secret: str
-    pid: int
+    user: str
+    warning: str = ""
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -328,5 +351,4 @@ class Phase(msgspec.Struct, frozen=True, tag="phase"):
 
 AnyPrivate = Hello | Begin | Fetch | Phase | Data | Need
 
-public_codec: Codec[AnyMessage] = Codec(AnyMessage)
-private_codec: Codec[AnyPrivate] = Codec(AnyPrivate)
+private_codec: Codec[AnyPrivate] = Codec(AnyPrivate, Limits(max_buffer=1 << 30))

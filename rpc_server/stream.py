@@ -94,7 +94,7 @@ class FrameStream:
                 self._out.popleft()
 
     def receive(self) -> list[list[memoryview]]:
-        """Read once and return the messages that are now whole; on a blocking socket, at least one.
+        """Read until a message is whole and return what came: on a non-blocking socket maybe nothing.
 
         Raises StreamClosed at the end of the stream and ProtocolError for lengths over the limits.
         """
@@ -114,7 +114,7 @@ class FrameStream:
             else:
                 self._filled += count
             self._take(messages)
-            if messages or not self.sock.getblocking():
+            if messages:
                 return messages
 
     def _take(self, messages: list[list[memoryview]]) -> None:

@@ -42,10 +42,15 @@ class Kind(IntEnum):
 
 
 class Address(IntEnum):
-    """Who handles a request that arrives at a box: the supervisor itself, or the session's executor."""
+    """Who handles a request that arrives at a box.
+
+    PEER: whoever the connection leads to (a box's supervisor, the tracker). EXECUTOR: the session's executor.
+    TRIAL: the executor too, and if the request ends it, that is the answer: a failed trial.
+    """
 
     PEER = 0
     EXECUTOR = 1
+    TRIAL = 2
 
 
 class Header(NamedTuple):

@@ -1,0 +1,89 @@
+"""ZeroMQ sockets set up alike on every side: message limits, heartbeats, and news of lost connections."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from rpc_server.errors import ConnectError
+from rpc_server.wire import DEFAULT_LIMITS, Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """A connection silent for `timeout_s` is dropped; a sign of life is asked for every `interval_s`.
+
+    ZeroMQ's own threads do both, so a long call or a busy interpreter does not look dead.
+    """
+
+    interval_s: float = 3.0
+    timeout_s: float = 15.0
+    handshake_s: float = 10.0
+
+
+def prepare(sock: zmq.Socket[bytes], liveness: Liveness, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Options every socket of the protocol has. Call before bind or connect."""
+    sock.setsockopt(zmq.LINGER, 0)
+    sock.setsockopt(zmq.MAXMSGSIZE, max(limits.max_body, limits.max_buffer))
+    sock.setsockopt(zmq.SNDHWM, 0)  # what may be unanswered is bounded by the protocol, not by blocking
+    sock.setsockopt(zmq.RCVHWM, 0)
+    sock.setsockopt(zmq.HEARTBEAT_IVL, int(liveness.interval_s * 1000))
+    sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, int(liveness.timeout_s * 1000))
+    sock.setsockopt(zmq.HEARTBEAT_TTL, int(liveness.timeout_s * 1000))
+    sock.setsockopt(zmq.HANDSHAKE_IVL, int(liveness.handshake_s * 1000))
+    sock.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    sock.setsockopt(zmq.IPV6, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection on file descriptor `fd` is gone."""
+
+    fd: int
+
+
+class Monitor:
+    """News of one socket's connections. Register `socket` with the poller."""
+
+    def __init__(self, sock: zmq.Socket[bytes], events: int) -> None:
+        self._of = sock
+        self.socket = sock.get_monitor_socket(events)
+
+    def drain(self) -> list[tuple[int, int]]:
+        """(event, value) pairs since the last call; value is a descriptor or an errno, by the event."""
+        news = []
+        while self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            message = recv_monitor_message(self.socket)
+            news.append((int(message["event"]), int(message["value"])))
+        return news
+
+    def close(self) -> None:
+        self._of.disable_monitor()
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """Numeric addresses of a host, IPv4 first. Raises ConnectError when the name is unknown."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConnectError(
+            f"unknown host {host!r}: {error.strerror or error}", hint="check the spelling, or use an IP address"
+        ) from None
+    ordered = sorted(found, key=lambda info: info[0] != socket.AF_INET)
+    return list(dict.fromkeys(str(info[4][0]) for info in ordered))
+
+
+def endpoint(address: str, port: int) -> str:
+    """A ZeroMQ endpoint for a numeric address."""
+    return f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+
+
+def is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.split("%")[0]).is_loopback
+    except ValueError:
+        return False
