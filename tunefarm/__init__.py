@@ -42,15 +42,14 @@ __all__ = ["__version__", *_NAMES]
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.driver import build as build
     from compiler.driver import lower as lower
-    from compiler.runtime.device import cpu as cpu
-    from compiler.runtime.device import cuda as cuda
-    from compiler.runtime.device import device as device
     from compiler.runtime.registry import get_global_func as get_global_func
     from compiler.runtime.registry import register_func as register_func
 
-    from compiler.errors import TunefarmError as TVMError
     from compiler.errors import TunefarmError as TunefarmError
     from compiler.ir.module import IRModule as IRModule
+    from compiler.runtime.device import cpu as cpu
+    from compiler.runtime.device import cuda as cuda
+    from compiler.runtime.device import device as device
     from compiler.target import Target as Target
     from tunefarm import error as error
     from tunefarm import ir as ir
@@ -61,6 +60,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import te as te
     from tunefarm import tir as tir
     from tunefarm import topi as topi
+    from tunefarm.error import TVMError as TVMError
 
 
 def __getattr__(name: str) -> Any:

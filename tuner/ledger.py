@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 from compiler.schedule.trace import Trace
-from rpc_server.fingerprint import Fingerprint
 
 from compiler.errors import ScheduleError
+from rpc_server.fingerprint import Fingerprint
 from tuner.engine_state import RecordTrial, Restored
 from tuner.errors import TuningError
 from tuner.options import RunOptions
@@ -140,7 +140,6 @@ class Ledger:
         samples = measured.costs if measured is not None and event.failure is None else ()
         environment = dict(measured.environment) if measured is not None else {}
         self._store.add_trial(
-            self.run_id,
             NewTrial(
                 task_id=self._run.tasks[event.job.task].id,
                 digest=candidate.digest if candidate else None,
@@ -169,13 +168,10 @@ class Ledger:
         """The baseline's cost and every search trial recorded for the task."""
         row = self._run.tasks[task]
         found: list[Restored] = []
-        after = 0
-        while page := self._store.trials(self.run_id, after=after, limit=1000):
-            after = page[-1].sequence
-            for trial in page:
-                if trial.task_id == row.id and trial.purpose is TrialPurpose.SEARCH:
-                    candidate = self._recognise(task, trial.digest, trial.trace)
-                    found.append(Restored(candidate, trial.cost, trial.failure))
+        for trial in self._store.all_trials(self.run_id):
+            if trial.task_id == row.id and trial.purpose is TrialPurpose.SEARCH:
+                candidate = self._recognise(task, trial.digest, trial.trace)
+                found.append(Restored(candidate, trial.cost, trial.failure))
         return row.baseline_cost, found
 
     def _recognise(self, task: int, digest: str | None, trace: str | None) -> Candidate | None:

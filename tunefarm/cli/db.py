@@ -1,0 +1,38 @@
+"""`tunefarm db`: the record store's schema."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tunefarm.settings import Settings
+from tuner.records import migrate
+
+
+@click.group()
+def db() -> None:
+    """Create, check and upgrade the record store."""
+
+
+@db.command(epilog="\b\nExample:\n  tunefarm db upgrade --db sqlite:///tunefarm.db")
+@click.option("--db", "address", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.pass_obj
+def upgrade(settings: Settings, address: str | None) -> None:
+    """Bring the store to this version's schema, creating it where there is none. Data is kept."""
+    state = migrate.upgrade(address or settings.db)
+    click.echo(f"{address or settings.db} is at schema revision {state.found}")
+
+
+@db.command(epilog="\b\nExample:\n  tunefarm db check && tunefarm web")
+@click.option("--db", "address", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def check(settings: Settings, address: str | None, as_json: bool) -> None:
+    """Say whether the store has this version's schema; exit status 1 and what to do when not."""
+    state = migrate.check(address or settings.db)
+    if as_json:
+        click.echo(json.dumps({"found": state.found, "wanted": state.wanted, "ok": state.ok}))
+        raise click.exceptions.Exit(0 if state.ok else 1)
+    state.require()
+    click.echo(f"{address or settings.db} is at schema revision {state.found}, as it should be")

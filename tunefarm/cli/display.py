@@ -1,0 +1,149 @@
+"""How a tuning run looks: a live table on a terminal, plain lines elsewhere, one table at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from tuner.progress import Snapshot, TaskProgress, gflops
+
+_PLAIN_EVERY_S = 5.0
+
+
+def seconds(value: float | None) -> str:
+    """A duration a person reads: 850 ms, 12.3 s, 4 min 05 s."""
+    if value is None:
+        return "?"
+    if value < 1e-3:
+        return f"{value * 1e6:.1f} µs"
+    if value < 1:
+        return f"{value * 1e3:.1f} ms"
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def speed(task: TaskProgress, cost: float | None) -> str:
+    """GFLOP/s where the operations are known, else the time."""
+    rate = gflops(task.flops, cost)
+    return f"{rate:.1f} GFLOP/s" if rate is not None else seconds(cost) if cost is not None else "–"
+
+
+def failures_text(tasks: Iterable[TaskProgress]) -> str:
+    """Failures by kind, most frequent first: "3 crash, 1 run_timeout", or "none"."""
+    total: dict[str, int] = {}
+    for task in tasks:
+        for kind, count in task.failures.items():
+            total[str(kind)] = total.get(str(kind), 0) + count
+    ranked = sorted(total.items(), key=lambda entry: -entry[1])
+    return ", ".join(f"{count} {kind}" for kind, count in ranked) or "none"
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """One line: trials, best so far, failures, devices, rate, time left."""
+    parts = []
+    for task in snapshot.tasks:
+        gain = f" ({task.speedup:.1f}x)" if task.speedup else ""
+        parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
+    devices = "1 device" if snapshot.devices == 1 else f"{snapshot.devices} devices"
+    return (
+        f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, "
+        f"{snapshot.rate:.1f} trials/s, {seconds(snapshot.eta_s)} left"
+    )
+
+
+def summary_table(snapshot: Snapshot) -> Table:
+    """What the run achieved."""
+    table = Table(title=f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}")
+    table.add_column("kernel")
+    for name in ("untuned", "best", "time", "speedup", "trials", "failed"):
+        table.add_column(name, justify="right")
+    for task in snapshot.tasks:
+        table.add_row(
+            task.name,
+            speed(task, task.baseline_cost),
+            speed(task, task.best_cost),
+            seconds(task.best_cost) if task.best_cost else "–",
+            f"{task.speedup:.1f}x" if task.speedup else "–",
+            str(task.done),
+            str(task.failed),
+        )
+    return table
+
+
+class PlainDisplay:
+    """Lines for logs and pipes: one every few seconds, and every note."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._last = 0.0
+        self._line = ""
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._print(self._line)
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._line = status_line(snapshot)
+        if time.monotonic() - self._last >= _PLAIN_EVERY_S:
+            self._last = time.monotonic()
+            self._print(self._line)
+
+    def note(self, text: str) -> None:
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        if text:
+            print(text, file=self._stream, flush=True)
+
+
+class LiveDisplay:
+    """A table that is redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.__exit__(kind, value, trace)
+
+    def update(self, snapshot: Snapshot) -> None:
+        table = Table.grid(padding=(0, 2))
+        for task in snapshot.tasks:
+            gain = f"{task.speedup:.1f}x" if task.speedup else ""
+            bar = ProgressBar(total=task.budget, completed=task.done, width=24)
+            best = f"[bold]{speed(task, task.best_cost)}[/bold]"
+            table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
+        devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
+        rate = f"{snapshot.rate:.1f} trials/s"
+        table.add_row(f"[dim]{devices}", f"[dim]{rate}, {seconds(snapshot.eta_s)} left", "", "", "", "")
+        self._live.update(table)
+
+    def note(self, text: str) -> None:
+        self._console.print(f"[dim]{text}[/dim]", highlight=False)
+
+
+def _failed(task: TaskProgress) -> str:
+    return f"[yellow]{task.failed} failed[/yellow]" if task.failed else "[dim]0 failed[/dim]"
+
+
+def make_display(console: Console) -> PlainDisplay | LiveDisplay:
+    """Live on a terminal, plain elsewhere."""
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console.file)

@@ -1,0 +1,109 @@
+"""`tunefarm runs` and `tunefarm best`: what the record store knows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tunefarm.cli.display import seconds
+from tunefarm.settings import Settings
+from tuner.records.model import BestLookup, Run
+from tuner.records.store import RecordStore
+from tuner.task import TuningTask
+
+
+@click.command(epilog="\b\nExamples:\n  tunefarm runs\n  tunefarm runs --json | jq '.[0].state'")
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
+    """List tuning runs, newest first."""
+    found = RecordStore.open(db or settings.db).runs(limit=limit)
+    if as_json:
+        click.echo(json.dumps([_run_json(r) for r in found]))
+        return
+    table = Table("run", "state", "started (UTC)", "trials", "failed", "workloads")
+    for run in found:
+        table.add_row(
+            str(run.id),
+            str(run.state),
+            f"{run.started_at:%Y-%m-%d %H:%M}",
+            f"{run.trials}/{run.budget}",
+            str(run.failed),
+            run.name,
+        )
+    Console().print(table)
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "name": run.name,
+        "state": str(run.state),
+        "message": run.message,
+        "started_at": run.started_at.isoformat(),
+        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
+        "trials": run.trials,
+        "budget": run.budget,
+        "failed": run.failed,
+    }
+
+
+@click.command(epilog="\b\nExample:\n  tunefarm best matmul:512,512,512:float32")
+@click.argument("workload")
+@click.option("--target", default="", help="Target string.  [default: this machine]")
+@click.option("--device-class", help="Device class the config must be for.")
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def best(
+    settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool
+) -> None:
+    """Show the best known config of WORKLOAD, and why it is the one; exit status 3 on a miss."""
+    from compiler.target import Target
+
+    task = TuningTask.from_spec(workload, Target(target) if target else Target.host())
+    lookup = RecordStore.open(db or settings.db).best(task.key, str(task.target), device_class)
+    if as_json:
+        click.echo(json.dumps(_lookup_json(lookup)))
+    else:
+        _print_lookup(task, lookup)
+    if lookup.config is None:
+        raise click.exceptions.Exit(3)
+
+
+def _print_lookup(task: TuningTask, lookup: BestLookup) -> None:
+    click.echo(f"{task.name} on {task.target}: {lookup.match}")
+    if (config := lookup.config) is not None:
+        rate = f", {task.flops / config.cost / 1e9:.1f} GFLOP/s" if task.flops else ""
+        click.echo(f"  {seconds(config.cost)} a call{rate}")
+        click.echo(f"  between {seconds(config.low)} and {seconds(config.high)} with 95 % confidence")
+        click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
+    for line in lookup.explain:
+        click.echo(f"  - {line}")
+
+
+def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
+    config = lookup.config
+    return {
+        "match": lookup.match,
+        "explain": list(lookup.explain),
+        "config": None
+        if config is None
+        else {
+            "digest": config.digest,
+            "trace": json.loads(config.trace),
+            "cost_s": config.cost,
+            "low_s": config.low,
+            "high_s": config.high,
+            "device": config.device,
+            "device_class": config.device_class,
+            "run": config.run_id,
+            "trial": config.trial_id,
+        },
+    }
