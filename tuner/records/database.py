@@ -1,0 +1,171 @@
+"""Connections: addresses, pragmas, transactions, and database errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
+
+BUSY_TIMEOUT_MS = 30_000
+"""How long a SQLite writer waits for another one."""
+
+_WRITE = "tunefarm_write"
+T = TypeVar("T")
+
+
+def parse_url(address: str | Path) -> URL:
+    """A database URL. A plain path is a SQLite file; `postgresql://…` means the psycopg driver.
+
+    Raises RecordError for another kind of database, or for none at all.
+    """
+    text = str(address)
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise RecordError(f"{text!r} is no database address", hint=_ADDRESS_HINT) from None
+    match url.get_backend_name():
+        case "sqlite":
+            if not url.database or url.database == ":memory:":
+                raise RecordError("the record store needs a file, not a database in memory", hint=_ADDRESS_HINT)
+            return URL.create("sqlite", database=str(Path(url.database).expanduser().absolute()))
+        case "postgresql":
+            return url.set(drivername="postgresql+psycopg")
+        case "postgres":
+            return url.set(drivername="postgresql+psycopg")
+        case other:
+            raise RecordError(f"no record store on {other}", hint=_ADDRESS_HINT)
+
+
+_ADDRESS_HINT = "give a file (tuning.db, sqlite:///tuning.db) or postgresql://user@host/database"
+
+
+def show_url(url: URL) -> str:
+    """The address without its password, the way a user would type it."""
+    path = sqlite_path(url)
+    if path is not None:
+        return str(path)
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def sqlite_path(url: URL) -> Path | None:
+    """The file of a SQLite address; None for a server."""
+    return Path(url.database) if url.get_backend_name() == "sqlite" and url.database else None
+
+
+def connect(url: URL, *, create: bool = False) -> Engine:
+    """An engine for `url`. A SQLite file that is missing is made only with `create`.
+
+    Raises StoreMissing, StoreUnavailable (also when the PostgreSQL driver is not installed).
+    """
+    path = sqlite_path(url)
+    if path is not None:
+        _check_file(path, create)
+    try:
+        engine = create_engine(url, pool_pre_ping=path is None)
+    except (ImportError, NoSuchModuleError):
+        raise StoreUnavailable(
+            "the PostgreSQL driver is not installed", hint="pip install 'tunefarm[postgres]'"
+        ) from None
+    if path is not None:
+        event.listen(engine, "connect", _on_sqlite_connect)
+        event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _check_file(path: Path, create: bool) -> None:
+    if path.is_dir():
+        raise StoreUnavailable(f"{path} is a folder, not a database file")
+    if path.exists():
+        return
+    if not create:
+        raise StoreMissing(f"there is no database at {path}", hint=f"make it with `tunefarm db upgrade --db {path}`")
+    if not path.parent.is_dir():
+        raise StoreUnavailable(f"the folder {path.parent} does not exist", hint="create it first")
+
+
+def _on_sqlite_connect(connection: Any, _record: Any) -> None:
+    # The driver's own transaction handling begins too late and never for reads; "begin" below does it.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.execute("PRAGMA cache_size = -16000")
+    cursor.close()
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    # A transaction that will write takes the lock at once: upgrading a read lock later can fail with no wait.
+    write = connection.get_execution_options().get(_WRITE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that sees one state of the database throughout."""
+    with _translated(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        yield connection
+        connection.rollback()
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction, committed when the block ends, undone when it raises."""
+    with _translated(engine), engine.connect() as connection:
+        connection = connection.execution_options(**{_WRITE: True})
+        with connection.begin():
+            yield connection
+
+
+def write(engine: Engine, action: Callable[[Connection], T]) -> T:
+    """Run `action` in a write transaction, again when the server ended it for a conflict with another writer.
+
+    On return the transaction is committed and outlives this process. `action` may run more than once.
+    """
+    for _ in range(RETRIES):
+        try:
+            with writing(engine) as connection:
+                return action(connection)
+        except StoreUnavailable as error:
+            if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in _CONFLICTS:
+                raise
+    with writing(engine) as connection:
+        return action(connection)
+
+
+_CONFLICTS = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock
+RETRIES = 4
+
+
+@contextmanager
+def _translated(engine: Engine) -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise unavailable(engine.url, error) from error
+
+
+def unavailable(url: URL, error: SQLAlchemyError) -> StoreUnavailable:
+    """What a driver's error means to a user."""
+    cause = str(getattr(error, "orig", None) or error).strip().split("\n")[0]
+    hint = None
+    if "locked" in cause:
+        hint = "another process has been writing for long; stop it, or use PostgreSQL for many writers"
+    elif "not a database" in cause:
+        hint = "the file is something else; give another path"
+    elif "readonly" in cause or "unable to open" in cause:
+        hint = "check that the file and its folder may be written"
+    elif "full" in cause:
+        hint = "free some space on its disk"
+    return StoreUnavailable(f"the database {show_url(url)} failed: {cause}", hint=hint)

@@ -1,0 +1,300 @@
+"""What goes into the record store and what comes out: frozen data, no database in it.
+
+Times are seconds, points in time aware datetimes in UTC, `flops` operations per call of the function.
+`New…` types are what callers give; the others carry the row's `id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from rpc_server.measure import FailureKind
+
+
+class RunState(StrEnum):
+    """QUEUED has not begun; INTERRUPTED may be resumed; FAILED ended with an error (in `Run.message`)."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def ended(self) -> bool:
+        return self not in (RunState.QUEUED, RunState.RUNNING)
+
+
+class TrialPurpose(StrEnum):
+    """Why a trial was made: the untuned function, the search, or the comparison of the best few."""
+
+    BASELINE = "baseline"
+    SEARCH = "search"
+    FINAL = "final"
+
+
+class TrialStatus(StrEnum):
+    OK = "ok"
+    FAILED = "failed"
+
+
+# ------------------------------------------------------------------------ what trials refer to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWorkload:
+    """`key` is `workload_key(func)`; `spec` (plain JSON) says how to make it again, `function` is its script."""
+
+    key: str
+    name: str
+    spec: Mapping[str, Any] | None = None
+    function: str = ""
+    flops: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    id: int
+    key: str
+    name: str
+    spec: Mapping[str, Any] | None
+    function: str
+    flops: float | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """`text` is canonical; `features` are the CPU features code for it may use."""
+
+    id: int
+    text: str
+    kind: str
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDevice:
+    """`device_class` names what devices with comparable times share (see `keys.device_class`); `fingerprint`
+    is all that is known of the hardware and its system; `features` its CPU features."""
+
+    name: str
+    key: str
+    device_class: str
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    id: int
+    name: str
+    key: str
+    device_class: str
+    fingerprint: Mapping[str, Any]
+    features: tuple[str, ...]
+    first_seen: datetime
+    last_seen: datetime
+
+
+# --------------------------------------------------------------------------------------- runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRunTask:
+    """`budget` is how many search trials the task may use."""
+
+    workload_id: int
+    target_id: int
+    budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """`options` is what `--resume` needs, `command` what a person types to repeat the run. `toolchain` maps
+    names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`)."""
+
+    tasks: tuple[NewRunTask, ...]
+    toolchain: Mapping[str, str]
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    host: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTask:
+    """`trials` search trials are done, `failed` of them failed. Costs are seconds per call: of the untuned
+    function, and of the fastest verified candidate so far."""
+
+    id: int
+    position: int
+    workload: Workload
+    target: str
+    budget: int
+    trials: int
+    failed: int
+    baseline_cost: float | None
+    best_cost: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """`trials` and `failed` count search trials of all tasks; `updated_at` is when a trial or a change of
+    state last arrived."""
+
+    id: int
+    name: str
+    state: RunState
+    message: str
+    options: Mapping[str, Any]
+    command: str
+    host: str
+    user: str
+    toolchain: Mapping[str, str]
+    started_at: datetime
+    finished_at: datetime | None
+    updated_at: datetime
+    trials: int
+    failed: int
+    tasks: tuple[RunTask, ...]
+
+    @property
+    def budget(self) -> int:
+        return sum(task.budget for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureCount:
+    """How often a task's trials failed in one way; `first_text` is the first such failure's text."""
+
+    task_id: int
+    kind: FailureKind
+    count: int
+    first_trial_id: int
+    first_text: str
+
+
+# ------------------------------------------------------------------------------------- trials
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTrial:
+    """One trial of a task of a run.
+
+    Either `failure` is None and `samples` (seconds per call, one per repeat) are given, or `failure` and its
+    `failure_text` are. `trace` (JSON text) and its `digest` are both given, or neither, for the untuned
+    function. `device_id` is None when no device saw the trial (a failed build). `verified`: the output agreed
+    with the reference; only verified trials can become best. `measured_by` is the lease token the result came
+    under. `noise` names what was odd about the measurement ("load", "spread", …).
+    """
+
+    task_id: int
+    digest: str | None = None
+    trace: str | None = None
+    device_id: int | None = None
+    purpose: TrialPurpose = TrialPurpose.SEARCH
+    samples: tuple[float, ...] = ()
+    verified: bool = False
+    failure: FailureKind | None = None
+    failure_text: str = ""
+    noise: tuple[str, ...] = ()
+    build_s: float | None = None
+    measure_s: float | None = None
+    environment: Mapping[str, float] = field(default_factory=dict)
+    measured_by: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """`sequence` counts from 1 within the run, in the order of arrival. `cost` is the median of `samples`, `mad`
+    their median absolute deviation; both None for a failed trial."""
+
+    id: int
+    run_id: int
+    sequence: int
+    task_id: int
+    workload_key: str
+    target: str
+    device: str | None
+    device_class: str | None
+    purpose: TrialPurpose
+    status: TrialStatus
+    failure: FailureKind | None
+    failure_text: str
+    digest: str | None
+    trace: str | None
+    samples: tuple[float, ...]
+    cost: float | None
+    mad: float | None
+    noise: tuple[str, ...]
+    verified: bool
+    improved: bool
+    build_s: float | None
+    measure_s: float | None
+    environment: Mapping[str, float]
+    measured_by: str
+    started_at: datetime
+    finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """The best cost so far from trial `sequence` on, `elapsed_s` after the run began."""
+
+    sequence: int
+    elapsed_s: float
+    cost: float
+    trial_id: int
+
+
+# --------------------------------------------------------------------------------------- best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestConfig:
+    """The incumbent for a workload, target, device class and toolchain.
+
+    `samples` are all that were measured of this candidate there; `cost` is their median and `low` to `high` the
+    95 % interval of that median. `trial_id`, `run_id` and `device` tell where it was first measured;
+    `since` when it became best.
+    """
+
+    id: int
+    workload_key: str
+    workload_name: str
+    flops: float | None
+    target: str
+    device_class: str
+    toolchain: str
+    digest: str
+    trace: str
+    cost: float
+    low: float
+    high: float
+    samples: tuple[float, ...]
+    trial_id: int
+    run_id: int
+    device: str
+    since: datetime
+    updated_at: datetime
+
+
+Match = Literal["exact", "compatible", "miss"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestLookup:
+    """The answer to "what is best here?". `config` is None exactly for a miss; `explain` says, a sentence
+    each, what matched, what did not, and what else there is."""
+
+    match: Match
+    config: BestConfig | None
+    explain: tuple[str, ...]

@@ -1,0 +1,286 @@
+"""The record store: what was tuned, measured and found best, in SQL.
+
+`RecordStore` is the one door to it. Its docstrings are the contract that every backend keeps; the queries are
+in the modules beside this one, a subject each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from tuner.records import catalog, ingest, lookup, runs, trials
+from tuner.records.database import connect, parse_url, reading, show_url, sqlite_path, write
+from tuner.records.errors import InvalidRecord
+from tuner.records.migrate import state_of, upgrade
+from tuner.records.model import (
+    BestConfig,
+    BestLookup,
+    CurvePoint,
+    Device,
+    FailureCount,
+    NewDevice,
+    NewRun,
+    NewTrial,
+    NewWorkload,
+    Run,
+    RunState,
+    Target,
+    Trial,
+    TrialStatus,
+    Workload,
+)
+
+T = TypeVar("T")
+
+MAX_PAGE = 10_000
+
+
+class RecordStore:
+    """A store that is open. Usable from any number of threads and processes at once.
+
+    Every method is one transaction: what it returns is one state of the store, and what it was told is
+    committed, and survives this process being killed, before it returns. A method that raises stored nothing.
+    All raise StoreUnavailable when the database fails.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Use `RecordStore.open`."""
+        self._engine = engine
+
+    @staticmethod
+    def open(address: str | Path, create: bool = False) -> RecordStore:
+        """Open the store at `address`: a path, `sqlite:///path` or `postgresql://…`.
+
+        With `create`, a SQLite file that is missing and a database without tables are set up first. Raises
+        StoreMissing, StoreUnavailable, or SchemaMismatch when the schema is not this version's; an existing
+        schema is never changed here.
+        """
+        url = parse_url(address)
+        path = sqlite_path(url)
+        if create and path is not None and not path.exists():
+            upgrade(address)
+        engine = connect(url)
+        try:
+            with reading(engine) as connection:
+                state = state_of(connection, show_url(url))
+            if create and state.version == "empty":
+                upgrade(address)
+            else:
+                state.require()
+        except BaseException:
+            engine.dispose()
+            raise
+        return RecordStore(engine)
+
+    @property
+    def address(self) -> str:
+        """Where the store is, without a password."""
+        return show_url(self._engine.url)
+
+    def close(self) -> None:
+        """Give the connections back. The store must not be used afterwards."""
+        self._engine.dispose()
+
+    def __enter__(self) -> RecordStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        return write(self._engine, action)
+
+    # ------------------------------------------------------------------ what trials refer to
+
+    def upsert_workload(self, new: NewWorkload) -> Workload:
+        """The workload with that key, made if it is new. An existing one keeps what it has and gains what it
+        lacked."""
+        return self._write(lambda c: catalog.upsert_workload(c, new))
+
+    def upsert_target(self, target: str) -> Target:
+        """The target by its canonical text, made if it is new. Raises TargetError."""
+        return self._write(lambda c: catalog.upsert_target(c, target))
+
+    def upsert_device(self, new: NewDevice) -> Device:
+        """The device by name and fingerprint, made if it is new, else seen now.
+
+        A device whose fingerprint changed is another one: times measured before stay with the old.
+        """
+        return self._write(lambda c: catalog.upsert_device(c, new))
+
+    def declare_compatible(self, device_class: str, serves_from: Sequence[str]) -> None:
+        """Say that devices of `device_class` may be given configs of the classes `serves_from` (replacing what
+        was said before). Raises RecordNotFound for a class no device of which was ever seen."""
+        self._write(lambda c: catalog.declare_compatible(c, device_class, serves_from))
+
+    def workload(self, key: str) -> Workload | None:
+        """The workload with that key."""
+        with reading(self._engine) as connection:
+            return catalog.find_workload(connection, key)
+
+    def workloads(self, after: int = 0, limit: int = 100) -> tuple[Workload, ...]:
+        """Workloads with an id above `after`, by id."""
+        with reading(self._engine) as connection:
+            return catalog.workloads(connection, after, _page_size(limit))
+
+    def devices(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
+        """Devices with an id above `after`, by id."""
+        with reading(self._engine) as connection:
+            return catalog.devices(connection, after, _page_size(limit))
+
+    # ---------------------------------------------------------------------------------- runs
+
+    def start_run(self, new: NewRun, state: RunState = RunState.RUNNING) -> Run:
+        """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord."""
+        return self._write(lambda c: runs.start_run(c, new, state))
+
+    def set_run_state(self, run_id: int, state: RunState, message: str | None = None) -> Run:
+        """Change a run's state. An ended state sets `finished_at`; RUNNING (a resumed run) clears it. None
+        keeps the message. Raises RecordNotFound."""
+        return self._write(lambda c: runs.set_state(c, run_id, state, message))
+
+    def set_budgets(self, run_id: int, budgets: Mapping[int, int]) -> Run:
+        """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""
+        return self._write(lambda c: runs.set_budgets(c, run_id, budgets))
+
+    def run(self, run_id: int) -> Run:
+        """One run. Raises RecordNotFound."""
+        with reading(self._engine) as connection:
+            return runs.get_run(connection, run_id)
+
+    def runs(self, limit: int = 50, before: int | None = None) -> tuple[Run, ...]:
+        """The newest runs, newest first; with `before`, those older than that id."""
+        with reading(self._engine) as connection:
+            return runs.list_runs(connection, before, _page_size(limit))
+
+    def failure_histogram(self, run_id: int) -> tuple[FailureCount, ...]:
+        """Failures of a run by task and kind, most frequent first, each with its first text."""
+        with reading(self._engine) as connection:
+            return runs.failures(connection, run_id)
+
+    def best_curve(
+        self, run_id: int, workload_key: str, max_points: int = 500, target: str | None = None
+    ) -> tuple[CurvePoint, ...]:
+        """The trials at which the best verified cost of a run's workload fell, in order.
+
+        At most `max_points` (2 or more), evenly thinned out, with the first and the last always in.
+        `target` chooses when a run has the workload on several. Raises RecordNotFound.
+        """
+        if max_points < 2:
+            raise InvalidRecord("a curve has at least 2 points")
+        with reading(self._engine) as connection:
+            return runs.best_curve(connection, run_id, workload_key, max_points, target)
+
+    # -------------------------------------------------------------------------------- trials
+
+    def add_trial(self, new: NewTrial) -> int:
+        """`add_trials` of one; returns its id."""
+        return self.add_trials([new])[0]
+
+    def add_trials(self, new: Sequence[NewTrial]) -> tuple[int, ...]:
+        """Record trials, all or none, in their order; returns their ids.
+
+        In the same transaction the run's counts, failures and curve follow, and the best configs: a verified
+        trial that beats the incumbent of its workload, target, device class and toolchain replaces it by the
+        rules of `tuner.records.best`. Raises InvalidRecord.
+        """
+        if not new:
+            return ()
+        return tuple(self._write(lambda c: ingest.add_trials(c, new)))
+
+    def trial(self, trial_id: int) -> Trial:
+        """One trial. Raises RecordNotFound."""
+        with reading(self._engine) as connection:
+            return trials.get_trial(connection, trial_id)
+
+    def trials(
+        self,
+        run_id: int,
+        after: int | None = None,
+        limit: int = 100,
+        status: TrialStatus | None = None,
+        *,
+        before: int | None = None,
+        with_trace: bool = True,
+    ) -> tuple[Trial, ...]:
+        """A page of a run's trials by rising sequence number, those above `after`.
+
+        With `before`, the last ones below that number instead, by falling number. An unknown run has none.
+        """
+        with reading(self._engine) as connection:
+            return trials.page(connection, run_id, after, before, _page_size(limit), status, with_trace)
+
+    def all_trials(self, run_id: int, page: int = 1000) -> Iterator[Trial]:
+        """All trials of a run, in order, a page at a time."""
+        after: int | None = None
+        while found := self.trials(run_id, after, page):
+            yield from found
+            after = found[-1].sequence
+
+    def sample_trials(self, run_id: int, workload_key: str, max_points: int = 500) -> tuple[Trial, ...]:
+        """At most `max_points` trials of one workload, spread over the whole run, without traces: what a
+        scatter plot shows. Raises RecordNotFound."""
+        with reading(self._engine) as connection:
+            return trials.sample(connection, run_id, workload_key, max_points)
+
+    def run_digests(self, run_id: int) -> frozenset[str]:
+        """Digests of all candidates the run has trials of: what a resumed run need not try again."""
+        with reading(self._engine) as connection:
+            return trials.run_digests(connection, run_id)
+
+    def measured_digests(self, workload_key: str, target: str, device_class: str) -> frozenset[str]:
+        """Digests of candidates tried for this workload and target on this device class, or that failed before
+        any device saw them, in any run."""
+        with reading(self._engine) as connection:
+            return trials.measured_digests(connection, workload_key, target, device_class)
+
+    def top_traces(
+        self, workload_key: str, count: int, target: str | None = None, device_class: str | None = None
+    ) -> tuple[Trial, ...]:
+        """The fastest verified candidates for a workload, one trial each, fastest first. Without a device class
+        they may be of several, whose times do not compare."""
+        with reading(self._engine) as connection:
+            return trials.top(connection, workload_key, count, target, device_class)
+
+    # ---------------------------------------------------------------------------------- best
+
+    def best(
+        self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
+    ) -> BestLookup:
+        """The best config for a workload on a target and device class, and why that one.
+
+        `exact`: everything asked for matches. `compatible`: the workload matches and its code runs here (same
+        kind, same architecture, the features it needs are a subset of the target's), it is of this device
+        class or of one declared to serve it; or it was measured with another toolchain; or several device
+        classes match because none was asked for. Else a `miss`, whose `explain` says what there is instead. A
+        config of another device class is never given undeclared. `toolchain` is a `keys.toolchain_key`; None
+        takes the newest. Raises TargetError.
+        """
+        with reading(self._engine) as connection:
+            return lookup.best(connection, workload_key, target, device_class, toolchain)
+
+    def best_configs(
+        self,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        workload_key: str | None = None,
+        target: str | None = None,
+        device_class: str | None = None,
+    ) -> tuple[BestConfig, ...]:
+        """Best configs with an id above `after`, by id, of the workload, target and device class given."""
+        with reading(self._engine) as connection:
+            return lookup.best_configs(connection, after, _page_size(limit), workload_key, target, device_class)
+
+
+def _page_size(limit: int) -> int:
+    if not 0 < limit <= MAX_PAGE:
+        raise InvalidRecord(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
+    return limit
