@@ -25,3 +25,6 @@ test: lint               ## everything a change must pass
 
 clean:                   ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+demo: $(STAMP)           ## a whole farm on this machine; SERVE=1 leaves the dashboard up
+	@$(BIN)/tunefarm demo $(if $(SERVE),--serve)

@@ -1,0 +1,239 @@
+"""`tunefarm demo`: a whole farm on this machine, with real processes, from tuning to a downstream build."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from compiler.errors import TunefarmError
+from tunefarm.cli.display import seconds
+from tuner.records.model import FailureCount, Run
+from tuner.records.store import RecordStore
+
+MATMUL = "matmul:512,512,512:float32"
+CONV = "conv2d:1,64,56,56,64,3,3:float32"
+_START_S = 30.0
+_EPILOG = "\b\nExamples:\n  tunefarm demo\n  tunefarm demo --serve"
+
+
+class DemoError(TunefarmError):
+    """A part of the demo did not do its job."""
+
+    kind = "demo"
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--trials", type=click.IntRange(4), default=64, show_default=True, help="Trials for each kernel.")
+@click.option("--serve", is_flag=True, help="Leave the farm and the dashboard up until Ctrl-C.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records, artifacts and logs here.")
+def demo(trials: int, serve: bool, folder: Path | None) -> None:
+    """Start a tracker, two device servers and the web app on loopback; tune a matmul and a convolution; kill one
+    server half-way; let a build job fetch the best configs over HTTP, build with them and check the results.
+    """
+    console = Console()
+    with ExitStack() as stack:
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="tunefarm-demo-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        farm = Farm(folder)
+        stack.callback(farm.stop)
+        began = time.monotonic()
+        farm.start(console)
+        run = _tune(farm, trials, console)
+        report = _downstream(farm, console)
+        ratio = _against_numpy(farm, report)
+        _print_result(console, farm, run, report, ratio, time.monotonic() - began)
+        if serve:
+            console.print(f"The dashboard is at [bold]{farm.web_url}[/bold] — Ctrl-C ends the farm.")
+            signal.pause()
+
+
+@dataclass(frozen=True)
+class _Process:
+    name: str
+    handle: subprocess.Popen[bytes]
+
+
+class Farm:
+    """The demo's processes, each with its log in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.db = f"sqlite:///{folder / 'tunefarm.db'}"
+        self._processes: list[_Process] = []
+        self.servers: list[subprocess.Popen[bytes]] = []
+        self.cores = sorted(os.sched_getaffinity(0))[:2]
+        self.tracker = ""
+        self.web_url = ""
+
+    def start(self, console: Console) -> None:
+        """One tracker, two servers with a core each, the web app."""
+        self._cli(["db", "upgrade", "--db", self.db])
+        tracker_port = self._spawn("tracker", ["tracker", "--port", "0"])
+        self.tracker = f"127.0.0.1:{tracker_port}"
+        console.print(f"tracker on {self.tracker}")
+        for i in range(2):
+            core = self.cores[i % len(self.cores)]
+            args = ["server", "--port", "0", "--tracker", self.tracker, "--key", "cpu", "--cores", str(core)]
+            port = self._spawn(f"server-{i}", args)
+            self.servers.append(self._processes[-1].handle)
+            console.print(f"device server on 127.0.0.1:{port}, core {core}")
+        web_port = self._spawn("web", ["web", "--port", "0", "--db", self.db, "--tracker", self.tracker])
+        self.web_url = f"http://127.0.0.1:{web_port}"
+        console.print(f"dashboard on {self.web_url}")
+
+    def _spawn(self, name: str, args: Sequence[str]) -> int:
+        """Start one process and wait for the port it reports."""
+        port_file = self.folder / f"{name}.port"
+        port_file.unlink(missing_ok=True)
+        log = (self.folder / f"{name}.log").open("wb")
+        handle = subprocess.Popen(
+            [sys.executable, "-m", "tunefarm", *args, "--port-file", str(port_file)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+        log.close()
+        self._processes.append(_Process(name, handle))
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if handle.poll() is not None:
+                break
+            if port_file.exists() and (text := port_file.read_text().strip()):
+                return int(text.rpartition(":")[2])
+            time.sleep(0.02)
+        log_text = (self.folder / f"{name}.log").read_text()
+        raise DemoError(f"the {name} did not start; its log says:\n{log_text}")
+
+    def _cli(self, args: Sequence[str], **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([sys.executable, "-m", "tunefarm", *args], text=True, capture_output=True, **kwargs)
+        if done.returncode != 0:
+            raise DemoError(f"`tunefarm {' '.join(args)}` ended with {done.returncode}:\n{done.stderr}{done.stdout}")
+        return done
+
+    def json(self, args: Sequence[str]) -> Any:
+        return json.loads(self._cli([*args, "--json"]).stdout)
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            if process.handle.poll() is None:
+                process.handle.terminate()
+        for process in self._processes:
+            try:
+                process.handle.wait(5)
+            except subprocess.TimeoutExpired:
+                process.handle.kill()
+                process.handle.wait()
+
+
+# ------------------------------------------------------------------------------------ the acts
+
+
+def _tune(farm: Farm, trials: int, console: Console) -> Run:
+    """Tune both kernels; kill the second server once an eighth of the trials is done."""
+    args = ["tune", MATMUL, CONV, "--trials", str(trials), "--tracker", farm.tracker, "--key", "cpu", "--db", farm.db]
+    console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
+    tuner = subprocess.Popen([sys.executable, "-m", "tunefarm", *args], stdin=subprocess.DEVNULL)
+    victim = farm.servers[1]
+    try:
+        with RecordStore.open(farm.db) as store:
+            while tuner.poll() is None:
+                runs = store.runs(limit=1)
+                if runs and victim.poll() is None and runs[0].trials >= trials // 4:
+                    victim.send_signal(signal.SIGKILL)
+                    console.print(f"[yellow]killed device server {victim.pid} with SIGKILL[/yellow]", highlight=False)
+                time.sleep(0.1)
+    except BaseException:
+        tuner.send_signal(signal.SIGINT)
+        tuner.wait(10)
+        raise
+    if tuner.returncode != 0:
+        raise DemoError(f"tuning ended with status {tuner.returncode}")
+    if victim.poll() is None:
+        raise DemoError("tuning ended before the second server could be killed")
+    with RecordStore.open(farm.db) as store:
+        return store.runs(limit=1)[0]
+
+
+def _downstream(farm: Farm, console: Console) -> list[dict[str, Any]]:
+    """A build job: best configs over HTTP, artifacts on disk, outputs checked on a farm device."""
+    out = farm.folder / "build"
+    args = ["build", MATMUL, CONV, "--api", farm.web_url, "--tracker", farm.tracker, "--key", "cpu"]
+    args += ["--require-tuned", "--check", "--out", str(out)]
+    console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
+    report: list[dict[str, Any]] = farm.json(args)
+    for kernel in report:
+        console.print(f"{kernel['kernel']}: {kernel['config']}, output checked, {kernel['artifact']}", highlight=False)
+    return report
+
+
+def _against_numpy(farm: Farm, report: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """The built matmul and numpy's, in one process on the same core, in turns."""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tunefarm.cli.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise DemoError(f"the comparison with numpy failed:\n{done.stderr}")
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def _print_result(
+    console: Console,
+    farm: Farm,
+    run: Run,
+    report: Sequence[dict[str, Any]],
+    versus: dict[str, float],
+    elapsed: float,
+) -> None:
+    with RecordStore.open(farm.db) as store:
+        failures = store.failure_histogram(run.id)
+    table = Table(title=f"tunefarm demo, {seconds(elapsed)} in all")
+    table.add_column("kernel")
+    for name in ("untuned", "best", "speedup", "of numpy/OpenBLAS", "trials", "failures"):
+        table.add_column(name, justify="right")
+    for task, kernel in zip(run.tasks, report):
+        assert task.best_cost is not None
+        assert task.baseline_cost is not None
+        flops = kernel["flops"]
+        relative = f"{versus['ratio']:.2f} of {versus['numpy_gflops']:.0f} GFLOP/s" if task is run.tasks[0] else "–"
+        table.add_row(
+            task.workload.name,
+            f"{flops / task.baseline_cost / 1e9:.2f} GFLOP/s",
+            f"{flops / task.best_cost / 1e9:.1f} GFLOP/s",
+            f"{task.baseline_cost / task.best_cost:.1f}x",
+            relative,
+            str(task.trials),
+            _kinds(failures, task.id),
+        )
+    console.print(table)
+    assert run.finished_at is not None
+    tuning = (run.finished_at - run.started_at).total_seconds()
+    console.print(
+        f"{run.trials} trials in {seconds(tuning)}: {run.trials / tuning:.1f} trials per second; one thread a device, "
+        f"and one for numpy; one of two devices was killed during the run"
+    )
+
+
+def _kinds(failures: Sequence[FailureCount], task_id: int) -> str:
+    mine = [f"{f.count} {f.kind}" for f in failures if f.task_id == task_id]
+    return ", ".join(mine) or "none"
+
+
+

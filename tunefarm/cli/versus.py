@@ -1,0 +1,65 @@
+"""Time a built matmul against numpy's in one process, in turns; prints one JSON line. Used by the demo."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+from compiler.runtime.module import load_artifact
+
+from compiler.artifact import Artifact
+from compiler.runtime.device import cpu
+from compiler.runtime.ndarray import array, empty
+
+_ROUNDS = 15
+_CALLS = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("artifact", type=Path, help="a matmul built by `tunefarm build --out`")
+    parser.add_argument("--core", type=int, help="pin this process to a core")
+    args = parser.parse_args()
+    if args.core is not None:
+        os.sched_setaffinity(0, {args.core})
+    artifact = Artifact.from_bytes(args.artifact.read_bytes())
+    print(json.dumps(compare(artifact)))
+
+
+def compare(artifact: Artifact) -> dict[str, float]:
+    """Median GFLOP/s of both over interleaved rounds, the ratio ours/numpy, and the largest difference."""
+    entry = artifact.entries[0]
+    shapes = [a.shape for a in entry.args]
+    assert shapes[0] is not None
+    assert shapes[1] is not None
+    assert shapes[2] is not None
+    (m, k), (_, n) = shapes[0], shapes[1]
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1, 1, (m, k)).astype("float32")
+    b = rng.uniform(-1, 1, (k, n)).astype("float32")
+    device = cpu(0)
+    ours = load_artifact(artifact)
+    inputs = (array(a, device), array(b, device), empty((m, n), "float32", device))
+    evaluator = ours.time_evaluator(entry.name, device, number=_CALLS, repeat=1)
+    theirs = np.empty((m, n), "float32")
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(_ROUNDS):
+        times[0].append(evaluator(*inputs).results[0])
+        np.matmul(a, b, out=theirs)
+        start = time.perf_counter()
+        for _ in range(_CALLS):
+            np.matmul(a, b, out=theirs)
+        times[1].append((time.perf_counter() - start) / _CALLS)
+    flops = 2.0 * m * n * k
+    speeds = [flops / statistics.median(t) / 1e9 for t in times]
+    error = float(np.abs(inputs[2].numpy() - a.astype("float64") @ b.astype("float64")).max())
+    return {"gflops": speeds[0], "numpy_gflops": speeds[1], "ratio": speeds[0] / speeds[1], "max_error": error}
+
+
+if __name__ == "__main__":
+    main()
