@@ -1,7 +1,7 @@
 """The closed set of messages between a client, a box's supervisor and its executors.
 
 A request names who handles it by its class: a `BoxRequest` the supervisor, an `ExecutorRequest` the
-session's executor. Array handles are chosen by the client (so an allocation need not be waited for), module
+session's executor. Memory handles are chosen by the client (so an allocation need not be waited for), module
 handles by the executor. File names are plain names inside the session's folder.
 """
 
@@ -20,9 +20,11 @@ WINDOW = 8  # chunks a sender may have unanswered
 
 
 class ArrayRef(msgspec.Struct, frozen=True, tag="array"):
-    """A remote array as an argument or a result."""
+    """A remote array as an argument or a result: memory of the session, read as `dtype` and `shape`."""
 
     handle: int
+    dtype: str
+    shape: tuple[int, ...]
 
 
 class Raw(msgspec.Struct, frozen=True, tag="bytes"):
@@ -94,36 +96,38 @@ class Ping(BoxRequest, frozen=True, tag="ping"):
 # --- executor requests -------------------------------------------------------------------------------------
 
 
-class NewArray(ExecutorRequest, frozen=True, tag="new_array"):
+class Allocate(ExecutorRequest, frozen=True, tag="allocate"):
+    """Reserve device memory for an array; its contents are undefined."""
+
     handle: int
-    shape: tuple[int, ...]
-    dtype: str
+    nbytes: int
     device_type: str = "cpu"
     device_id: int = 0
 
 
-class WriteArray(ExecutorRequest, frozen=True, tag="write_array"):
-    """Copy the message's only buffer to byte `offset` of an array."""
+class WriteMemory(ExecutorRequest, frozen=True, tag="write"):
+    """Copy the message's only buffer to byte `offset` of a memory."""
 
     handle: int
     offset: int
 
 
-class ReadArray(ExecutorRequest, frozen=True, tag="read_array"):
+class ReadMemory(ExecutorRequest, frozen=True, tag="read"):
     handle: int
     offset: int
     nbytes: int
 
 
-class CopyArray(ExecutorRequest, frozen=True, tag="copy_array"):
+class CopyMemory(ExecutorRequest, frozen=True, tag="copy"):
     source: int
     target: int
+    nbytes: int
 
 
 class FreeHandles(ExecutorRequest, frozen=True, tag="free"):
-    """Forget arrays and modules; unknown handles are ignored."""
+    """Forget memories and modules; unknown handles are ignored."""
 
-    arrays: tuple[int, ...] = ()
+    memories: tuple[int, ...] = ()
     modules: tuple[int, ...] = ()
 
 
@@ -265,10 +269,10 @@ class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
 
 AnyBoxRequest = OpenSession | CloseSession | PutBlob | HasBlobs | BoxInfo | Ping
 AnyExecutorRequest = (
-    NewArray
-    | WriteArray
-    | ReadArray
-    | CopyArray
+    Allocate
+    | WriteMemory
+    | ReadMemory
+    | CopyMemory
     | FreeHandles
     | SyncDevice
     | PutFile
@@ -313,8 +317,8 @@ def describe(body: Buffer) -> str:
             return f"measurement of artifact {request.request.artifact[:12]}"
         case LoadModule():
             return f"load of {request.name!r}"
-        case NewArray():
-            return f"allocation of a {request.dtype} array of shape {request.shape}"
+        case Allocate():
+            return f"allocation of {request.nbytes} bytes"
         case _:
             return type(request).__name__
 

@@ -27,9 +27,9 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     top of what it takes when idle. `cpus` pins it; empty: every core the server may use.
     """
 
-    executor: int
-    socket: int
-    parent: int
+    executor: int = 0
+    socket: int = -1
+    parent: int = 0
     user: str = ""
     memory_limit: int | None = None
     max_open_files: int = 1024

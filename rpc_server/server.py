@@ -1,442 +1,360 @@
-"""The supervisor's loop: sockets and processes on one side, `SupervisorState` on the other.
-
-It owns the box's one port and never runs user code: it moves messages between clients and executors without
-decoding them, answers the few meant for itself, and does what the state tells it.
-"""
+"""Start a device box's server: `serve(options)` in this process, or `Server(...)` in a child of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import logging
 import os
-import shutil
-import time
-from collections.abc import Callable, Iterable
+import pwd
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 import zmq
 
-from compiler.errors import TunefarmError
-from rpc_server.blobs import BlobStore
-from rpc_server.crash import ExitReport
-from rpc_server.errors import ProtocolError, RemoteError
-from rpc_server.executor_pool import ExecutorState
+from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.executor_pool import PoolConfig
+from rpc_server.fingerprint import local_fingerprint
+from rpc_server.folders import ServerFolder
 from rpc_server.leases import LeaseTable
-from rpc_server.messages import (
-    AnyMessage,
-    Begin,
-    BlobsMissing,
-    BlobStored,
-    BoxInfo,
-    BoxStatus,
-    CloseSession,
-    Data,
-    Done,
-    Fetch,
-    HasBlobs,
-    Hello,
-    Need,
-    OpenSession,
-    Phase,
-    Ping,
-    PutBlob,
-    describe,
-    private_codec,
-    public_codec,
-)
-from rpc_server.processes import ExecutorProcess, ExecutorSettings
-from rpc_server.sockets import Monitor
-from rpc_server.stream import StreamClosed
-from rpc_server.supervisor_events import (
-    Answer,
-    BeginSession,
-    CallAsked,
-    CloseAsked,
-    Command,
-    ConnectionLost,
-    Event,
-    ExecutorBrokeProtocol,
-    ExecutorExited,
-    ExecutorMemory,
-    ExecutorPhase,
-    ExecutorReady,
-    ExecutorReplied,
-    Fail,
-    ForgetSession,
-    Frames,
-    Kill,
-    LeaseOver,
-    Log,
-    OpenAsked,
-    Report,
-    ShutdownAsked,
-    Spawn,
-    Tell,
-    TimePassed,
-    ToClient,
-    ToExecutor,
-)
+from rpc_server.messages import BoxStatus
+from rpc_server.processes import ExecutorSettings
+from rpc_server.sockets import Liveness, endpoint, is_loopback, prepare, resolve
+from rpc_server.supervisor import Supervisor
 from rpc_server.supervisor_records import SupervisorConfig
-from rpc_server.supervisor_state import SupervisorState
-from rpc_server.wire import Address, Buffer, Kind, check_frames, encode_error, total_size
 
 logger = logging.getLogger("rpc_server")
 
-MEMORY_SAMPLE_S = 0.05
-_BURST = 64  # messages taken from one source before the others get a turn
+DEFAULT_PORT = 9091
+_AUTO = -1
 
 
-class Supervisor:
-    """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server runs. Times in seconds, sizes in bytes.
 
-    `front` is a bound ROUTER made by `prepare`; `folder` a private folder the supervisor may fill and empty.
-    `info` gives the static part of BoxStatus.
+    `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `tracker` ("host:port")
+    lends the box out: then only its lease tokens open sessions, and `address` is the host that clients are
+    told (default: `host`). `name` is the box's name (default: hostname:port).
+    `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
+    `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
+    `port_file` is written with the port once the server listens. `lifeline_fd` is a descriptor whose end
+    of file ends the server.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    port_end: int = 0
+    key: str = ""
+    name: str = ""
+    tracker: str = ""
+    address: str = ""
+    tags: tuple[str, ...] = ()
+    insecure: bool = False
+    sessions: int = 1
+    warm: int = 1
+    call_timeout_s: float | None = None
+    memory_limit: int = _AUTO
+    user: str = "nobody"
+    cpus: tuple[int, ...] = ()
+    libraries: tuple[str, ...] = ()
+    blob_capacity: int = 1 << 30
+    folder: str = ""
+    port_file: str = ""
+    lifeline_fd: int = -1
+    silent: bool = False
+
+
+def serve(options: ServerOptions) -> None:
+    """Run a server until SIGINT, SIGTERM or the end of its lifeline; prints "listening on HOST:PORT".
+
+    Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
+    while nothing authenticates them.
+    """
+    address = _bind_address(options)
+    context = zmq.Context(io_threads=1)
+    front = context.socket(zmq.ROUTER)
+    prepare(front, Liveness())
+    try:
+        port = _bind(front, options, address)
+        _serve_on(front, port, options)
+    finally:
+        front.close()
+        context.term()
+
+
+def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> None:
+    user = _executor_user(options.user)
+    folder = ServerFolder(Path(options.folder) if options.folder else None, shared=bool(user))
+    try:
+        folder.remove_leftovers()
+        fingerprint = local_fingerprint()
+        name = options.name or f"{fingerprint.hostname}:{port}"
+        memory = _memory_limit(options, fingerprint.memory)
+        supervisor = Supervisor(
+            front,
+            folder.path,
+            SupervisorConfig(
+                box=name,
+                key=options.key,
+                max_sessions=options.sessions,
+                leases_required=bool(options.tracker),
+                call_timeout_s=options.call_timeout_s,
+                memory_limit=memory,
+                pool=PoolConfig(warm=options.warm),
+            ),
+            ExecutorSettings(user=user, memory_limit=memory, cpus=options.cpus, libraries=options.libraries),
+            leases=LeaseTable() if options.tracker else None,
+            info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
+            blob_capacity=options.blob_capacity,
+        )
+        with _stop_on_signals(supervisor), _lifeline(supervisor, options.lifeline_fd):
+            _announce(options, port)
+            supervisor.run()
+    finally:
+        folder.remove()
+
+
+# --- starting ----------------------------------------------------------------------------------------------
+
+
+def _bind_address(options: ServerOptions) -> str:
+    """The numeric address to bind. Nothing authenticates clients yet, so only loopback unless told."""
+    try:
+        address = resolve(options.host, options.port)[0]
+    except ConnectError as error:
+        raise ServerStartError(f"cannot listen on {options.host!r}: {error.message}") from None
+    if not is_loopback(address):
+        if not options.insecure:
+            raise ServerStartError(
+                f"refusing to listen on {options.host}: whoever reaches it could run code on this machine",
+                hint="listen on 127.0.0.1 (an SSH tunnel reaches it), or pass --insecure on a trusted network",
+            )
+        logger.warning("listening on %s without authentication: anyone who reaches it can run code", address)
+    return address
+
+
+def _bind(front: zmq.Socket[bytes], options: ServerOptions, address: str) -> int:
+    last = max(options.port + 1, options.port_end)
+    error: zmq.ZMQError | None = None
+    for port in range(options.port, last):
+        try:
+            front.bind(endpoint(address, port))
+        except zmq.ZMQError as problem:
+            error = problem
+            if problem.errno in (zmq.EADDRINUSE, 13):
+                continue
+            break
+        bound = front.getsockopt_string(zmq.LAST_ENDPOINT)
+        return int(bound.rsplit(":", 1)[1])
+    assert error is not None
+    if error.errno == zmq.EADDRINUSE:
+        ports = f"port {options.port}" if last == options.port + 1 else f"every port from {options.port} to {last - 1}"
+        raise ServerStartError(
+            f"{ports} on {options.host} is in use",
+            hint=f"choose another --port (0 takes a free one), or find who has it: ss -ltnp 'sport = :{options.port}'",
+        )
+    raise ServerStartError(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
+
+
+def _executor_user(wanted: str) -> str:
+    """Whom executors become: only root can choose."""
+    if os.geteuid() != 0 or not wanted or wanted == "root":
+        return ""
+    try:
+        pwd.getpwnam(wanted)
+    except KeyError:
+        raise ServerStartError(
+            f"there is no user {wanted!r} to run executors as", hint="name another, or none to stay root"
+        ) from None
+    return wanted
+
+
+def _memory_limit(options: ServerOptions, total: int) -> int | None:
+    if options.memory_limit == _AUTO:
+        return total * 3 // 4 // max(options.sessions, 1)
+    return options.memory_limit or None
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tunefarm")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _announce(options: ServerOptions, port: int) -> None:
+    if options.port_file:
+        path = Path(options.port_file)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(f"{port}\n")
+        partial.replace(path)
+    if not options.silent:
+        print(f"listening on {options.host}:{port}", flush=True)
+
+
+@contextlib.contextmanager
+def _stop_on_signals(supervisor: Supervisor) -> Any:
+    """Turn SIGINT and SIGTERM into a clean stop, where this thread may set handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: object) -> None:
+        supervisor.stop(f"the server got {signal.Signals(number).name}")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _lifeline(supervisor: Supervisor, fd: int) -> Any:
+    """Stop when the other end of a pipe closes, however its holder died."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(fd, 64):
+                pass
+        supervisor.stop("the process that started the server is gone")
+
+    if fd >= 0:
+        threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    yield
+
+
+# --- a server in a child process ---------------------------------------------------------------------------
+
+
+class Server:
+    """A server in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+
+    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0.
+    `tracker_addr` is (host, port) of a tracker to lend the box through; `load_library` names shared libraries
+    for the executors, separated by ":"; `custom_addr` is the host that clients of the tracker are told.
+    `no_fork` makes no difference: executors are always spawned. Further `options` are ServerOptions fields.
+    Raises ServerStartError.
     """
 
     def __init__(
         self,
-        front: zmq.Socket[bytes],
-        folder: Path,
-        config: SupervisorConfig,
-        executor: ExecutorSettings,
-        leases: LeaseTable | None = None,
-        info: BoxStatus | None = None,
-        blob_capacity: int = 1 << 30,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        port_end: int = 9199,
+        is_proxy: bool = False,
+        tracker_addr: tuple[str, int] | None = None,
+        key: str = "",
+        load_library: str | None = None,
+        custom_addr: str | None = None,
+        silent: bool = False,
+        no_fork: bool = False,
+        **options: Any,
     ) -> None:
-        self._front = front
-        self._folder = folder
-        self._config = config
-        self._executor_settings = executor
-        self._leases = leases
-        self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
-        self._state = SupervisorState(config, lambda frames: describe(frames[1]))
-        self._blobs = BlobStore(folder / "blobs", blob_capacity)
-        self._processes: dict[int, ExecutorProcess] = {}
-        self._conn_of_fd: dict[int, bytes] = {}
-        self._started = time.monotonic()
-        self._next_sample = 0.0
-        self._stop_reason = ""
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poller = zmq.Poller()
-        self._handlers: dict[Any, Callable[[int], None]] = {}
-        if leases is not None:
-            leases.on_change(self.wake)
-
-    # --- from other threads -------------------------------------------------------------------------------
-
-    def wake(self) -> None:
-        """Make the loop look at the leases and the stop flag. Safe in any thread and in signal handlers."""
-        with contextlib.suppress(OSError):
-            os.eventfd_write(self._wake_fd, 1)
-
-    def stop(self, reason: str) -> None:
-        self._stop_reason = reason
-        self.wake()
-
-    # --- the loop -----------------------------------------------------------------------------------------
-
-    def run(self) -> None:
-        self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        monitor = Monitor(self._front, zmq.EVENT_DISCONNECTED)
-        self._monitor = monitor
-        self._watch(self._front, self._on_front)
-        self._watch(monitor.socket, lambda _: self._on_monitor())
-        self._watch(self._wake_fd, lambda _: self._on_wake())
-        stopping = False
-        try:
-            self._handle(TimePassed())
-            while not (stopping and not self._processes):
-                for key, events in self._poller.poll(self._poll_ms()):
-                    if (handler := self._handlers.get(key)) is not None:
-                        handler(events)
-                self._on_time()
-                if self._stop_reason and not stopping:
-                    stopping = True
-                    self._handle(ShutdownAsked(self._stop_reason))
-        finally:
-            for process in self._processes.values():
-                process.kill()
-            monitor.close()
-            self._front.close(linger=500)
-            os.close(self._wake_fd)
-
-    def _watch(self, source: Any, handler: Callable[[int], None], events: int = zmq.POLLIN) -> None:
-        self._poller.register(source, events)
-        self._handlers[source] = handler
-
-    def _unwatch(self, source: Any) -> None:
-        if self._handlers.pop(source, None) is not None:
-            self._poller.unregister(source)
-
-    def _poll_ms(self) -> int | None:
-        times = [self._state.next_wakeup()]
-        if self._leases is not None:
-            times.append(self._leases.next_expiry())
-        if self._config.memory_limit is not None and self._state.running():
-            times.append(self._next_sample)
-        due = min((time for time in times if time is not None), default=None)
-        return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
-
-    def _on_time(self) -> None:
-        now = time.monotonic()
-        due = self._state.next_wakeup()
-        if due is not None and now >= due:
-            self._handle(TimePassed())
-        if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
-            self._end_leases()
-        if self._config.memory_limit is not None and now >= self._next_sample:
-            self._next_sample = now + MEMORY_SAMPLE_S
-            for number in self._state.running():
-                process = self._processes.get(number)
-                sample = process.sample_memory() if process is not None else None
-                if sample is not None:
-                    self._handle(ExecutorMemory(number, sample.resident))
-
-    def _on_wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake_fd)
-        if self._leases is not None:
-            self._end_leases()
-
-    def _end_leases(self) -> None:
-        assert self._leases is not None
-        for ended in self._leases.take_ended():
-            self._handle(LeaseOver(ended.lease_id, ended.reason))
-
-    # --- clients ------------------------------------------------------------------------------------------
-
-    def _on_front(self, _events: int) -> None:
-        for _ in range(_BURST):
-            try:
-                parts = self._front.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            conn = parts[0].bytes
-            frames = [part.buffer for part in parts[1:]]
-            try:
-                self._on_message(conn, frames, parts[0])
-            except TunefarmError as error:
-                self._handle_error(conn, frames, error)
-            except Exception as error:  # a defect of ours must not cost the other sessions
-                logger.exception("a client's message failed")
-                self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
-
-    def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
-        header = check_frames(frames)
-        if header.kind is not Kind.REQUEST:
-            raise ProtocolError(f"a box takes requests, not a {header.kind.name}")
-        if header.address is not Address.PEER:
-            timeout = header.timeout_ms / 1000 if header.timeout_ms else None
-            trial = header.address is Address.TRIAL
-            self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
-            return
-        body = public_codec.decode_body(frames[1])
-        match body:
-            case PutBlob():
-                self._put_blob(conn, header.request_id, body, frames[2:])
-            case HasBlobs():
-                self._answer(conn, header.request_id, BlobsMissing(self._blobs.missing(body.digests)))
-            case OpenSession():
-                self._open(conn, header.request_id, body, first)
-            case CloseSession():
-                self._handle(CloseAsked(conn, header.request_id))
-            case BoxInfo():
-                self._answer(conn, header.request_id, self._status())
-            case Ping():
-                self._answer(conn, header.request_id, Done())
-            case _:
-                raise ProtocolError(f"{type(body).__name__} is no request to a box")
-
-    def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
-        # A descriptor may just have been reused: take the news of its last owner before it gets a new one.
-        self._on_monitor()
-        fd = first.get(zmq.SRCFD)
-        if isinstance(fd, int) and fd >= 0:
-            self._conn_of_fd[fd] = conn
-        lease = self._leases.check(body.token) if self._leases is not None and body.token else None
-        self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
-
-    def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:
-        if not self._state.has_session(conn):
-            raise self._state.why_over(conn)
-        if len(buffers) != 1:
-            raise ProtocolError("a chunk of a blob comes in exactly one buffer")
-        complete = self._blobs.put(conn, body.digest, body.size, body.offset, buffers[0])
-        self._answer(conn, request_id, BlobStored(body.digest, complete))
-
-    def _on_monitor(self) -> None:
-        for event, fd in self._monitor.drain():
-            if event == zmq.EVENT_DISCONNECTED and (conn := self._conn_of_fd.pop(fd, None)) is not None:
-                self._blobs.forget_owner(conn)
-                self._handle(ConnectionLost(conn))
-
-    def _status(self) -> BoxStatus:
-        return BoxStatus(
-            box=self._info.box,
-            key=self._info.key,
-            version=self._info.version,
-            fingerprint=self._info.fingerprint,
-            sessions=self._state.session_names(),
-            warm=self._state.pool.count(ExecutorState.WARM),
-            uptime_s=time.monotonic() - self._started,
-            crashes=self._state.crashes,
+        if is_proxy:
+            raise ServerStartError("tunefarm has no RPC proxy", hint="boxes behind NAT work through the tracker")
+        settings = ServerOptions(
+            host=host,
+            port=port,
+            port_end=port_end if port else 0,
+            key=key,
+            tracker="" if tracker_addr is None else f"{tracker_addr[0]}:{tracker_addr[1]}",
+            libraries=tuple(filter(None, (load_library or "").split(":"))),
+            address=custom_addr or "",
+            **options,
         )
+        self.host = host
+        self._silent = silent
+        self._lifeline: int | None = None
+        self._process = self._start(settings)
+        self.port = self._read_port()
 
-    def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:
-        request_id = 0
-        with contextlib.suppress(TunefarmError, IndexError):
-            request_id = check_frames(frames).request_id
-        if isinstance(error, ProtocolError):
-            logger.warning("refused a message from a client: %s", error.message)
-        self._send(conn, encode_error(error, request_id))
-
-    def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
-        self._send(conn, public_codec.encode(body, Kind.REPLY, request_id=request_id))
-
-    def _send(self, conn: bytes, frames: Iterable[Buffer]) -> None:
-        # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
-        with contextlib.suppress(zmq.Again, zmq.ZMQError):
-            self._front.send_multipart([conn, *frames], zmq.NOBLOCK, copy=False)
-
-    # --- executors ----------------------------------------------------------------------------------------
-
-    def _spawn(self, number: int) -> None:
-        settings = msgspec.structs.replace(self._executor_settings, executor=number)
+    def _start(self, settings: ServerOptions) -> subprocess.Popen[str]:
+        read_end, self._lifeline = os.pipe()
         try:
-            process = ExecutorProcess(settings, self._folder)
-        except OSError as error:
-            logger.error("cannot start an executor: %s", error)
-            self._handle(ExecutorExited(number, ExitReport(stderr=str(error))))
-            return
-        self._processes[number] = process
-        self._watch(process.stream.fileno(), lambda events: self._on_executor(process, events))
-        self._watch(process.pidfd, lambda _: self._on_exit(process))
-        if process.stderr_fd is not None:
-            fd = process.stderr_fd
-            self._watch(fd, lambda _: self._on_stderr(process, fd))
+            settings = msgspec.structs.replace(settings, lifeline_fd=read_end, silent=False)
+            text = msgspec.json.encode(settings).decode()
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "rpc_server.server", text],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_package_path())},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL if self._silent else None,
+                pass_fds=(read_end,),
+                start_new_session=True,
+                text=True,
+            )
+        finally:
+            os.close(read_end)
 
-    def _on_stderr(self, process: ExecutorProcess, fd: int) -> None:
-        process.read_stderr()
-        if process.stderr_fd is None:
-            self._unwatch(fd)
-
-    def _on_executor(self, process: ExecutorProcess, events: int) -> None:
+    def _read_port(self) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line.startswith("listening on "):
+            return int(line.rsplit(":", 1)[1])
+        self.terminate()
         try:
-            if events & zmq.POLLOUT:
-                process.stream.flush()
-                self._watch_stream(process)
-            if events & ~zmq.POLLOUT:
-                for _ in range(_BURST):
-                    messages = process.stream.receive()
-                    if not messages:
-                        return
-                    for frames in messages:
-                        self._from_executor(process, frames)
-        except StreamClosed:
-            self._unwatch(process.stream.fileno())  # it is ending: its pidfd tells how
-        except TunefarmError as error:
-            self._handle(ExecutorBrokeProtocol(process.number, error.message))
+            problem = msgspec.json.decode(line, type=dict[str, str])
+        except msgspec.MsgspecError:
+            raise ServerStartError("the server ended before it listened") from None
+        raise ServerStartError(problem.get("message", ""), hint=problem.get("hint") or None)
 
-    def _from_executor(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
-        header = check_frames(frames)
-        if header.kind in (Kind.REPLY, Kind.ERROR):
-            self._handle(ExecutorReplied(process.number, header.request_id, frames))
-            return
-        body = private_codec.decode_body(frames[1])
-        match body:
-            case Hello():
-                process.note_warm()
-                if body.warning:
-                    logger.warning("executor %d: %s", process.number, body.warning)
-                self._handle(ExecutorReady(process.number, process.pid))
-            case Phase():
-                self._handle(ExecutorPhase(process.number, body.name, body.timeout_s))
-            case Fetch():
-                blob = self._blobs.read(body.digest)
-                answer = Need((body.digest,)) if blob is None else Data(len(blob))
-                buffers = () if blob is None else (blob,)
-                self._to_executor(
-                    process.number,
-                    private_codec.encode(answer, Kind.REPLY, request_id=header.request_id, buffers=buffers),
-                )
-            case _:
-                raise ProtocolError(f"an executor does not send {type(body).__name__}")
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
-    def _on_exit(self, process: ExecutorProcess) -> None:
-        """Take its last words, then bury it."""
-        with contextlib.suppress(StreamClosed, TunefarmError):
-            while messages := process.stream.receive():
-                for frames in messages:
-                    self._from_executor(process, frames)
-        for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
-            self._unwatch(source)
-        del self._processes[process.number]
-        self._handle(ExecutorExited(process.number, process.reap()))
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
 
-    def _to_executor(self, number: int, frames: Frames) -> None:
-        process = self._processes.get(number)
-        if process is None:
-            return
-        with contextlib.suppress(StreamClosed):
-            process.stream.send(frames)
-            self._watch_stream(process)
+    def terminate(self) -> None:
+        """Stop the server and wait until it and its executors are gone. Harmless when it is already."""
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
-    def _watch_stream(self, process: ExecutorProcess) -> None:
-        events = zmq.POLLIN | (zmq.POLLOUT if process.stream.backlog else 0)
-        if process.stream.fileno() in self._handlers:
-            self._poller.modify(process.stream.fileno(), events)
+    def __enter__(self) -> Server:
+        return self
 
-    def _begin(self, command: BeginSession) -> None:
-        try:
-            begin = Begin(command.session, str(self._session_folder(command.session)))
-        except OSError as error:
-            reason = f"no folder for session {command.session}: {error}"
-            self._handle(ExecutorBrokeProtocol(command.executor, reason))
-        else:
-            self._to_executor(command.executor, private_codec.encode(begin, Kind.NOTE))
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
 
-    def _session_folder(self, session: int) -> Path:
-        """A folder only the session's executors (and root) can enter. It outlives a crash within the session."""
-        folder = self._folder / f"session-{session}"
-        if not folder.exists():
-            folder.mkdir(mode=0o700)
-            if self._executor_settings.user:
-                shutil.chown(folder, self._executor_settings.user)
-        return folder
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self.terminate()
 
-    # --- commands -----------------------------------------------------------------------------------------
 
-    def _handle(self, event: Event) -> None:
-        for command in self._state.handle(event, time.monotonic()):
-            self._obey(command)
+def _package_path() -> Sequence[str]:
+    root = str(Path(__file__).resolve().parent.parent)
+    return [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 
-    def _obey(self, command: Command) -> None:
-        match command:
-            case ToExecutor():
-                self._to_executor(command.executor, command.frames)
-            case ToClient():
-                self._send(command.conn, command.frames)
-            case Answer():
-                self._answer(command.conn, command.request_id, command.reply)
-            case Fail():
-                self._send(command.conn, encode_error(command.error, command.request_id))
-            case Tell():
-                self._send(command.conn, public_codec.encode(command.note, Kind.NOTE))
-            case Spawn():
-                self._spawn(command.executor)
-            case Kill():
-                if (process := self._processes.get(command.executor)) is not None:
-                    process.kill()
-            case BeginSession():
-                self._begin(command)
-            case ForgetSession():
-                shutil.rmtree(self._folder / f"session-{command.session}", ignore_errors=True)
-            case Report():
-                if self._leases is not None:
-                    self._leases.report(command.report)
-            case Log():
-                logger.log(command.level, "%s", command.text)
-            case _:
-                assert_never(command)
+
+def _main(text: str) -> int:
+    """The child of `Server`: its options as JSON on the command line, its failure as JSON on stdout."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+    try:
+        serve(msgspec.json.decode(text, type=ServerOptions))
+    except ServerStartError as error:
+        print(msgspec.json.encode({"message": error.message, "hint": error.hint or ""}).decode(), flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1]))

@@ -1,0 +1,442 @@
+"""The supervisor's loop: sockets and processes on one side, `SupervisorState` on the other.
+
+It owns the box's one port and never runs user code: it moves messages between clients and executors without
+decoding them, answers the few meant for itself, and does what the state tells it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, assert_never
+
+import msgspec
+import zmq
+
+from compiler.errors import TunefarmError
+from rpc_server.blobs import BlobStore
+from rpc_server.crash import ExitReport
+from rpc_server.errors import ProtocolError, RemoteError
+from rpc_server.executor_pool import ExecutorState
+from rpc_server.leases import LeaseTable
+from rpc_server.messages import (
+    AnyMessage,
+    Begin,
+    BlobsMissing,
+    BlobStored,
+    BoxInfo,
+    BoxStatus,
+    CloseSession,
+    Data,
+    Done,
+    Fetch,
+    HasBlobs,
+    Hello,
+    Need,
+    OpenSession,
+    Phase,
+    Ping,
+    PutBlob,
+    describe,
+    private_codec,
+    public_codec,
+)
+from rpc_server.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.sockets import Monitor
+from rpc_server.stream import StreamClosed
+from rpc_server.supervisor_events import (
+    Answer,
+    BeginSession,
+    CallAsked,
+    CloseAsked,
+    Command,
+    ConnectionLost,
+    Event,
+    ExecutorBrokeProtocol,
+    ExecutorExited,
+    ExecutorMemory,
+    ExecutorPhase,
+    ExecutorReady,
+    ExecutorReplied,
+    Fail,
+    ForgetSession,
+    Frames,
+    Kill,
+    LeaseOver,
+    Log,
+    OpenAsked,
+    Report,
+    ShutdownAsked,
+    Spawn,
+    Tell,
+    TimePassed,
+    ToClient,
+    ToExecutor,
+)
+from rpc_server.supervisor_records import SupervisorConfig
+from rpc_server.supervisor_state import SupervisorState
+from rpc_server.wire import Address, Buffer, Kind, check_frames, encode_error, total_size
+
+logger = logging.getLogger("rpc_server")
+
+MEMORY_SAMPLE_S = 0.05
+_BURST = 64  # messages taken from one source before the others get a turn
+
+
+class Supervisor:
+    """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
+
+    `front` is a bound ROUTER made by `prepare`; `folder` a private folder the supervisor may fill and empty.
+    `info` gives the static part of BoxStatus.
+    """
+
+    def __init__(
+        self,
+        front: zmq.Socket[bytes],
+        folder: Path,
+        config: SupervisorConfig,
+        executor: ExecutorSettings,
+        leases: LeaseTable | None = None,
+        info: BoxStatus | None = None,
+        blob_capacity: int = 1 << 30,
+    ) -> None:
+        self._front = front
+        self._folder = folder
+        self._config = config
+        self._executor_settings = executor
+        self._leases = leases
+        self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
+        self._state = SupervisorState(config, lambda frames: describe(frames[1]))
+        self._blobs = BlobStore(folder / "blobs", blob_capacity)
+        self._processes: dict[int, ExecutorProcess] = {}
+        self._conn_of_fd: dict[int, bytes] = {}
+        self._started = time.monotonic()
+        self._next_sample = 0.0
+        self._stop_reason = ""
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller = zmq.Poller()
+        self._handlers: dict[Any, Callable[[int], None]] = {}
+        if leases is not None:
+            leases.on_change(self.wake)
+
+    # --- from other threads -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Make the loop look at the leases and the stop flag. Safe in any thread and in signal handlers."""
+        with contextlib.suppress(OSError):
+            os.eventfd_write(self._wake_fd, 1)
+
+    def stop(self, reason: str) -> None:
+        self._stop_reason = reason
+        self.wake()
+
+    # --- the loop -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        monitor = Monitor(self._front, zmq.EVENT_DISCONNECTED)
+        self._monitor = monitor
+        self._watch(self._front, self._on_front)
+        self._watch(monitor.socket, lambda _: self._on_monitor())
+        self._watch(self._wake_fd, lambda _: self._on_wake())
+        stopping = False
+        try:
+            self._handle(TimePassed())
+            while not (stopping and not self._processes):
+                for key, events in self._poller.poll(self._poll_ms()):
+                    if (handler := self._handlers.get(key)) is not None:
+                        handler(events)
+                self._on_time()
+                if self._stop_reason and not stopping:
+                    stopping = True
+                    self._handle(ShutdownAsked(self._stop_reason))
+        finally:
+            for process in self._processes.values():
+                process.kill()
+            monitor.close()
+            self._front.close(linger=500)
+            os.close(self._wake_fd)
+
+    def _watch(self, source: Any, handler: Callable[[int], None], events: int = zmq.POLLIN) -> None:
+        self._poller.register(source, events)
+        self._handlers[source] = handler
+
+    def _unwatch(self, source: Any) -> None:
+        if self._handlers.pop(source, None) is not None:
+            self._poller.unregister(source)
+
+    def _poll_ms(self) -> int | None:
+        times = [self._state.next_wakeup()]
+        if self._leases is not None:
+            times.append(self._leases.next_expiry())
+        if self._config.memory_limit is not None and self._state.running():
+            times.append(self._next_sample)
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
+
+    def _on_time(self) -> None:
+        now = time.monotonic()
+        due = self._state.next_wakeup()
+        if due is not None and now >= due:
+            self._handle(TimePassed())
+        if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
+            self._end_leases()
+        if self._config.memory_limit is not None and now >= self._next_sample:
+            self._next_sample = now + MEMORY_SAMPLE_S
+            for number in self._state.running():
+                process = self._processes.get(number)
+                sample = process.sample_memory() if process is not None else None
+                if sample is not None:
+                    self._handle(ExecutorMemory(number, sample.resident))
+
+    def _on_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+        if self._leases is not None:
+            self._end_leases()
+
+    def _end_leases(self) -> None:
+        assert self._leases is not None
+        for ended in self._leases.take_ended():
+            self._handle(LeaseOver(ended.lease_id, ended.reason))
+
+    # --- clients ------------------------------------------------------------------------------------------
+
+    def _on_front(self, _events: int) -> None:
+        for _ in range(_BURST):
+            try:
+                parts = self._front.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            conn = parts[0].bytes
+            frames = [part.buffer for part in parts[1:]]
+            try:
+                self._on_message(conn, frames, parts[0])
+            except TunefarmError as error:
+                self._handle_error(conn, frames, error)
+            except Exception as error:  # a defect of ours must not cost the other sessions
+                logger.exception("a client's message failed")
+                self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
+
+    def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
+        header = check_frames(frames)
+        if header.kind is not Kind.REQUEST:
+            raise ProtocolError(f"a box takes requests, not a {header.kind.name}")
+        if header.address is not Address.PEER:
+            timeout = header.timeout_ms / 1000 if header.timeout_ms else None
+            trial = header.address is Address.TRIAL
+            self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
+            return
+        body = public_codec.decode_body(frames[1])
+        match body:
+            case PutBlob():
+                self._put_blob(conn, header.request_id, body, frames[2:])
+            case HasBlobs():
+                self._answer(conn, header.request_id, BlobsMissing(self._blobs.missing(body.digests)))
+            case OpenSession():
+                self._open(conn, header.request_id, body, first)
+            case CloseSession():
+                self._handle(CloseAsked(conn, header.request_id))
+            case BoxInfo():
+                self._answer(conn, header.request_id, self._status())
+            case Ping():
+                self._answer(conn, header.request_id, Done())
+            case _:
+                raise ProtocolError(f"{type(body).__name__} is no request to a box")
+
+    def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
+        # A descriptor may just have been reused: take the news of its last owner before it gets a new one.
+        self._on_monitor()
+        fd = first.get(zmq.SRCFD)
+        if isinstance(fd, int) and fd >= 0:
+            self._conn_of_fd[fd] = conn
+        lease = self._leases.check(body.token) if self._leases is not None and body.token else None
+        self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
+
+    def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:
+        if not self._state.has_session(conn):
+            raise self._state.why_over(conn)
+        if len(buffers) != 1:
+            raise ProtocolError("a chunk of a blob comes in exactly one buffer")
+        complete = self._blobs.put(conn, body.digest, body.size, body.offset, buffers[0])
+        self._answer(conn, request_id, BlobStored(body.digest, complete))
+
+    def _on_monitor(self) -> None:
+        for event, fd in self._monitor.drain():
+            if event == zmq.EVENT_DISCONNECTED and (conn := self._conn_of_fd.pop(fd, None)) is not None:
+                self._blobs.forget_owner(conn)
+                self._handle(ConnectionLost(conn))
+
+    def _status(self) -> BoxStatus:
+        return BoxStatus(
+            box=self._info.box,
+            key=self._info.key,
+            version=self._info.version,
+            fingerprint=self._info.fingerprint,
+            sessions=self._state.session_names(),
+            warm=self._state.pool.count(ExecutorState.WARM),
+            uptime_s=time.monotonic() - self._started,
+            crashes=self._state.crashes,
+        )
+
+    def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:
+        request_id = 0
+        with contextlib.suppress(TunefarmError, IndexError):
+            request_id = check_frames(frames).request_id
+        if isinstance(error, ProtocolError):
+            logger.warning("refused a message from a client: %s", error.message)
+        self._send(conn, encode_error(error, request_id))
+
+    def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
+        self._send(conn, public_codec.encode(body, Kind.REPLY, request_id=request_id))
+
+    def _send(self, conn: bytes, frames: Iterable[Buffer]) -> None:
+        # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
+        with contextlib.suppress(zmq.Again, zmq.ZMQError):
+            self._front.send_multipart([conn, *frames], zmq.NOBLOCK, copy=False)
+
+    # --- executors ----------------------------------------------------------------------------------------
+
+    def _spawn(self, number: int) -> None:
+        settings = msgspec.structs.replace(self._executor_settings, executor=number)
+        try:
+            process = ExecutorProcess(settings, self._folder)
+        except OSError as error:
+            logger.error("cannot start an executor: %s", error)
+            self._handle(ExecutorExited(number, ExitReport(stderr=str(error))))
+            return
+        self._processes[number] = process
+        self._watch(process.stream.fileno(), lambda events: self._on_executor(process, events))
+        self._watch(process.pidfd, lambda _: self._on_exit(process))
+        if process.stderr_fd is not None:
+            fd = process.stderr_fd
+            self._watch(fd, lambda _: self._on_stderr(process, fd))
+
+    def _on_stderr(self, process: ExecutorProcess, fd: int) -> None:
+        process.read_stderr()
+        if process.stderr_fd is None:
+            self._unwatch(fd)
+
+    def _on_executor(self, process: ExecutorProcess, events: int) -> None:
+        try:
+            if events & zmq.POLLOUT:
+                process.stream.flush()
+                self._watch_stream(process)
+            if events & ~zmq.POLLOUT:
+                for _ in range(_BURST):
+                    messages = process.stream.receive()
+                    if not messages:
+                        return
+                    for frames in messages:
+                        self._from_executor(process, frames)
+        except StreamClosed:
+            self._unwatch(process.stream.fileno())  # it is ending: its pidfd tells how
+        except TunefarmError as error:
+            self._handle(ExecutorBrokeProtocol(process.number, error.message))
+
+    def _from_executor(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
+        header = check_frames(frames)
+        if header.kind in (Kind.REPLY, Kind.ERROR):
+            self._handle(ExecutorReplied(process.number, header.request_id, frames))
+            return
+        body = private_codec.decode_body(frames[1])
+        match body:
+            case Hello():
+                process.note_warm()
+                if body.warning:
+                    logger.warning("executor %d: %s", process.number, body.warning)
+                self._handle(ExecutorReady(process.number, process.pid))
+            case Phase():
+                self._handle(ExecutorPhase(process.number, body.name, body.timeout_s))
+            case Fetch():
+                blob = self._blobs.read(body.digest)
+                answer = Need((body.digest,)) if blob is None else Data(len(blob))
+                buffers = () if blob is None else (blob,)
+                self._to_executor(
+                    process.number,
+                    private_codec.encode(answer, Kind.REPLY, request_id=header.request_id, buffers=buffers),
+                )
+            case _:
+                raise ProtocolError(f"an executor does not send {type(body).__name__}")
+
+    def _on_exit(self, process: ExecutorProcess) -> None:
+        """Take its last words, then bury it."""
+        with contextlib.suppress(StreamClosed, TunefarmError):
+            while messages := process.stream.receive():
+                for frames in messages:
+                    self._from_executor(process, frames)
+        for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
+            self._unwatch(source)
+        del self._processes[process.number]
+        self._handle(ExecutorExited(process.number, process.reap()))
+
+    def _to_executor(self, number: int, frames: Frames) -> None:
+        process = self._processes.get(number)
+        if process is None:
+            return
+        with contextlib.suppress(StreamClosed):
+            process.stream.send(frames)
+            self._watch_stream(process)
+
+    def _watch_stream(self, process: ExecutorProcess) -> None:
+        events = zmq.POLLIN | (zmq.POLLOUT if process.stream.backlog else 0)
+        if process.stream.fileno() in self._handlers:
+            self._poller.modify(process.stream.fileno(), events)
+
+    def _begin(self, command: BeginSession) -> None:
+        try:
+            begin = Begin(command.session, str(self._session_folder(command.session)))
+        except OSError as error:
+            reason = f"no folder for session {command.session}: {error}"
+            self._handle(ExecutorBrokeProtocol(command.executor, reason))
+        else:
+            self._to_executor(command.executor, private_codec.encode(begin, Kind.NOTE))
+
+    def _session_folder(self, session: int) -> Path:
+        """A folder only the session's executors (and root) can enter. It outlives a crash within the session."""
+        folder = self._folder / f"session-{session}"
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            if self._executor_settings.user:
+                shutil.chown(folder, self._executor_settings.user)
+        return folder
+
+    # --- commands -----------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        for command in self._state.handle(event, time.monotonic()):
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case ToExecutor():
+                self._to_executor(command.executor, command.frames)
+            case ToClient():
+                self._send(command.conn, command.frames)
+            case Answer():
+                self._answer(command.conn, command.request_id, command.reply)
+            case Fail():
+                self._send(command.conn, encode_error(command.error, command.request_id))
+            case Tell():
+                self._send(command.conn, public_codec.encode(command.note, Kind.NOTE))
+            case Spawn():
+                self._spawn(command.executor)
+            case Kill():
+                if (process := self._processes.get(command.executor)) is not None:
+                    process.kill()
+            case BeginSession():
+                self._begin(command)
+            case ForgetSession():
+                shutil.rmtree(self._folder / f"session-{command.session}", ignore_errors=True)
+            case Report():
+                if self._leases is not None:
+                    self._leases.report(command.report)
+            case Log():
+                logger.log(command.level, "%s", command.text)
+            case _:
+                assert_never(command)
