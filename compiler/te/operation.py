@@ -33,9 +33,7 @@ def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) ->
 
 def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> SizeVar:
     """A `var` known to be at least 0."""
-    return SizeVar(
-        name, check_dtype(dtype, f"variable {name!r}"), span if span is not None else caller_span()
-    )
+    return SizeVar(name, check_dtype(dtype, f"variable {name!r}"), span if span is not None else caller_span())
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
@@ -71,8 +69,7 @@ def compute(
     dims = as_shape(shape, f"compute {name!r}")
     names = _axis_names(fcompute, len(dims), varargs_names, name, span)
     axes = tuple(
-        IterVar(Range.from_extent(d, d.dtype), Var(n, d.dtype), IterType.DATA_PAR)
-        for n, d in zip(names, dims)
+        IterVar(Range.from_extent(d, d.dtype), Var(n, d.dtype), IterType.DATA_PAR) for n, d in zip(names, dims)
     )
     try:
         result = fcompute(*(axis.var for axis in axes))
@@ -113,14 +110,11 @@ def _axis_names(
         rest = rank - len(named)
         extra = [f"i{i}" for i in range(rest)] if varargs_names is None else list(varargs_names)
         if len(extra) != rest:
-            raise IRError(
-                f"compute {name!r} has {rest} axes to name, varargs_names gives {len(extra)}" + at(span)
-            )
+            raise IRError(f"compute {name!r} has {rest} axes to name, varargs_names gives {len(extra)}" + at(span))
         return [p.name for p in named] + extra
     if not len(required) <= rank <= len(named):
         raise IRError(
-            f"compute {name!r} has {rank} dimensions but its function takes {len(named)} arguments"
-            + at(span),
+            f"compute {name!r} has {rank} dimensions but its function takes {len(named)} arguments" + at(span),
             hint="one argument a dimension, or lambda *i: ...",
         )
     return [p.name for p in named[:rank]]

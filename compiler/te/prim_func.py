@@ -7,6 +7,7 @@ arguments are allocated by the root block.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from compiler.errors import IRError
@@ -22,6 +23,7 @@ from compiler.tir.visit import seq, substitute, transform
 
 Arg = Tensor | n.Var | n.Buffer
 TRUE = ops.const(True)
+_NOT_IN_NAMES = re.compile(r"\W")
 
 
 def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
@@ -121,7 +123,13 @@ def _arg_names(args: Sequence[Arg]) -> str:
     return ", ".join(arg.name for arg in args) or "none"
 
 
+def identifier(name: str) -> str:
+    """`name` with every character that a Python name cannot hold replaced: "i.outer" → "i_outer"."""
+    return _NOT_IN_NAMES.sub("_", name)
+
+
 def _fresh(name: str, taken: set[str]) -> str:
+    name = identifier(name)
     count, result = 0, name
     while result in taken:
         count += 1
@@ -144,7 +152,7 @@ def _loop_nest(op: ComputeOp, name: str, buffers: _Buffers) -> n.Stmt:
     if not axes:  # a scalar is scheduled like any other block, so it has a loop
         axes = [n.IterVar(n.Range.from_extent(1), n.Var("i"), n.IterType.DATA_PAR)]
     iter_vars = tuple(_block_var(axis) for axis in axes)
-    loops = [n.Var(axis.var.name, axis.dtype) for axis in axes]
+    loops = [n.Var(identifier(axis.var.name), axis.dtype) for axis in axes]
     block = _block(op, name, dict(zip(axes, iter_vars)), buffers)
     body: n.Stmt = n.BlockRealize(tuple(loops), TRUE, block)
     for loop, iter_var in zip(reversed(loops), reversed(iter_vars)):
@@ -157,7 +165,7 @@ def _block_var(axis: n.IterVar) -> n.IterVar:
     """The block's own variable for `axis`, with a domain that starts at 0."""
     assert axis.dom is not None
     zero_based = n.Range.from_extent(axis.dom.extent, axis.dtype)
-    return n.IterVar(zero_based, n.Var(f"v_{axis.var.name}", axis.dtype), axis.iter_type)
+    return n.IterVar(zero_based, n.Var(f"v_{identifier(axis.var.name)}", axis.dtype), axis.iter_type)
 
 
 def _block(op: ComputeOp, name: str, iter_vars: Mapping[n.IterVar, n.IterVar], buffers: _Buffers) -> n.Block:

@@ -78,17 +78,14 @@ class Reducer:
         condition = ops.const(True) if where is None else ops.as_expr(where)
         combiner = self.combiner([e.dtype for e in source])
         reduces = tuple(
-            Reduce(combiner, source, axes, condition, index, starts, caller_span())
-            for index in range(len(source))
+            Reduce(combiner, source, axes, condition, index, starts, caller_span()) for index in range(len(source))
         )
         return reduces if several else reduces[0]
 
     def _check_axes(self, axes: tuple[Any, ...]) -> None:
         for item in axes:
             if not isinstance(item, IterVar) or item.iter_type is not IterType.COMM_REDUCE:
-                raise IRError(
-                    f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + at(caller_span())
-                )
+                raise IRError(f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + at(caller_span()))
         if not axes:
             raise IRError(f"{self.__name__} needs at least one axis" + at(caller_span()))
 
@@ -96,8 +93,7 @@ class Reducer:
         values: Sequence[Any] = init if isinstance(init, tuple | list) else (init,)
         if len(values) != len(source):
             raise IRError(
-                f"{self.__name__} of {len(source)} values got {len(values)} initial values"
-                + at(caller_span())
+                f"{self.__name__} of {len(source)} values got {len(values)} initial values" + at(caller_span())
             )
         return tuple(ops.cast(e.dtype, v) for e, v in zip(source, values))
 

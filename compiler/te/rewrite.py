@@ -51,7 +51,5 @@ def through_cache(op: ComputeOp, name: str) -> tuple[ComputeOp, ComputeOp]:
     body = tuple(substitute(expr, renamed) for expr in op.body)
     cache = ComputeOp(name, op.tag, op.attrs, op.span, axes, body)
     point = tuple(axis.var for axis in op.axes)
-    copy = ComputeOp(
-        op.name, "", op.attrs, op.span, op.axes, tuple(cache.output(i)(*point) for i in range(len(body)))
-    )
+    copy = ComputeOp(op.name, "", op.attrs, op.span, op.axes, tuple(cache.output(i)(*point) for i in range(len(body))))
     return cache, copy

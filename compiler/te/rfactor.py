@@ -127,9 +127,7 @@ def _roots(
     return {axis.var: value(axis) + axis.dom.min for axis in op.reduce_axis if axis.dom is not None}, inside
 
 
-def _partial(
-    reduce: Reduce, mapping: dict[Var, PrimExpr], axes: tuple[IterVar, ...], inside: PrimExpr
-) -> PrimExpr:
+def _partial(reduce: Reduce, mapping: dict[Var, PrimExpr], axes: tuple[IterVar, ...], inside: PrimExpr) -> PrimExpr:
     condition = ops.logical_and(substitute(reduce.condition, mapping), inside)
     source = tuple(substitute(expr, mapping) for expr in reduce.source)
     if not axes:  # nothing left to reduce: one iteration keeps the block a reduction
@@ -137,9 +135,7 @@ def _partial(
     return Reduce(reduce.combiner, source, axes, condition, reduce.value_index, (), reduce.span)
 
 
-def _final(
-    op: ComputeOp, partial: ComputeOp, factor: IterVar, extent: PrimExpr, factor_axis: int
-) -> ComputeOp:
+def _final(op: ComputeOp, partial: ComputeOp, factor: IterVar, extent: PrimExpr, factor_axis: int) -> ComputeOp:
     axis = IterVar(
         Range.from_extent(extent, factor.dtype),
         Var(f"{factor.var.name}.v", factor.dtype),

@@ -86,9 +86,7 @@ class Stage:
         position = self._leaf("split", parent)
         outer = IterVar(None, Var(f"{parent.var.name}.outer", parent.dtype), parent.iter_type)
         inner = IterVar(None, Var(f"{parent.var.name}.inner", parent.dtype), parent.iter_type)
-        relation = Split(
-            parent, outer, inner, parts if nparts is None else None, None if nparts is None else parts
-        )
+        relation = Split(parent, outer, inner, parts if nparts is None else None, None if nparts is None else parts)
         self._derive(relation, slice(position, position + 1), [outer, inner])
         return outer, inner
 

@@ -47,8 +47,7 @@ class Tensor(Node):
         """The element at `indices`, one index a dimension. Raises IRError on another rank or index type."""
         if len(indices) != self.ndim:
             raise IRError(
-                f"tensor {self.name!r} has {self.ndim} dimensions, indexed with {len(indices)}"
-                + at(caller_span()),
+                f"tensor {self.name!r} has {self.ndim} dimensions, indexed with {len(indices)}" + at(caller_span()),
                 hint=f"its shape is {shape_text(self.shape)}",
             )
         return ProducerLoad(self, tuple(self._index(i, axis) for axis, i in enumerate(indices)))
@@ -65,9 +64,7 @@ class Tensor(Node):
             found = expr.dtype
         except IRError:
             found = type(index).__name__
-        raise IRError(
-            f"index {axis} of tensor {self.name!r} must be an integer, got {found}" + at(caller_span())
-        )
+        raise IRError(f"index {axis} of tensor {self.name!r} must be an integer, got {found}" + at(caller_span()))
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"tensor {self.name!r} is symbolic and cannot be iterated over")
@@ -76,8 +73,7 @@ class Tensor(Node):
         """A tensor without dimensions is its one element; any other must be indexed."""
         if self.ndim:
             raise IRError(
-                f"tensor {self.name!r} of shape {shape_text(self.shape)} is used as a number"
-                + at(caller_span()),
+                f"tensor {self.name!r} of shape {shape_text(self.shape)} is used as a number" + at(caller_span()),
                 hint=f"index it: {self.name}[{', '.join('ijklmnpq'[: self.ndim])}]",
             )
         return self()
