@@ -40,7 +40,7 @@ class DemoError(TunefarmError):
 @click.command(epilog=_EPILOG)
 @click.option("--trials", type=click.IntRange(4), default=64, show_default=True, help="Trials for each kernel.")
 @click.option("--serve", is_flag=True, help="Leave the farm and the dashboard up until Ctrl-C.")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records, artifacts and logs here.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records and logs here.")
 def demo(trials: int, serve: bool, folder: Path | None) -> None:
     """Start a tracker, two device servers and the web app on loopback; tune a matmul and a convolution; kill one
     server half-way; let a build job fetch the best configs over HTTP, build with them and check the results.
