@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Node, Span
+from compiler.te.tensor_ops import TensorOps
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce
@@ -23,10 +24,11 @@ _INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Tensor(Node):
+class Tensor(TensorOps, Node):
     """Output `value_index` of `op`: a value for every point of `shape`, of element type `dtype`.
 
     `A[i, j]` and `A(i, j)` are the element at (i, j); `A[i]` of a matrix waits for the second index.
+    `A + B`, `A * 2` and so on are new tensors, elementwise with broadcasting.
     """
 
     op: Operation

@@ -136,9 +136,7 @@ def _paddings(
         if len(amounts) == 4 and all(isinstance(a, int) and a >= 0 for a in amounts):
             top, left, bottom, right = map(ops.as_expr, amounts)
             return top, left, bottom, right
-    raise IRError(
-        f"padding {padding!r} is not one, two or four integers, 'VALID' or 'SAME'" + at(caller_span())
-    )
+    raise IRError(f"padding {padding!r} is not one, two or four integers, 'VALID' or 'SAME'" + at(caller_span()))
 
 
 def _out_size(size: PrimExpr, window: PrimExpr, stride: int, padding: PrimExpr) -> PrimExpr:
@@ -146,7 +144,6 @@ def _out_size(size: PrimExpr, window: PrimExpr, stride: int, padding: PrimExpr) 
     known = ops.as_int(room)
     if known is not None and known < 0:
         raise IRError(
-            f"conv2d_nchw: a window of {window!r} does not fit in {size!r} with padding {padding!r}"
-            + at(caller_span())
+            f"conv2d_nchw: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + at(caller_span())
         )
     return ops.add(ops.floordiv(room, stride), 1)

@@ -18,9 +18,7 @@ __all__ = ["batch_matmul", "conv2d_nchw", "dense", "pad", "relu", "softmax"]
 
 def relu(x: Tensor) -> Tensor:
     """max(x, 0), elementwise."""
-    result: Tensor = compute(
-        x.shape, lambda *i: ops.maximum(x(*i), const(0, x.dtype)), name="T_relu", tag="elemwise"
-    )
+    result: Tensor = compute(x.shape, lambda *i: ops.maximum(x(*i), const(0, x.dtype)), name="T_relu", tag="elemwise")
     return result
 
 
@@ -42,15 +40,11 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     k_max = reduce_axis((0, x.shape[dim]), name="k")
     k_sum = reduce_axis((0, x.shape[dim]), name="k")
-    largest: Tensor = compute(
-        rest, lambda *i: te_max(x(*insert(i, k_max.var)), axis=k_max), name="T_softmax_maxelem"
-    )
+    largest: Tensor = compute(rest, lambda *i: te_max(x(*insert(i, k_max.var)), axis=k_max), name="T_softmax_maxelem")
     powers: Tensor = compute(
         x.shape, lambda *i: intrin.exp(x(*i) - largest(*drop(i))), name="T_softmax_exp", tag="elemwise"
     )
-    total: Tensor = compute(
-        rest, lambda *i: te_sum(powers(*insert(i, k_sum.var)), axis=k_sum), name="T_softmax_expsum"
-    )
+    total: Tensor = compute(rest, lambda *i: te_sum(powers(*insert(i, k_sum.var)), axis=k_sum), name="T_softmax_expsum")
     result: Tensor = compute(
         x.shape, lambda *i: powers(*i) / total(*drop(i)), name="T_softmax_norm", tag="softmax_output"
     )

@@ -1,0 +1,88 @@
+"""Elementwise operators of two tensors (or a tensor and a scalar), with numpy's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.te.operation import compute
+from compiler.te.tensor import Tensor, shape_text
+from compiler.te.where import at, caller_span
+from compiler.tir import intrin, ops
+from compiler.tir.nodes import PrimExpr, Var
+
+Scalar = Callable[[Any, Any], PrimExpr]
+
+
+def broadcast_shape(op: str, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
+    """The shape of a result of operands of shapes `a` and `b`, aligned at the last dimension.
+
+    Sizes must be equal or 1; symbolic ones are taken to be equal. Raises IRError when they are not.
+    """
+    rank = max(len(a), len(b))
+    one = ops.const(1)
+    result: list[PrimExpr] = []
+    for x, y in zip([one] * (rank - len(a)) + list(a), [one] * (rank - len(b)) + list(b)):
+        left, right = ops.as_int(x), ops.as_int(y)
+        if left is not None and right is not None and left != right and 1 not in (left, right):
+            raise IRError(
+                f"{op}: shapes {shape_text(a)} and {shape_text(b)} do not broadcast: {left} and {right}"
+                + at(caller_span())
+            )
+        result.append(y if left == 1 else x)
+    return tuple(result)
+
+
+def element(tensor: Tensor, indices: Sequence[Var]) -> PrimExpr:
+    """The element of `tensor` that stands at `indices` of a shape it broadcasts to."""
+    aligned = indices[len(indices) - tensor.ndim :]
+    point = [ops.const(0) if ops.as_int(size) == 1 else i for i, size in zip(aligned, tensor.shape)]
+    return tensor(*point)
+
+
+def _binary(name: str, scalar: Scalar, what: str) -> Callable[[Any, Any], Any]:
+    def build(lhs: Any, rhs: Any) -> Any:
+        if not isinstance(lhs, Tensor) and not isinstance(rhs, Tensor):
+            return scalar(lhs, rhs)
+        left = lhs.shape if isinstance(lhs, Tensor) else ()
+        right = rhs.shape if isinstance(rhs, Tensor) else ()
+        shape = broadcast_shape(name, left, right)
+
+        def value(*indices: Var) -> PrimExpr:
+            x = element(lhs, indices) if isinstance(lhs, Tensor) else lhs
+            y = element(rhs, indices) if isinstance(rhs, Tensor) else rhs
+            return scalar(x, y)
+
+        return compute(shape, value, name=f"T_{name}", tag="broadcast")
+
+    build.__name__ = name
+    build.__doc__ = f"{what}, elementwise with broadcasting. Raises IRError when shapes do not broadcast."
+    return build
+
+
+add = _binary("add", ops.add, "lhs + rhs")
+subtract = _binary("subtract", ops.sub, "lhs - rhs")
+multiply = _binary("multiply", ops.mul, "lhs * rhs")
+divide = _binary("divide", ops.div, "lhs / rhs of floats")
+floor_divide = _binary("floor_divide", ops.floordiv, "lhs / rhs rounded down")
+floor_mod = _binary("floor_mod", ops.floormod, "the remainder of floor_divide")
+maximum = _binary("maximum", ops.maximum, "the larger of both")
+minimum = _binary("minimum", ops.minimum, "the smaller of both")
+power = _binary("power", intrin.power, "lhs to the power rhs")
+greater = _binary("greater", ops.greater, "lhs > rhs")
+less = _binary("less", ops.less, "lhs < rhs")
+greater_equal = _binary("greater_equal", ops.greater_equal, "lhs >= rhs")
+less_equal = _binary("less_equal", ops.less_equal, "lhs <= rhs")
+equal = _binary("equal", ops.equal, "lhs == rhs")
+not_equal = _binary("not_equal", ops.not_equal, "lhs != rhs")
+
+
+def broadcast_to(data: Tensor, shape: Any) -> Tensor:
+    """`data` repeated to `shape`. Raises IRError when it does not broadcast to it."""
+    dims = tuple(ops.as_expr(d) for d in shape)
+    if len(dims) < data.ndim:
+        raise IRError(f"cannot broadcast {shape_text(data.shape)} to {shape_text(dims)}" + at(caller_span()))
+    broadcast_shape("broadcast_to", data.shape, dims)
+    result: Tensor = compute(dims, lambda *i: element(data, i), name="T_broadcast_to", tag="broadcast")
+    return result
