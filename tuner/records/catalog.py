@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, tuple_, update
+from sqlalchemy import Connection, Select, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from compiler.target import Target as CompilerTarget
@@ -224,13 +224,15 @@ def key_ids(connection: Connection, wanted: Iterable[KeyTuple]) -> dict[KeyTuple
 
 
 def _find_keys(connection: Connection, keys: Sequence[KeyTuple]) -> dict[KeyTuple, int]:
-    if not keys:
-        return {}
-    columns = (
-        TuningKeyRow.workload_id,
-        TuningKeyRow.target_id,
-        TuningKeyRow.device_class_id,
-        TuningKeyRow.toolchain,
-    )
-    query = select(TuningKeyRow.id, *columns).where(tuple_(*columns).in_(keys))
-    return {(row[1], row[2], row[3], row[4]): row[0] for row in connection.execute(query)}
+    found = {}
+    for key in keys:
+        workload_id, target_id, device_class_id, toolchain = key
+        query = select(TuningKeyRow.id).where(
+            TuningKeyRow.workload_id == workload_id,
+            TuningKeyRow.target_id == target_id,
+            TuningKeyRow.device_class_id == device_class_id,
+            TuningKeyRow.toolchain == toolchain,
+        )
+        if (key_id := connection.scalar(query)) is not None:
+            found[key] = key_id
+    return found

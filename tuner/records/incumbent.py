@@ -77,13 +77,11 @@ def _contenders(connection: Connection, key_id: int, incumbent: int | None) -> l
     candidates = {candidate for candidate in connection.scalars(fastest) if candidate is not None}
     if incumbent is not None:
         candidates.add(incumbent)
-    query = (
-        select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.samples)
-        .where(TrialRow.candidate_id.in_(candidates), TrialRow.key_id == key_id, text("trials.eligible"))
-        .order_by(TrialRow.id)
+    query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.samples).where(
+        TrialRow.candidate_id.in_(candidates), TrialRow.key_id == key_id, text("trials.eligible")
     )
     found: dict[int, Evidence] = {}
-    for row in connection.execute(query):
+    for row in sorted(connection.execute(query), key=lambda row: row.id):
         known = found.get(row.candidate_id)
         if known is None:
             found[row.candidate_id] = Evidence(row.candidate_id, row.run_id, row.id, tuple(row.samples))

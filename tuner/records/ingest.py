@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, tuple_, update
+from sqlalchemy import Connection, insert, select, update
 
 from rpc_server.measure import FailureKind
 from tuner.records import catalog, incumbent
@@ -166,12 +166,19 @@ _CHUNK = 1000  # values in one IN list: well under every driver's limit on param
 
 
 def _find_candidates(connection: Connection, wanted: Sequence[tuple[int, int, str]]) -> dict[tuple[int, int, str], int]:
-    columns = (CandidateRow.workload_id, CandidateRow.target_id, CandidateRow.digest)
+    """Ids by workload, target and digest. One query a task: SQLite reads the whole table for an IN of tuples."""
+    digests: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for workload_id, target_id, digest in wanted:
+        digests[workload_id, target_id].append(digest)
     found: dict[tuple[int, int, str], int] = {}
-    for start in range(0, len(wanted), _CHUNK):
-        chunk = wanted[start : start + _CHUNK]
-        query = select(CandidateRow.id, *columns).where(tuple_(*columns).in_(chunk))
-        found |= {(row[1], row[2], row[3]): row[0] for row in connection.execute(query)}
+    for (workload_id, target_id), names in digests.items():
+        for start in range(0, len(names), _CHUNK):
+            query = select(CandidateRow.id, CandidateRow.digest).where(
+                CandidateRow.workload_id == workload_id,
+                CandidateRow.target_id == target_id,
+                CandidateRow.digest.in_(names[start : start + _CHUNK]),
+            )
+            found |= {(workload_id, target_id, row.digest): row.id for row in connection.execute(query)}
     return found
 
 

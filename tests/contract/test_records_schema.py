@@ -1,0 +1,242 @@
+"""The schema on every backend: what alembic makes, what is refused, and which queries have an index."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, event, text
+
+from rpc_server.measure import FailureKind
+from tuner.records import migrate
+from tuner.records.database import connect, parse_url, reading, writing
+from tuner.records.errors import RecordError, SchemaMismatch, StoreMissing, StoreUnavailable
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, TrialStatus
+from tuner.records.schema import Base
+from tuner.records.store import RecordStore
+
+KEY = "c" * 64
+TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+
+
+def test_the_migrations_make_the_schema_the_code_describes(address: str) -> None:
+    migrate.upgrade(address)
+    engine = connect(parse_url(address))
+    with reading(engine) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+        assert _index_definitions(connection) == _declared_definitions(connection)
+    engine.dispose()
+
+
+def _index_definitions(connection: Connection) -> dict[str, str]:
+    """Partial indexes of trials: autogenerate compares their columns, not their conditions."""
+    if connection.dialect.name == "sqlite":
+        rows = connection.execute(
+            text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%WHERE%'")
+        )
+    else:
+        rows = connection.execute(text("SELECT indexname, indexdef FROM pg_indexes WHERE indexdef LIKE '%WHERE%'"))
+    return {name: _condition(sql) for name, sql in rows}
+
+
+def _declared_definitions(connection: Connection) -> dict[str, str]:
+    key = f"{connection.dialect.name}_where"
+    found = {}
+    for table in Base.metadata.tables.values():
+        for index in table.indexes:
+            where = index.dialect_kwargs.get(key)
+            if where is not None:
+                found[str(index.name)] = _condition(f"WHERE {where}")
+    return found
+
+
+def _condition(sql: str) -> str:
+    return re.sub(r"::\w+|[()\s]|\btrials\.", "", sql.split("WHERE")[1])
+
+
+def test_upgrading_twice_changes_nothing(address: str) -> None:
+    first = migrate.upgrade(address)
+    with RecordStore.open(address) as store:
+        kept = store.upsert_workload(NewWorkload(key=KEY, name="kept"))
+    assert migrate.upgrade(address) == first
+    assert migrate.check(address).ok
+    with RecordStore.open(address) as store:
+        assert store.workload(KEY) == kept
+
+
+def test_upgrading_at_once_from_many_places(address: str) -> None:
+    errors: list[BaseException] = []
+
+    def upgrade() -> None:
+        try:
+            migrate.upgrade(address)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=upgrade) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert migrate.check(address).ok
+
+
+def _stamp(address: str, revision: str) -> None:
+    engine = connect(parse_url(address))
+    with writing(engine) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :r"), {"r": revision})
+    engine.dispose()
+
+
+def test_a_newer_schema_is_refused_with_what_to_do(address: str) -> None:
+    wanted = migrate.upgrade(address).wanted
+    _stamp(address, "9999")
+    for attempt in (lambda: RecordStore.open(address), lambda: migrate.upgrade(address)):
+        with pytest.raises(SchemaMismatch) as caught:
+            attempt()
+        assert caught.value.detail["found"] == "9999"
+        assert caught.value.detail["wanted"] == wanted
+        assert "9999" in caught.value.message
+        assert "upgrade tunefarm" in (caught.value.hint or "")
+    assert not migrate.check(address).ok
+
+
+def test_a_database_without_tables_is_refused_with_the_command(address: str) -> None:
+    if "://" not in address:
+        sqlite3.connect(address).execute("PRAGMA journal_mode = WAL").close()
+    with pytest.raises(SchemaMismatch, match="no tables") as caught:
+        RecordStore.open(address)
+    assert "tunefarm db upgrade --db" in (caught.value.hint or "")
+    with RecordStore.open(address, create=True) as store:
+        assert store.runs() == ()
+
+
+def test_an_older_schema_is_refused_with_the_command(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate.upgrade(address)
+    monkeypatch.setattr(migrate, "head", lambda: "0002")
+    with pytest.raises(SchemaMismatch, match="has schema 0001, this tunefarm works with 0002") as caught:
+        RecordStore.open(address, create=True)
+    assert "tunefarm db upgrade --db" in (caught.value.hint or "")
+
+
+def test_another_programs_database_is_left_alone(address: str) -> None:
+    if "://" not in address:
+        Path(address).touch()
+    engine = connect(parse_url(address))
+    with writing(engine) as connection:
+        connection.execute(text("CREATE TABLE theirs (x INTEGER)"))
+    engine.dispose()
+    for attempt in (lambda: RecordStore.open(address, create=True), lambda: migrate.upgrade(address)):
+        with pytest.raises(SchemaMismatch, match="another program"):
+            attempt()
+
+
+class TestAddresses:
+    def test_a_missing_file_is_not_made_by_reading(self, tmp_path: Path) -> None:
+        for attempt in (RecordStore.open, migrate.check):
+            with pytest.raises(StoreMissing) as caught:
+                attempt(tmp_path / "none.db")
+            assert "tunefarm db upgrade --db" in (caught.value.hint or "")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_path_and_a_url_are_the_same_store(self, tmp_path: Path) -> None:
+        with RecordStore.open(tmp_path / "a.db", create=True) as store:
+            store.upsert_workload(NewWorkload(key=KEY, name="w"))
+            assert store.address == str(tmp_path / "a.db")
+        with RecordStore.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
+            assert store.workload(KEY) is not None
+
+    def test_what_is_no_database(self, tmp_path: Path) -> None:
+        (tmp_path / "text").write_text("not a database, " * 100)
+        with pytest.raises(StoreUnavailable, match="not a database"):
+            RecordStore.open(tmp_path / "text")
+        with pytest.raises(StoreUnavailable, match="folder"):
+            RecordStore.open(tmp_path)
+        with pytest.raises(StoreUnavailable, match="does not exist"):
+            RecordStore.open(tmp_path / "no" / "such.db", create=True)
+        for address in ("mysql://h/d", "sqlite://", "nonsense://", "://"):
+            with pytest.raises(RecordError):
+                RecordStore.open(address)
+
+    def test_a_server_that_is_not_there(self) -> None:
+        pytest.importorskip("psycopg", reason="the postgres extra is not installed")
+        with pytest.raises(StoreUnavailable) as caught:
+            RecordStore.open("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=2")
+        assert "secret" not in str(caught.value)
+
+
+# ----------------------------------------------------------------------------- query plans
+
+
+class _Plans:
+    """Asks the database, for every query of the store, how it would run it."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self.scans: list[str] = []
+        self._engine = store._engine
+        event.listen(self._engine, "before_cursor_execute", self._explain)
+
+    def _explain(self, connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if not statement.lstrip().upper().startswith("SELECT"):
+            return
+        cursor = connection.connection.cursor()
+        cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+        for row in cursor.fetchall():
+            # "SCAN x USING INDEX" walks an index in order, which is right under a LIMIT
+            if re.match(r"SCAN (?!.*USING (COVERING )?INDEX)", row[3]) or "TEMP B-TREE FOR ORDER BY" in row[3]:
+                self.scans.append(f"{row[3]}: {statement}")
+        cursor.close()
+
+    def stop(self) -> None:
+        event.remove(self._engine, "before_cursor_execute", self._explain)
+
+
+def test_no_read_walks_a_growing_table(tmp_path: Path) -> None:
+    with RecordStore.open(tmp_path / "p.db", create=True) as store:
+        workload = store.upsert_workload(NewWorkload(key=KEY, name="w"))
+        target = store.upsert_target(TARGET)
+        device = store.upsert_device(NewDevice(name="d", key="k", device_class="c"))
+        task = NewRunTask(workload_id=workload.id, target_id=target.id, budget=9)
+        run = store.start_run(NewRun(tasks=(task,), toolchain={}))
+        trial = NewTrial(
+            task_id=run.tasks[0].id, digest="d", trace="{}", device_id=device.id, samples=(1.0,), verified=True
+        )
+        number = store.add_trial(trial)
+        store.add_trial(
+            NewTrial(task_id=run.tasks[0].id, digest="e", trace="{}", failure=FailureKind.BUILD, failure_text="t")
+        )
+        plans = _Plans(store)
+        store.add_trials([trial, trial, dataclasses.replace(trial, digest="f")])
+        store.run(run.id)
+        store.runs(limit=5, before=99)
+        store.trial(number)
+        store.trials(run.id, after=1, limit=5)
+        store.trials(run.id, before=5, limit=5)
+        store.trials(run.id, status=TrialStatus.FAILED)
+        store.sample_trials(run.id, KEY)
+        store.best_curve(run.id, KEY)
+        store.failure_histogram(run.id)
+        store.run_digests(run.id)
+        store.measured_digests(KEY, TARGET, "c")
+        store.best(KEY, TARGET, "c")
+        store.best_configs(after=1, limit=5)
+        store.workloads(after=1, limit=5)
+        store.devices(after=1, limit=5)
+        store.top_traces(KEY, 5)
+        plans.stop()
+    allowed = (
+        # a run's tasks and failure kinds, and a key's toolchains: a handful of rows each, sorted as they are
+        "FROM run_tasks",
+        "FROM run_failures",
+        "ORDER BY best_configs.updated_at",
+    )
+    assert [scan for scan in plans.scans if not any(words in scan for words in allowed)] == []
