@@ -1,0 +1,67 @@
+"""Host memory: the device API of CPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.errors import DeviceError
+
+if TYPE_CHECKING:
+    from compiler.runtime.device import Device
+
+ALIGNMENT = 64
+
+
+class HostBuffer:
+    """Host memory, as an array of bytes and the address of its first one."""
+
+    __slots__ = ("address", "data")
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        self.data = data
+        self.address: int = data.ctypes.data
+
+
+class HostAPI:
+    """CPU devices. All of them share the host's memory, so any index exists. Handles are HostBuffers."""
+
+    def exist(self, device: Device) -> bool:
+        return True
+
+    def allocate(self, device: Device, nbytes: int) -> HostBuffer:
+        try:
+            raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        except (MemoryError, ValueError):
+            raise DeviceError(f"{device} cannot allocate {nbytes:,} bytes") from None
+        start = -raw.ctypes.data % ALIGNMENT
+        return HostBuffer(raw[start : start + nbytes])
+
+    def free(self, device: Device, handle: HostBuffer) -> None:
+        return None  # goes with its last reference
+
+    def copy_from_host(self, device: Device, handle: HostBuffer, data: memoryview) -> None:
+        handle.data[: data.nbytes] = np.frombuffer(data, np.uint8)
+
+    def copy_to_host(self, device: Device, handle: HostBuffer, out: memoryview) -> None:
+        np.frombuffer(out, np.uint8)[:] = handle.data[: out.nbytes]
+
+    def copy_within(self, device: Device, source: HostBuffer, target: HostBuffer, nbytes: int) -> None:
+        target.data[:nbytes] = source.data[:nbytes]
+
+    def sync(self, device: Device, stream: Any = None) -> None:
+        return None  # every call has finished when it returns
+
+    def attribute(self, device: Device, name: str) -> Any:
+        return None
+
+    def create_stream(self, device: Device) -> Any:
+        return None
+
+    def free_stream(self, device: Device, stream: Any) -> None:
+        return None
+
+    def set_stream(self, device: Device, stream: Any) -> None:
+        return None

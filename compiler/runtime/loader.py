@@ -1,0 +1,68 @@
+"""Load an object file into this process: an empty MCJIT links and maps it, no linker needed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+import llvmlite.binding as llvm
+
+from compiler.cpu_features import architecture
+from compiler.errors import ArtifactError
+from compiler.runtime import native
+from compiler.runtime.elf import read_object
+
+# Where vector and scalar math functions live when the process has not loaded them already.
+_MATH_LIBRARIES = ("libm.so.6", "libmvec.so.1")
+
+
+class LoadedObject:
+    """An object's code in memory, mapped until this is collected."""
+
+    def __init__(self, engine: llvm.ExecutionEngine) -> None:
+        self._engine = engine
+
+    def address(self, symbol: str) -> int:
+        """The address of a symbol the object defines."""
+        return int(self._engine.get_function_address(symbol))
+
+
+def load_object(data: bytes, required: Iterable[str]) -> LoadedObject:
+    """Map an ELF object and link it to libc, libm and the runtime's `tunefarm_*` functions.
+
+    Raises ArtifactError when it is for another CPU, lacks a symbol of `required`, or needs a symbol that
+    is nowhere to be found.
+    """
+    symbols = read_object(data)
+    here = architecture(None)
+    if symbols.machine != here:
+        raise ArtifactError(f"the object holds {symbols.machine} code; this machine is {here}")
+    if absent := sorted(set(required) - symbols.defined):
+        raise ArtifactError(f"the object does not define {', '.join(absent)}")
+    _resolve(symbols.undefined)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), native.target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    engine.finalize_object()
+    return LoadedObject(engine)
+
+
+def _resolve(names: frozenset[str]) -> None:
+    """Make sure each name can be linked; otherwise the linker would end the process."""
+    if any(name in native.EXPORTS for name in names):
+        native.load()
+    missing = [name for name in names if not _is_known(name)]
+    if missing:
+        for library in _MATH_LIBRARIES:
+            with contextlib.suppress(RuntimeError):  # not on this machine: the name stays missing
+                llvm.load_library_permanently(library)
+        missing = [name for name in missing if not _is_known(name)]
+    if missing:
+        raise ArtifactError(
+            f"the object needs functions this machine does not have: {', '.join(sorted(missing))}",
+            hint="the runtime offers libc, libm and " + ", ".join(sorted(native.EXPORTS)),
+        )
+
+
+def _is_known(name: str) -> bool:
+    # The global offset table's base is made by the linker itself.
+    return name == "_GLOBAL_OFFSET_TABLE_" or bool(llvm.address_of_symbol(name))

@@ -1,0 +1,340 @@
+"""Modules: compiled code that can be called, timed and saved."""
+
+from __future__ import annotations
+
+import ctypes
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from compiler.artifact import MAGIC, Artifact, EntryPoint
+from compiler.cpu_features import architecture, host_cpu
+from compiler.errors import ArtifactError, DeviceError, TunefarmError
+from compiler.runtime import native
+from compiler.runtime.arguments import ArgumentPacker
+from compiler.runtime.device import Device
+from compiler.runtime.loader import LoadedObject, load_object
+from compiler.runtime.registry import get_global_func
+from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.target import Target
+
+ENTRY_NAME = "__tvm_main__"
+_OUT_OF_MEMORY = -1
+
+
+class MissingFunctionError(TunefarmError, AttributeError):
+    """A module has no function of that name."""
+
+    kind = "missing_function"
+
+
+class KernelError(DeviceError):
+    """A kernel that started and reported a failure."""
+
+    kind = "kernel"
+
+
+class PackedFunc(ABC):
+    """A function of a module, called with NDArrays and numbers. It writes its outputs into its arguments."""
+
+    name: str
+
+    @abstractmethod
+    def __call__(self, *args: Any) -> Any:
+        """Check the arguments and run. Raises ArgumentError naming one that does not fit."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+class Module(ABC):
+    """Compiled functions, and the modules they import.
+
+    `module["name"]` gets a function; calling the module calls its entry function: its only one, else "main".
+    """
+
+    type_key: ClassVar[str] = "module"
+    format: ClassVar[str] = ""
+    entry_name: str = ENTRY_NAME
+
+    def __init__(self) -> None:
+        self._imports: list[Module] = []
+
+    # -- functions -------------------------------------------------------------------------------
+    @abstractmethod
+    def get_function_list(self) -> list[str]:
+        """Names of the functions this module defines."""
+
+    @abstractmethod
+    def _find(self, name: str) -> PackedFunc | None:
+        """The function of that name in this module itself."""
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
+        """A function by name, or the entry function by `entry_name`.
+
+        `query_imports` also looks into imported modules. Raises MissingFunctionError (an AttributeError).
+        """
+        own = self._entry_function_name() if name == self.entry_name else name
+        if own is not None and (found := self._find(own)) is not None:
+            return found
+        if query_imports:
+            for module in self._imports:
+                if module.implements_function(name, query_imports=True):
+                    return module.get_function(name, query_imports=True)
+        names = ", ".join(self.get_function_list()) or "none"
+        if name == self.entry_name:
+            raise MissingFunctionError(
+                "the module has no single entry function", hint=f"name one of its functions: {names}"
+            )
+        raise MissingFunctionError(f"the module has no function {name!r}", hint=f"its functions: {names}")
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether `get_function` would find it."""
+        own = self._entry_function_name() if name == self.entry_name else name
+        if own in self.get_function_list():
+            return True
+        return query_imports and any(m.implements_function(name, query_imports=True) for m in self._imports)
+
+    @property
+    def entry_func(self) -> PackedFunc:
+        return self.get_function(self.entry_name)
+
+    def __getitem__(self, name: str) -> PackedFunc:
+        return self.get_function(name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entry_func(*args)
+
+    def _entry_function_name(self) -> str | None:
+        names = self.get_function_list()
+        return names[0] if len(names) == 1 else "main" if "main" in names else None
+
+    # -- imports ---------------------------------------------------------------------------------
+    @property
+    def imported_modules(self) -> list[Module]:
+        return list(self._imports)
+
+    def import_module(self, module: Module) -> None:
+        """Add a module whose functions `query_imports` finds. Raises ArtifactError on a circle."""
+        if not isinstance(module, Module):
+            raise ArtifactError(f"a module imports modules, not {type(module).__name__}")
+        if module is self or self in module._closure():
+            raise ArtifactError("a module cannot import itself, directly or through others")
+        self._imports.append(module)
+
+    def _closure(self) -> list[Module]:
+        found: list[Module] = []
+        for module in self._imports:
+            found += [module, *module._closure()]
+        return found
+
+    # -- measuring -------------------------------------------------------------------------------
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that takes `func_name`'s arguments and measures it: see `EvaluatorOptions`.
+
+        The function is called 1 + number x repeat times (more if min_repeat_ms raises `number`); the first
+        call is not counted. No Python runs inside a measured repeat.
+        """
+        options = EvaluatorOptions(
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+        )
+        return self._evaluator(func_name, dev, options)
+
+    @abstractmethod
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        """Build what `time_evaluator` returns. Raises for a missing function or an unusable device."""
+
+    # -- source and files ------------------------------------------------------------------------
+    @abstractmethod
+    def get_source(self, fmt: str = "") -> str:
+        """The module's code as text in a format, the most natural one by default."""
+
+    @abstractmethod
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the module, without imported ones, to a file."""
+
+
+class CPUFunction(PackedFunc):
+    """A kernel in this process's memory."""
+
+    def __init__(self, entry: EntryPoint, code: LoadedObject) -> None:
+        self.name = entry.name
+        self.entry = entry
+        self.address = code.address(f"{entry.symbol}_packed")
+        self._code = code  # keeps the machine code mapped
+        self._pack = ArgumentPacker(entry).pack
+        self._call = _PACKED_CALL(self.address)
+
+    def __call__(self, *args: Any) -> None:
+        """Check the arguments and run the kernel. Other Python threads run meanwhile."""
+        code = self._call(self._pack(args))
+        if code != 0:
+            raise kernel_failure(self.name, code)
+
+    def pack(self, args: tuple[Any, ...]) -> bytes:
+        """The checked arguments as the slots the kernel reads; the arrays must outlive them."""
+        return self._pack(args)
+
+    def run_timed(self, slots: bytes, number: int) -> int:
+        """Call the kernel `number` times on packed arguments. Returns nanoseconds."""
+        spent: int = native.load().time(self.address, slots, number)
+        if spent < 0:
+            code = -1 - spent
+            raise kernel_failure(self.name, code - (1 << 31) if code >= 1 << 30 else code)
+        return spent
+
+
+# A bytes object is handed over as the address of its bytes.
+_PACKED_CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)
+
+
+def kernel_failure(name: str, code: int) -> KernelError:
+    """The error for a kernel that returned a code other than 0."""
+    if code == _OUT_OF_MEMORY:
+        return KernelError(f"{name} could not allocate memory for a temporary", detail={"code": code})
+    return KernelError(f"{name} failed with code {code}", detail={"code": code})
+
+
+class CPUModule(Module):
+    """An artifact's object code, loaded into this process."""
+
+    type_key = "llvm"
+    format = "o"
+
+    def __init__(self, artifact: Artifact, code: LoadedObject) -> None:
+        super().__init__()
+        self.artifact = artifact
+        self._code = code
+        self._functions: dict[str, CPUFunction] = {}
+
+    def __repr__(self) -> str:
+        return f"<CPUModule {', '.join(self.get_function_list())}>"
+
+    def get_function_list(self) -> list[str]:
+        return [entry.name for entry in self.artifact.entries]
+
+    def _find(self, name: str) -> CPUFunction | None:
+        function = self._functions.get(name)
+        if function is None and name in self.get_function_list():
+            function = self._functions[name] = CPUFunction(self.artifact.entry(name), self._code)
+        return function
+
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        if not isinstance(dev, Device) or dev.device_type != "cpu":
+            raise DeviceError(f"this module runs on the CPU; it cannot be timed on {dev}", hint="pass cpu(0)")
+        function = self.get_function(func_name, query_imports=True)
+        preprocess = get_global_func(options.f_preproc) if options.f_preproc else None
+        if not isinstance(function, CPUFunction):
+            raise DeviceError(f"{func_name} is not a function on this machine's CPU")
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            slots = function.pack(args)
+            return measure(
+                run=lambda number: function.run_timed(slots, number),
+                options=options,
+                prepare=lambda: None if preprocess is None else preprocess(*args),
+            )
+
+        return evaluate
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text kept when the module was built: "ll" (LLVM IR, the default), "asm" or "tir".
+
+        Raises ArtifactError naming what is there when that text was not kept.
+        """
+        name = _SOURCE_FORMATS.get(fmt.lower())
+        blob = self.artifact.blobs.get(name) if name else None
+        if blob is None:
+            kept = [source for source in ("ll", "asm", "tir") if source in self.artifact.blobs]
+            raise ArtifactError(
+                f"the module has no source in format {fmt or 'll'!r}", hint=f"it has: {', '.join(kept) or 'none'}"
+            )
+        return blob.decode("utf-8")
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the module to a file, by `fmt` or the file's suffix.
+
+        "tunefarm" (also without a suffix): the artifact, which `load_module` reads. "o": the object file.
+        "ll", "s" or "asm", "tir": source. Raises ArtifactError for other formats.
+        """
+        path = Path(file_name)
+        wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
+        if wanted == "tunefarm":
+            data = self.artifact.to_bytes()
+        elif wanted == "o":
+            data = self.artifact.blobs["object"]
+        elif wanted in _SOURCE_FORMATS:
+            data = self.get_source(wanted).encode("utf-8")
+        else:
+            raise ArtifactError(f"a module cannot be saved as {wanted!r}", hint="formats: tunefarm, o, ll, s, asm, tir")
+        path.write_bytes(data)
+
+
+_SOURCE_FORMATS = {"": "ll", "ll": "ll", "llvm": "ll", "asm": "asm", "s": "asm", "tir": "tir"}
+
+
+def check_runnable(artifact: Artifact) -> None:
+    """Raise ArtifactError, saying what is missing, unless this machine's CPU can run the artifact."""
+    target = Target(artifact.target)
+    if target.device_type != "cpu":
+        raise ArtifactError(f"the artifact is for {target.kind}, not for a CPU: {target}")
+    here, wanted = architecture(None), architecture(target.mtriple)
+    if wanted != here:
+        raise ArtifactError(f"the artifact is for {wanted}; this machine is {here}")
+    cpu = host_cpu()
+    missing = sorted(set(artifact.cpu_features) - cpu.features)
+    if missing:
+        raise ArtifactError(
+            f"the artifact needs CPU features this machine lacks: {', '.join(missing)} (this CPU: {cpu.name})",
+            hint="build it for this machine's target, or run it on a device that has them",
+            detail={"missing": missing, "cpu": cpu.name},
+        )
+
+
+def load_artifact(artifact: Artifact) -> CPUModule:
+    """Load an artifact's object code into this process.
+
+    Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
+    """
+    check_runnable(artifact)
+    code = artifact.blobs.get("object")
+    if code is None:
+        raise ArtifactError("the artifact holds no object code")
+    required = [name for e in artifact.entries for name in (e.symbol, f"{e.symbol}_packed")]
+    return CPUModule(artifact, load_object(code, required))
+
+
+def load_module(path: str, fmt: str = "") -> Module:
+    """Load a module that `Module.save` wrote as an artifact, whatever the file is called.
+
+    Raises ArtifactError for a file that cannot be read or is of another kind.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
+    if not data.startswith(MAGIC):
+        kind = "an object or shared library" if data.startswith(b"\x7fELF") else "no tunefarm artifact"
+        raise ArtifactError(
+            f"cannot load {str(path)!r}: it is {kind}",
+            hint='save modules with `module.save("name.tunefarm")` and load those',
+        )
+    return load_artifact(Artifact.from_bytes(data))

@@ -1,0 +1,490 @@
+; The native part of the runtime: the thread pool of parallel loops, temporaries, and the timing loop.
+; native.py fills in ${PAUSE} (a spin hint) and ${FUTEX} (the futex system call's number).
+;
+; A launch publishes (fn, ctx, n) and then a ticket word: generation << 32 | next task. A thread claims tasks
+; by compare-and-swap on the ticket, so a claim can succeed only while the fields it read belong to the
+; generation it saw. Between launches the ticket is closed: its low half is all ones, above any n.
+; The launching thread claims tasks too and waits for tasks done, not for threads: one that never woke up,
+; or lost its core, delays nothing but what it had claimed.
+
+@ticket = internal global i64 4294967295, align 128
+@done = internal global i64 0, align 128
+@generation = internal global i32 0, align 128   ; futex word of idle workers
+@waiting = internal global i32 0, align 128      ; futex word of the launching thread
+@sleepers = internal global i32 0, align 128
+@busy = internal global i32 0, align 128         ; a launch is active
+@job_fn = internal global ptr null, align 128
+@job_ctx = internal global ptr null, align 8
+@job_n = internal global i64 0, align 8
+@job_share = internal global i64 1, align 8      ; a claim takes 1/share of what is left
+@threads = internal global i32 1, align 8        ; wanted, the launching thread included
+@workers = internal global i32 0, align 8        ; running
+@stopping = internal global i32 0, align 8
+@handles = internal global [1024 x i64] zeroinitializer, align 8
+@kept = internal global [4 x ptr] zeroinitializer, align 64
+
+declare i64 @syscall(i64, ...)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(i64, ptr)
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @sigfillset(ptr)
+declare i32 @sigdelset(ptr, i32)
+declare i32 @sched_yield()
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i32 @llvm.umin.i32(i32, i32)
+${PAUSE_DECLARE}
+
+; ---- clocks and futexes --------------------------------------------------------------------------------
+
+define internal i64 @clock_ns(i32 %clock) {
+  %spec = alloca [2 x i64], align 8
+  %rc = call i32 @clock_gettime(i32 %clock, ptr %spec)
+  %seconds = load i64, ptr %spec, align 8
+  %nanos.p = getelementptr i64, ptr %spec, i64 1
+  %nanos = load i64, ptr %nanos.p, align 8
+  %scaled = mul i64 %seconds, 1000000000
+  %ns = add i64 %scaled, %nanos
+  ret i64 %ns
+}
+
+define internal void @futex_wait(ptr %word, i32 %expected) {
+  %rc = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr %word, i32 128, i32 %expected, ptr null, ptr null, i32 0)
+  ret void
+}
+
+define internal void @futex_wake(ptr %word, i32 %count) {
+  %rc = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  ret void
+}
+
+; ---- claiming and running tasks ------------------------------------------------------------------------
+
+define internal void @work() noinline {
+entry:
+  br label %look
+look:
+  %ticket = load atomic i64, ptr @ticket acquire, align 8
+  %n = load atomic i64, ptr @job_n acquire, align 8
+  %fn = load atomic ptr, ptr @job_fn monotonic, align 8
+  %ctx = load atomic ptr, ptr @job_ctx monotonic, align 8
+  %share = load atomic i64, ptr @job_share monotonic, align 8
+  %first = and i64 %ticket, 4294967295
+  %more = icmp ult i64 %first, %n
+  br i1 %more, label %claim, label %out
+claim:
+  %left = sub i64 %n, %first
+  %part = udiv i64 %left, %share
+  %count = call i64 @llvm.umax.i64(i64 %part, i64 1)
+  %taken = add i64 %ticket, %count
+  %swap = cmpxchg ptr @ticket, i64 %ticket, i64 %taken acq_rel acquire, align 8
+  %won = extractvalue { i64, i1 } %swap, 1
+  br i1 %won, label %run, label %look
+run:
+  %end = add i64 %first, %count
+  br label %task
+task:
+  %i = phi i64 [ %first, %run ], [ %i.next, %task ]
+  call void %fn(i64 %i, ptr %ctx)
+  %i.next = add i64 %i, 1
+  %again = icmp ult i64 %i.next, %end
+  br i1 %again, label %task, label %finished
+finished:
+  %before = atomicrmw add ptr @done, i64 %count seq_cst, align 8
+  %after = add i64 %before, %count
+  %last = icmp eq i64 %after, %n
+  br i1 %last, label %notify, label %look
+notify:
+  %parked = load atomic i32, ptr @waiting seq_cst, align 4
+  %asleep = icmp ne i32 %parked, 0
+  br i1 %asleep, label %wake, label %look
+wake:
+  store atomic i32 0, ptr @waiting seq_cst, align 4
+  call void @futex_wake(ptr @waiting, i32 1)
+  br label %look
+out:
+  ret void
+}
+
+; Spin until all n tasks are done; false when `budget` ns went by first.
+define internal i1 @spin_until_done(i64 %n, i64 %budget) noinline {
+entry:
+  %start = call i64 @clock_ns(i32 1)
+  br label %round
+round:
+  br label %look
+look:
+  %k = phi i32 [ 0, %round ], [ %k.next, %pause ]
+  %done = load atomic i64, ptr @done seq_cst, align 8
+  %all = icmp eq i64 %done, %n
+  br i1 %all, label %yes, label %pause
+pause:
+  ${PAUSE}
+  %k.next = add i32 %k, 1
+  %again = icmp ult i32 %k.next, 32
+  br i1 %again, label %look, label %clock
+clock:
+  %now = call i64 @clock_ns(i32 1)
+  %spent = sub i64 %now, %start
+  %left = icmp ult i64 %spent, %budget
+  br i1 %left, label %round, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal void @wait_until_done(i64 %n, i64 %budget) noinline {
+entry:
+  %quick = call i1 @spin_until_done(i64 %n, i64 %budget)
+  br i1 %quick, label %out, label %park
+park:
+  store atomic i32 1, ptr @waiting seq_cst, align 4
+  %done = load atomic i64, ptr @done seq_cst, align 8
+  %all = icmp eq i64 %done, %n
+  br i1 %all, label %woken, label %sleep
+sleep:
+  call void @futex_wait(ptr @waiting, i32 1)
+  br label %park
+woken:
+  store atomic i32 0, ptr @waiting seq_cst, align 4
+  br label %out
+out:
+  ret void
+}
+
+; ---- workers -------------------------------------------------------------------------------------------
+
+define internal ptr @worker(ptr %unused) noinline {
+entry:
+  br label %loop
+loop:
+  %seen = load atomic i32, ptr @generation acquire, align 4
+  %stop = load atomic i32, ptr @stopping acquire, align 4
+  %leave = icmp ne i32 %stop, 0
+  br i1 %leave, label %out, label %help
+help:
+  call void @work()
+  %start = call i64 @clock_ns(i32 1)
+  br label %round
+round:
+  br label %look
+look:
+  %k = phi i32 [ 0, %round ], [ %k.next, %pause ]
+  %now = load atomic i32, ptr @generation acquire, align 4
+  %same = icmp eq i32 %now, %seen
+  br i1 %same, label %pause, label %loop
+pause:
+  ${PAUSE}
+  %k.next = add i32 %k, 1
+  %again = icmp ult i32 %k.next, 32
+  br i1 %again, label %look, label %clock
+clock:
+  %time = call i64 @clock_ns(i32 1)
+  %spent = sub i64 %time, %start
+  %left = icmp ult i64 %spent, 50000
+  br i1 %left, label %round, label %park
+park:
+  %was = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 4
+  call void @futex_wait(ptr @generation, i32 %seen)
+  %is = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
+  br label %loop
+out:
+  ret ptr null
+}
+
+; Start workers up to `wanted`, holding `busy`. Fewer, when the system refuses: then that is the new limit.
+; Workers leave signals to Python's threads, except those a fault raises in the thread itself.
+define internal void @grow(i32 %wanted) noinline {
+entry:
+  %all = alloca [16 x i64], align 8
+  %old = alloca [16 x i64], align 8
+  %r0 = call i32 @sigfillset(ptr %all)
+  %r1 = call i32 @sigdelset(ptr %all, i32 4)
+  %r2 = call i32 @sigdelset(ptr %all, i32 6)
+  %r3 = call i32 @sigdelset(ptr %all, i32 7)
+  %r4 = call i32 @sigdelset(ptr %all, i32 8)
+  %r5 = call i32 @sigdelset(ptr %all, i32 11)
+  %r6 = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %old)
+  br label %look
+look:
+  %have = load atomic i32, ptr @workers monotonic, align 4
+  %enough = icmp uge i32 %have, %wanted
+  br i1 %enough, label %out, label %create
+create:
+  %slot = getelementptr [1024 x i64], ptr @handles, i32 0, i32 %have
+  %rc = call i32 @pthread_create(ptr %slot, ptr null, ptr @worker, ptr null)
+  %more = add i32 %have, 1
+  %ok = icmp eq i32 %rc, 0
+  br i1 %ok, label %count, label %refused
+count:
+  store atomic i32 %more, ptr @workers monotonic, align 4
+  br label %look
+refused:
+  store atomic i32 %more, ptr @threads monotonic, align 4
+  br label %out
+out:
+  %r7 = call i32 @pthread_sigmask(i32 2, ptr %old, ptr null)
+  ret void
+}
+
+; ---- launching -----------------------------------------------------------------------------------------
+
+define internal void @run_serially(ptr %fn, ptr %ctx, i64 %n) noinline {
+entry:
+  %any = icmp sgt i64 %n, 0
+  br i1 %any, label %task, label %out
+task:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %task ]
+  call void %fn(i64 %i, ptr %ctx)
+  %i.next = add i64 %i, 1
+  %again = icmp ult i64 %i.next, %n
+  br i1 %again, label %task, label %out
+out:
+  ret void
+}
+
+; Call fn(i, ctx) for each i in [0, n), from several threads. A call made while another is active, whether
+; from one of its tasks or from another thread, runs serially. Returns 0.
+define i32 @tunefarm_parallel_for(ptr %fn, ptr %ctx, i64 %n) {
+entry:
+  %threads = load atomic i32, ptr @threads monotonic, align 4
+  %alone = icmp ule i32 %threads, 1
+  %beyond = add i64 %n, -2
+  %odd = icmp uge i64 %beyond, 2147483646        ; n < 2, or too many for half a ticket
+  %plain = or i1 %alone, %odd
+  br i1 %plain, label %serial, label %lock
+lock:
+  %swap = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
+  %free = extractvalue { i32, i1 } %swap, 1
+  br i1 %free, label %launch, label %serial
+launch:
+  %wanted = add i32 %threads, -1
+  %workers = load atomic i32, ptr @workers monotonic, align 4
+  %few = icmp ult i32 %workers, %wanted
+  br i1 %few, label %more, label %publish
+more:
+  call void @grow(i32 %wanted)
+  br label %publish
+publish:
+  %start = call i64 @clock_ns(i32 1)
+  %last = load atomic i64, ptr @ticket monotonic, align 8
+  %closed = or i64 %last, 4294967295
+  store atomic i64 %closed, ptr @ticket seq_cst, align 8
+  %threads64 = zext i32 %threads to i64
+  %share = shl i64 %threads64, 2
+  store atomic i64 %share, ptr @job_share release, align 8
+  store atomic ptr %fn, ptr @job_fn release, align 8
+  store atomic ptr %ctx, ptr @job_ctx release, align 8
+  store atomic i64 %n, ptr @job_n release, align 8
+  store atomic i64 0, ptr @done release, align 8
+  %open = add i64 %closed, 1                     ; next generation, task 0
+  store atomic i64 %open, ptr @ticket release, align 8
+  %old = atomicrmw add ptr @generation, i32 1 seq_cst, align 4
+  fence seq_cst
+  %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
+  %sleeping = icmp ne i32 %asleep, 0
+  br i1 %sleeping, label %wake, label %help
+wake:
+  %others = add i64 %n, -1
+  %useful = call i64 @llvm.umin.i64(i64 %others, i64 1024)
+  %useful32 = trunc i64 %useful to i32
+  %count = call i32 @llvm.umin.i32(i32 %useful32, i32 %wanted)
+  call void @futex_wake(ptr @generation, i32 %count)
+  br label %help
+help:
+  call void @work()
+  %done = load atomic i64, ptr @done seq_cst, align 8
+  %all = icmp eq i64 %done, %n
+  br i1 %all, label %unlock, label %wait
+wait:
+  ; spin for an eighth of the time the launch took, at least 20 us and at most 200: parking costs a wake-up,
+  ; spinning costs a worker that waits for this very core
+  %now = call i64 @clock_ns(i32 1)
+  %spent = sub i64 %now, %start
+  %eighth = lshr i64 %spent, 3
+  %low = call i64 @llvm.umax.i64(i64 %eighth, i64 20000)
+  %budget = call i64 @llvm.umin.i64(i64 %low, i64 200000)
+  call void @wait_until_done(i64 %n, i64 %budget)
+  br label %unlock
+unlock:
+  store atomic i32 0, ptr @busy release, align 4
+  ret i32 0
+serial:
+  call void @run_serially(ptr %fn, ptr %ctx, i64 %n)
+  ret i32 0
+}
+
+define i32 @tunefarm_get_threads() {
+  %n = load atomic i32, ptr @threads monotonic, align 4
+  ret i32 %n
+}
+
+; Use n threads from the next launch on. Waits for an active launch; surplus workers end first.
+define void @tunefarm_set_threads(i32 %n) {
+entry:
+  br label %lock
+lock:
+  %swap = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
+  %free = extractvalue { i32, i1 } %swap, 1
+  br i1 %free, label %locked, label %yield
+yield:
+  %y = call i32 @sched_yield()
+  br label %lock
+locked:
+  %workers = load atomic i32, ptr @workers monotonic, align 4
+  %surplus = icmp uge i32 %workers, %n
+  %some = icmp ne i32 %workers, 0
+  %shrink = and i1 %surplus, %some
+  br i1 %shrink, label %stop, label %set
+stop:
+  store atomic i32 1, ptr @stopping seq_cst, align 4
+  %old = atomicrmw add ptr @generation, i32 1 seq_cst, align 4
+  call void @futex_wake(ptr @generation, i32 2147483647)
+  br label %join
+join:
+  %i = phi i32 [ 0, %stop ], [ %i.next, %join ]
+  %slot = getelementptr [1024 x i64], ptr @handles, i32 0, i32 %i
+  %handle = load i64, ptr %slot, align 8
+  %rc = call i32 @pthread_join(i64 %handle, ptr null)
+  %i.next = add i32 %i, 1
+  %again = icmp ult i32 %i.next, %workers
+  br i1 %again, label %join, label %joined
+joined:
+  store atomic i32 0, ptr @workers monotonic, align 4
+  store atomic i32 0, ptr @stopping seq_cst, align 4
+  br label %set
+set:
+  store atomic i32 %n, ptr @threads monotonic, align 4
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+
+; In a forked child: the workers are gone, and a launch active in the parent is not active here.
+define void @tunefarm_after_fork() {
+  store atomic i64 4294967295, ptr @ticket seq_cst, align 8
+  store atomic i64 0, ptr @job_n seq_cst, align 8
+  store atomic i64 0, ptr @done seq_cst, align 8
+  store atomic i32 0, ptr @waiting seq_cst, align 4
+  store atomic i32 0, ptr @sleepers seq_cst, align 4
+  store atomic i32 0, ptr @workers seq_cst, align 4
+  store atomic i32 0, ptr @stopping seq_cst, align 4
+  store atomic i32 0, ptr @busy seq_cst, align 4
+  ret void
+}
+
+; ---- temporaries ---------------------------------------------------------------------------------------
+; A kernel asks for the same temporaries at each call. Blocks of 64 KiB to 256 MiB are kept for the next call,
+; so that its pages need not be faulted in again. The 64 bytes before a block hold its capacity.
+
+define ptr @tunefarm_alloc(i64 %bytes) {
+entry:
+  %bad = icmp ugt i64 %bytes, 140737488355328
+  br i1 %bad, label %none, label %start
+start:
+  %up = add i64 %bytes, 63
+  %size = and i64 %up, -64
+  br label %look
+look:
+  %i = phi i32 [ 0, %start ], [ %i.next, %next ]
+  %slot = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %i
+  %seen = load atomic ptr, ptr %slot monotonic, align 8
+  %empty = icmp eq ptr %seen, null
+  br i1 %empty, label %next, label %take
+take:
+  %block = atomicrmw xchg ptr %slot, ptr null acquire, align 8
+  %gone = icmp eq ptr %block, null
+  br i1 %gone, label %next, label %measure
+measure:
+  %header = getelementptr i8, ptr %block, i64 -64
+  %capacity = load i64, ptr %header, align 8
+  %large = icmp uge i64 %capacity, %size
+  %quarter = lshr i64 %capacity, 2
+  %close = icmp ule i64 %quarter, %size
+  %fits = and i1 %large, %close
+  br i1 %fits, label %reuse, label %back
+back:
+  %other = atomicrmw xchg ptr %slot, ptr %block acq_rel, align 8
+  %nothing = icmp eq ptr %other, null
+  br i1 %nothing, label %next, label %displaced
+displaced:
+  %other.header = getelementptr i8, ptr %other, i64 -64
+  call void @free(ptr %other.header)
+  br label %next
+next:
+  %i.next = add i32 %i, 1
+  %again = icmp ult i32 %i.next, 4
+  br i1 %again, label %look, label %fresh
+fresh:
+  %total = add i64 %size, 64
+  %base = call ptr @aligned_alloc(i64 64, i64 %total)
+  %failed = icmp eq ptr %base, null
+  br i1 %failed, label %none, label %made
+made:
+  store i64 %size, ptr %base, align 8
+  %data = getelementptr i8, ptr %base, i64 64
+  ret ptr %data
+reuse:
+  ret ptr %block
+none:
+  ret ptr null
+}
+
+define void @tunefarm_free(ptr %block) {
+entry:
+  %nothing = icmp eq ptr %block, null
+  br i1 %nothing, label %out, label %measure
+measure:
+  %header = getelementptr i8, ptr %block, i64 -64
+  %capacity = load i64, ptr %header, align 8
+  %offset = sub i64 %capacity, 65536
+  %keepable = icmp ule i64 %offset, 268369920
+  br i1 %keepable, label %look, label %release
+look:
+  %i = phi i32 [ 0, %measure ], [ %i.next, %next ]
+  %slot = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %i
+  %swap = cmpxchg ptr %slot, ptr null, ptr %block release monotonic, align 8
+  %kept = extractvalue { ptr, i1 } %swap, 1
+  br i1 %kept, label %out, label %next
+next:
+  %i.next = add i32 %i, 1
+  %again = icmp ult i32 %i.next, 4
+  br i1 %again, label %look, label %release
+release:
+  call void @free(ptr %header)
+  br label %out
+out:
+  ret void
+}
+
+; ---- timing --------------------------------------------------------------------------------------------
+
+; Call packed(args) `number` times; ns by CLOCK_MONOTONIC_RAW. If a call fails: -1 - its code's low 31 bits.
+define i64 @tunefarm_time(ptr %packed, ptr %args, i64 %number) {
+entry:
+  %start = call i64 @clock_ns(i32 4)
+  br label %loop
+loop:
+  %left = phi i64 [ %number, %entry ], [ %left.next, %next ]
+  %more = icmp sgt i64 %left, 0
+  br i1 %more, label %run, label %end
+run:
+  %rc = call i32 %packed(ptr %args)
+  %ok = icmp eq i32 %rc, 0
+  br i1 %ok, label %next, label %failed
+next:
+  %left.next = add i64 %left, -1
+  br label %loop
+end:
+  %stop = call i64 @clock_ns(i32 4)
+  %spent = sub i64 %stop, %start
+  ret i64 %spent
+failed:
+  %code = and i32 %rc, 2147483647
+  %wide = zext i32 %code to i64
+  %result = sub i64 -1, %wide
+  ret i64 %result
+}

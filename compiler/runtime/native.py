@@ -1,0 +1,132 @@
+"""The runtime's own machine code (native.ll), compiled once per process when first needed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from compiler.cpu_features import architecture
+from compiler.errors import DeviceError
+
+# Functions that objects may call.
+EXPORTS = frozenset({"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free"})
+
+# Per architecture: the futex system call's number, a spin-wait hint and its declaration.
+_ARCHITECTURES = {
+    "x86_64": ("202", "call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("98", "call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+    "riscv64": ("98", "", ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Python's view of the native functions. Each releases the GIL while it runs."""
+
+    parallel_for: Any
+    set_threads: Any
+    get_threads: Any
+    after_fork: Any
+    alloc: Any
+    free: Any
+    time: Any
+
+
+MAX_THREADS = 1024
+
+_lock = threading.Lock()
+_native: Native | None = None
+_initialised = False
+_threads: int | None = None  # as set before the native code was there
+
+
+def target_machine(opt: int = 0) -> llvm.TargetMachine:
+    """A fresh target machine for this process (an execution engine consumes the one it gets)."""
+    global _initialised
+    if not _initialised:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _initialised = True
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(opt=opt, reloc="pic", jit=True)
+
+
+def load() -> Native:
+    """Compile and link the native functions, the first time. Raises DeviceError off Linux."""
+    global _native
+    if _native is None:
+        with _lock:
+            if _native is None:
+                built = _build()
+                built.set_threads(threads())
+                _native = built
+    return _native
+
+
+def threads() -> int:
+    """Threads a parallel loop uses: as set, else one per core in this process's affinity mask."""
+    if _native is not None:
+        return int(_native.get_threads())
+    return _threads or max(1, min(MAX_THREADS, len(os.sched_getaffinity(0))))
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads (1 to MAX_THREADS) from the next parallel loop on."""
+    global _threads
+    with _lock:
+        _threads = count
+        if _native is not None:
+            _native.set_threads(count)
+
+
+def _after_fork() -> None:
+    """The forked child has none of the pool's threads, and nobody who would release the lock."""
+    global _lock
+    _lock = threading.Lock()
+    if _native is not None:
+        _native.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _build() -> Native:
+    arch = architecture(None)
+    if platform.system() != "Linux" or arch not in _ARCHITECTURES:
+        raise DeviceError(f"kernels run on Linux (x86_64, aarch64, riscv64), not on {platform.system()} {arch}")
+    futex, pause, declaration = _ARCHITECTURES[arch]
+    source = files("compiler.runtime").joinpath("native.ll").read_text("utf-8")
+    text = Template(source).substitute(FUTEX=futex, PAUSE=pause, PAUSE_DECLARE=declaration)
+    module = llvm.parse_assembly(text)
+    # The text is in the shape it should run in: no optimiser, which keeps this to a few milliseconds.
+    code = target_machine().emit_object(module)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    for name in EXPORTS:
+        llvm.add_symbol(name, engine.get_function_address(name))
+    pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+
+    def function(name: str, result: Any, *arguments: Any) -> Any:
+        return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(f"tunefarm_{name}"))
+
+    native = Native(
+        parallel_for=function("parallel_for", i32, pointer, pointer, i64),
+        set_threads=function("set_threads", None, i32),
+        get_threads=function("get_threads", i32),
+        after_fork=function("after_fork", None),
+        alloc=function("alloc", pointer, i64),
+        free=function("free", None, pointer),
+        time=function("time", i64, pointer, pointer, i64),
+    )
+    # Worker threads run this code until the process ends, so it is never unmapped.
+    engine.detach()
+    return native

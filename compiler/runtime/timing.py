@@ -1,0 +1,119 @@
+"""Measuring how long a function takes: the protocol of repeats, and its result.
+
+The loop around the calls is native code (`tunefarm_time` in native.ll); what is here runs between repeats.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from statistics import fmean, median, pstdev
+
+from compiler.errors import ArgumentError
+
+_GROWTH = 1.618  # at least this much more calls at each attempt to fill min_repeat_ms
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorOptions:
+    """How to measure: `repeat` results, each the mean of `number` calls.
+
+    min_repeat_ms: raise `number` until a repeat lasts this long. limit_zero_time_iterations: give up raising
+    after so many repeats of no measurable time. cooldown_interval_ms: pause after each repeat whose index
+    `repeats_to_cooldown` divides. f_preproc: a registered global function, called with the function's
+    arguments before each repeat. Raises ArgumentError for a value out of range.
+    """
+
+    number: int = 10
+    repeat: int = 1
+    min_repeat_ms: float = 0
+    limit_zero_time_iterations: int = 100
+    cooldown_interval_ms: float = 0
+    repeats_to_cooldown: int = 1
+    f_preproc: str = ""
+
+    def __post_init__(self) -> None:
+        least = {"number": 1, "repeat": 1, "repeats_to_cooldown": 1}
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if option.name == "f_preproc":
+                if not isinstance(value, str):
+                    raise ArgumentError(f"f_preproc is the name of a global function, not {value!r}")
+                continue
+            wanted = (int, float) if option.name.endswith("_ms") else int
+            lowest = least.get(option.name, 0)
+            # written so that NaN is refused as well
+            if isinstance(value, bool) or not isinstance(value, wanted) or not lowest <= value < 1 << 53:
+                what = "a number" if option.name.endswith("_ms") else "an integer"
+                raise ArgumentError(f"{option.name} is {what} of at least {lowest}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """`results`: seconds per call, one for each repeat. The statistics are over the repeats, in seconds."""
+
+    results: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        return median(self.results)
+
+    @property
+    def min(self) -> float:
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation."""
+        return pstdev(self.results)
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{name + ' (ms)':>14}" for name in names)
+        values = "".join(f"{getattr(self, name) * 1e3:>14.4f}" for name in names)
+        return f"{len(self.results)} repeats\n{head}\n{values}"
+
+
+def measure(
+    run: Callable[[int], int],
+    options: EvaluatorOptions,
+    prepare: Callable[[], object] = lambda: None,
+    sleep: Callable[[float], object] = time.sleep,
+) -> BenchmarkResult:
+    """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
+
+    1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted.
+    `prepare` runs before each repeat, outside the measured time. A raised `number` stays for later repeats.
+    """
+    run(1)
+    number = options.number
+    results: list[float] = []
+    for index in range(options.repeat):
+        prepare()
+        number, nanoseconds = _repeat(run, number, options)
+        results.append(nanoseconds * 1e-9 / number)
+        if options.cooldown_interval_ms > 0 and index % options.repeats_to_cooldown == 0:
+            sleep(options.cooldown_interval_ms * 1e-3)
+    return BenchmarkResult(tuple(results))
+
+
+def _repeat(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
+    """One repeat, tried again with more calls while it is too short. Returns (calls, nanoseconds)."""
+    enough = options.min_repeat_ms * 1e6
+    zeros = 0
+    while True:
+        spent = run(number)
+        zeros += spent <= 0
+        if spent >= enough or zeros >= options.limit_zero_time_iterations:
+            return number, max(spent, 0)
+        if spent > 0:
+            number = max(int(enough * number / spent) + 1, int(number * _GROWTH))
