@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.records.best import DRIFT, Evidence, Interval, Verdict, compare, elect, interval, summarise
 from tuner.records.ingest import MAX_FAILURE_TEXT, shorten
-from tuner.records.keys import device_class, fingerprint_digest, toolchain_key
+from tuner.records.keys import fingerprint_digest, toolchain_key
 
 SECONDS = st.floats(min_value=1e-9, max_value=1e3, allow_nan=False)
 SAMPLES = st.lists(SECONDS, min_size=1, max_size=30)
@@ -113,11 +113,6 @@ def test_median_and_deviation() -> None:
 def test_toolchain_keys_leave_out_what_changes_no_code() -> None:
     assert toolchain_key({"tunefarm": "0.1.3.dev0", "llvm": "22.1.0", "python": "3.11"}) == "llvm-22,tunefarm-0.1"
     assert toolchain_key({}) == "unknown"
-
-
-def test_device_class_names() -> None:
-    assert device_class("x86_64", "AMD EPYC 7763", "", None, 4) == "x86_64/AMD-EPYC-7763/4"
-    assert device_class() == "unknown"
 
 
 def test_fingerprints_are_equal_whatever_their_order() -> None:

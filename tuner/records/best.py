@@ -73,11 +73,11 @@ def interval(samples: Sequence[float]) -> Interval:
     (Conover, Practical Nonparametric Statistics, 3.2). With fewer, Student's t around the median and never
     inside the range of the samples. Never narrower than `DRIFT` allows, and never below zero.
     """
+    if not samples:
+        raise ValueError("no samples")
     ordered = sorted(samples)
     count, middle = len(ordered), median(ordered)
     match count:
-        case 0:
-            raise ValueError("no samples")
         case 1:
             low = high = middle
             least = SINGLE_SAMPLE

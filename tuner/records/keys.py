@@ -1,10 +1,9 @@
-"""The names under which times are comparable."""
+"""Names derived from what a measurement was made with."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,10 +26,3 @@ def toolchain_key(toolchain: Mapping[str, str]) -> str:
     if "tunefarm" in toolchain:
         parts.append("tunefarm-" + ".".join(toolchain["tunefarm"].split(".")[:2]))
     return ",".join(parts) or "unknown"
-
-
-def device_class(*parts: object) -> str:
-    """A class name from what its devices share, in order of importance: `device_class("x86_64", "znver3", "4c")`
-    is `x86_64/znver3/4c`. Empty parts are left out; spaces and slashes inside one become dashes."""
-    words = (re.sub(r"[\s/]+", "-", str(part).strip()) for part in parts if part not in (None, ""))
-    return "/".join(word for word in words if word) or "unknown"

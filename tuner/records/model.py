@@ -79,7 +79,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDevice:
-    """`device_class` names what devices with comparable times share (see `keys.device_class`); `fingerprint`
+    """`device_class` names devices with comparable times; `fingerprint`
     is all that is known of the hardware and its system; `features` its CPU features."""
 
     name: str
