@@ -1,22 +1,26 @@
 """What a tracker, its boxes and its clients say to each other: three closed unions of messages.
 
-Every message travels in `rpc_server.wire` frames. Messages that answer nothing are NOTEs; `Query` and `Admin`
-are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client draws when
-it starts: it, not the connection, is who is speaking, so that a broken connection changes nothing. Nobody but
-the tracker learns it.
+Every message travels in `rpc_server.wire` frames. Messages that expect no answer are NOTEs; `Query` and
+`Admin` are REQUESTs, answered by one REPLY or ERROR. `peer` is a random name that a box's agent or a client
+draws when it starts: it, not the connection, is who is speaking, so that a broken connection changes nothing.
+Nobody but the tracker learns it.
 
 Times are seconds. Each side measures them on its own monotonic clock; only durations are sent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from rpc_server.wire import Codec, Limits
 
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(max_length=2000)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 Attribute = str | int | float | tuple[str, ...]
 Standing = Literal["ok", "draining", "suspect", "quarantined"]
 
@@ -30,17 +34,17 @@ LIMITS = Limits(max_body=1 << 20, max_buffer=0, max_buffers=0)
 class DeviceSpec:
     """One lendable device of a box.
 
-    `fingerprint` names the hardware and toolchain that measured times belong to. `standing` is what the tracker
-    last said of the device: the box keeps it, so that a restarted tracker learns it again.
+    `fingerprint` names the hardware and toolchain that measured times belong to. `standing` is what the
+    tracker last said of the device: the box keeps it, so that a restarted tracker learns it again.
     """
 
     slot: int
-    key: str
-    tags: tuple[str, ...] = ()
-    attributes: dict[str, Attribute] = msgspec.field(default_factory=dict)
-    fingerprint: str = ""
+    key: Name
+    tags: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
+    attributes: Annotated[dict[Name, Attribute], Meta(max_length=64)] = field(default_factory=dict)
+    fingerprint: Text = ""
     standing: Standing = "ok"
-    reason: str = ""
+    reason: Text = ""
     by_admin: bool = False
 
 
@@ -48,12 +52,12 @@ class DeviceSpec:
 class HeldLease:
     """A lease as its box reports it. `token` is `NUMBER-SECRET`; `left_s` is what remains of a time limit."""
 
-    lease: str
+    lease: Name
     slot: int
-    token: str
-    user: str
-    client: str
-    left_s: float | None = None
+    token: Name
+    user: Name
+    client: Name
+    left_s: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +67,17 @@ class LeaseGrant:
     The client renews every `renew_s`; `grace_s` after the last renewal the device goes back.
     """
 
-    lease: str
-    token: str
+    lease: Name
+    token: Name
     device: str
     slot: int
-    key: str
-    address: str
-    fingerprint: str
+    key: Name
+    address: Text
+    fingerprint: Text
     attributes: dict[str, Attribute]
     renew_s: float
     grace_s: float
-    session_timeout_s: float | None = None
+    session_timeout_s: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,22 +85,22 @@ class DeviceInfo:
     """A device as the tracker sees it now.
 
     `state` is ready, leased, draining, suspect, quarantined or gone; `reason` says why when it is none of the
-    first two. `busy_s` of the `known_s` seconds since it first registered it was lent; `seen_s` seconds ago its
-    box was last heard.
+    first two. It was lent for `busy_s` of the `known_s` seconds since it first registered; its box was last
+    heard `seen_s` seconds ago.
     """
 
     id: str
-    box: str
+    box: Name
     slot: int
-    key: str
+    key: Name
     tags: tuple[str, ...]
-    address: str
+    address: Text
     state: str
-    reason: str
-    fingerprint: str
+    reason: Text
+    fingerprint: Text
     attributes: dict[str, Attribute]
-    user: str | None
-    lease: str | None
+    user: Name | None
+    lease: Name | None
     held_s: float
     leases: int
     busy_s: float
@@ -113,8 +117,7 @@ class DeviceInfo:
 class LogEvent:
     """Something that happened, for dashboards and audits. `seq` counts from 1; `time` is Unix seconds.
 
-    `kind` says what: box_registered, box_gone, state, request, refused, cancelled, grant, active, lost, release
-    or end (see `tracker.log.LogKind`). Fields that do not apply are empty.
+    `kind` is a `tracker.log.LogKind`. Fields that do not apply are empty.
     """
 
     seq: int
@@ -133,262 +136,264 @@ class LogEvent:
 class QueueInfo:
     """Devices free and requests pending for one key or expression."""
 
-    key: str
+    key: Name
     free: int
     pending: int
     devices: int
 
 
-class _Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True):
+class _Struct(
+    msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True
+):
     pass
 
 
 # Box to tracker
 
 
-class BoxHello(_Struct):
+class BoxHello(_Struct, frozen=True):
     """Registers a box. An empty host in `address` (`:9091`) means: the host you see me come from.
 
     `high` is the highest token number this box has seen, below which nothing may be granted on it.
     """
 
-    peer: str
-    box: str
-    address: str
-    devices: tuple[DeviceSpec, ...]
-    leases: tuple[HeldLease, ...] = ()
-    high: int = 0
+    peer: Name
+    box: Name
+    address: Text
+    devices: Annotated[tuple[DeviceSpec, ...], Meta(max_length=MAX_SLOTS)]
+    leases: Annotated[tuple[HeldLease, ...], Meta(max_length=256)] = ()
+    high: Annotated[int, Meta(ge=0, le=2**62)] = 0
 
 
-class BoxHeartbeat(_Struct):
+class BoxHeartbeat(_Struct, frozen=True):
     """Sent every `heartbeat_s` of the welcome; `leases` are the ids held now."""
 
-    peer: str
-    leases: tuple[str, ...] = ()
+    peer: Name
+    leases: Annotated[tuple[Name, ...], Meta(max_length=256)] = ()
 
 
-class BoxBye(_Struct):
+class BoxBye(_Struct, frozen=True):
     """The box is shutting down; its leases are over."""
 
-    peer: str
-    reason: str = ""
+    peer: Name
+    reason: Text = ""
 
 
-class LeaseAccepted(_Struct):
+class LeaseAccepted(_Struct, frozen=True):
     """The box will let the token in."""
 
-    peer: str
-    lease: str
+    peer: Name
+    lease: Name
 
 
-class LeaseDeclined(_Struct):
+class LeaseDeclined(_Struct, frozen=True):
     """The box will not: the slot is unknown or the token's number is an old one."""
 
-    peer: str
-    lease: str
-    reason: str
+    peer: Name
+    lease: Name
+    reason: Text
 
 
-class LeaseOver(_Struct):
+class LeaseOver(_Struct, frozen=True):
     """The lease's session, if any, has ended and the device is idle."""
 
-    peer: str
-    lease: str
-    reason: str = ""
+    peer: Name
+    lease: Name
+    reason: Text = ""
 
 
-class SuspectDevice(_Struct):
+class SuspectDevice(_Struct, frozen=True):
     """The box asks that a device be lent no more until it passes a check."""
 
-    peer: str
+    peer: Name
     slot: int
-    reason: str
+    reason: Text
 
 
-class CheckResult(_Struct):
+class CheckResult(_Struct, frozen=True):
     """How a health check went: asked for with `CheckDevice`, or run by the box on its own."""
 
-    peer: str
+    peer: Name
     slot: int
     passed: bool
-    text: str = ""
+    text: Text = ""
 
 
 # Tracker to box
 
 
-class BoxWelcome(_Struct):
+class BoxWelcome(_Struct, frozen=True):
     """Registered. `tracker` names this run of the tracker."""
 
     tracker: str
     heartbeat_s: float
 
 
-class BoxRefused(_Struct):
+class BoxRefused(_Struct, frozen=True):
     """Not registered; the box may try again later."""
 
     kind: str
-    message: str
-    hint: str = ""
+    message: Text
+    hint: Text = ""
 
 
-class RegisterAgain(_Struct):
+class RegisterAgain(_Struct, frozen=True):
     """The tracker does not know this peer (it restarted, or had given it up): say hello."""
 
 
-class GrantLease(_Struct):
-    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined. Sent again if the answer was lost."""
+class GrantLease(_Struct, frozen=True):
+    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined. May come twice."""
 
-    lease: str
+    lease: Name
     slot: int
-    token: str
+    token: Name
     number: int
-    user: str
-    client: str
-    left_s: float | None = None
+    user: Name
+    client: Name
+    left_s: Seconds | None = None
 
 
-class RevokeLease(_Struct):
+class RevokeLease(_Struct, frozen=True):
     """End the lease's session and answer LeaseOver, also for an unknown lease."""
 
-    lease: str
-    reason: str
+    lease: Name
+    reason: Text
 
 
-class CheckDevice(_Struct):
+class CheckDevice(_Struct, frozen=True):
     """Run the health check on a slot and answer CheckResult."""
 
     slot: int
 
 
-class KeepStanding(_Struct):
+class KeepStanding(_Struct, frozen=True):
     """Remember this standing of a slot, and report it in later hellos."""
 
     slot: int
     standing: Standing
-    reason: str = ""
+    reason: Text = ""
     by_admin: bool = False
 
 
 # Client to tracker
 
 
-class RequestDevice(_Struct):
+class RequestDevice(_Struct, frozen=True):
     """Ask for a device. The same `request` sent again is a sign of life, and asks where it stands.
 
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
     devices not wanted (one that just failed).
     """
 
-    peer: str
-    request: str
-    user: str
-    expr: str
-    priority: int = 1
-    wait_s: float | None = None
-    session_timeout_s: float | None = None
-    exclude: tuple[str, ...] = ()
+    peer: Name
+    request: Name
+    user: Name
+    expr: Text
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 1
+    wait_s: Seconds | None = None
+    session_timeout_s: Seconds | None = None
+    exclude: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
 
 
-class CancelRequest(_Struct):
-    peer: str
-    request: str
+class CancelRequest(_Struct, frozen=True):
+    peer: Name
+    request: Name
 
 
-class RenewLeases(_Struct):
-    """The client still wants these leases; answered by Renewed, and by LeaseLost for each one that is over."""
+class RenewLeases(_Struct, frozen=True):
+    """The client still wants these leases. Answered by Renewed, and by LeaseLost for each that is over."""
 
-    peer: str
-    tokens: tuple[tuple[str, str], ...]  # (lease id, token)
-
-
-class ReleaseLease(_Struct):
-    """Give a device back. `fault` says what was wrong with the device, if it was: it is then checked first."""
-
-    peer: str
-    lease: str
-    token: str
-    fault: str = ""
+    peer: Name
+    tokens: Annotated[tuple[tuple[Name, Name], ...], Meta(max_length=4096)]  # (lease id, token)
 
 
-class ClientBye(_Struct):
+class ReleaseLease(_Struct, frozen=True):
+    """Give a device back. `fault` says what was wrong with it, if anything: it is then checked first."""
+
+    peer: Name
+    lease: Name
+    token: Name
+    fault: Text = ""
+
+
+class ClientBye(_Struct, frozen=True):
     """The client is done: its requests are cancelled and its leases released."""
 
-    peer: str
+    peer: Name
 
 
-class Query(_Struct):
+class Query(_Struct, frozen=True):
     """A page of `what`: for devices `after` is the last id seen, for events the last seq, as text."""
 
     what: Literal["devices", "queue", "events"]
-    after: str = ""
-    limit: int = 500
+    after: Text = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 500
 
 
-class Admin(_Struct):
+class Admin(_Struct, frozen=True):
     """Change the standing of a device, or of every device of a box when `target` is a box's name."""
 
     action: Literal["drain", "undrain", "quarantine", "unquarantine", "check"]
-    target: str
-    reason: str = ""
+    target: Name
+    reason: Text = ""
 
 
 # Tracker to client
 
 
-class Granted(_Struct):
-    request: str
+class Granted(_Struct, frozen=True):
+    request: Name
     grant: LeaseGrant
 
 
-class Queued(_Struct):
+class Queued(_Struct, frozen=True):
     """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants."""
 
-    request: str
+    request: Name
     position: int
     rivals: int
     devices: int
-    eta_s: float | None = None
+    eta_s: Seconds | None = None
 
 
-class Refused(_Struct):
+class Refused(_Struct, frozen=True):
     """The request will not be served."""
 
-    request: str
+    request: Name
     kind: str
-    message: str
-    hint: str = ""
+    message: Text
+    hint: Text = ""
 
 
-class LeaseLost(_Struct):
+class LeaseLost(_Struct, frozen=True):
     """The lease is over though the client did not end it, or its token is an old one."""
 
-    lease: str
-    reason: str
+    lease: Name
+    reason: Text
 
 
-class LeaseReleased(_Struct):
+class LeaseReleased(_Struct, frozen=True):
     """The release arrived."""
 
-    lease: str
+    lease: Name
 
 
-class Renewed(_Struct):
+class Renewed(_Struct, frozen=True):
     """The tracker is alive. `tracker` names this run of it."""
 
     tracker: str
 
 
-class DevicePage(_Struct):
+class DevicePage(_Struct, frozen=True):
     devices: tuple[DeviceInfo, ...]
     more: bool
 
 
-class QueuePage(_Struct):
+class QueuePage(_Struct, frozen=True):
     queues: tuple[QueueInfo, ...]
 
 
-class EventPage(_Struct):
+class EventPage(_Struct, frozen=True):
     """`first` is the oldest seq still kept: older events are gone."""
 
     events: tuple[LogEvent, ...]
@@ -396,19 +401,12 @@ class EventPage(_Struct):
     more: bool
 
 
-class AdminDone(_Struct):
+class AdminDone(_Struct, frozen=True):
     devices: tuple[str, ...]
 
 
 FromBox = (
-    BoxHello
-    | BoxHeartbeat
-    | BoxBye
-    | LeaseAccepted
-    | LeaseDeclined
-    | LeaseOver
-    | SuspectDevice
-    | CheckResult
+    BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
 )
 FromClient = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Query | Admin
 ToBox = BoxWelcome | BoxRefused | RegisterAgain | GrantLease | RevokeLease | CheckDevice | KeepStanding

@@ -23,8 +23,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from compiler.errors import TunefarmError
-
-Attribute = str | int | float | tuple[str, ...]
+from rpc_server.tracker_messages import Attribute
 
 MAX_TEXT = 1024
 """Longest expression taken, in characters."""

@@ -1,0 +1,289 @@
+"""Boxes: how they register, stay alive, go, and come back, and what is said of their devices' health."""
+
+from __future__ import annotations
+
+from rpc_server.tracker_messages import (
+    Admin,
+    BoxBye,
+    BoxHeartbeat,
+    BoxHello,
+    BoxRefused,
+    BoxWelcome,
+    CheckResult,
+    DeviceSpec,
+    HeldLease,
+    KeepStanding,
+    RegisterAgain,
+    RevokeLease,
+    SuspectDevice,
+)
+from tracker import lending
+from tracker.capability import is_word
+from tracker.errors import RegistrationError, UnknownDeviceError
+from tracker.farm import Box, Device, Farm, Lease, Phase, TimerKind
+from tracker.log import LogKind
+
+
+def hello(farm: Farm, event: BoxHello, now: float) -> None:
+    """A box registers: at first, after it or the tracker restarted, or after its connection broke."""
+    try:
+        box = _admit(farm, event, now)
+    except RegistrationError as error:
+        farm.emit(event.peer, BoxRefused(error.kind, error.message, error.hint or ""))
+        return
+    farm.number = max(farm.number, event.high, *(_number(held.token) for held in event.leases), 0)
+    is_news = event.peer not in farm.peers
+    farm.peers[event.peer] = box
+    farm.emit(event.peer, BoxWelcome(farm.run, farm.timing.heartbeat_s))
+    if is_news:
+        box.check_at = farm.arm(now + farm.timing.late_s, TimerKind.BOX, box.name)
+        farm.log_box(LogKind.REGISTERED, now, box, f"{len(event.devices)} device(s) at {event.address}")
+    _sync_devices(farm, box, event.devices, is_news, now)
+    _sync_leases(farm, box, event.leases, now)
+    box.late = False
+    for device in list(box.devices.values()):
+        lending.settle(farm, device, now)
+
+
+def _admit(farm: Farm, event: BoxHello, now: float) -> Box:
+    """The box as it now is, `late` (so that nothing is lent) until its devices and leases are sorted out."""
+    _check_hello(event)
+    box = farm.boxes.get(event.box)
+    if farm.peers.get(event.peer) not in (None, box):
+        raise RegistrationError(f"this agent is registered under another name than {event.box!r}")
+    if box is None:
+        box = farm.boxes[event.box] = Box(event.box, event.peer, event.address, now, late=True)
+        return box
+    if box.peer != event.peer and not box.gone:
+        # Two processes cannot listen at one address: there the old one must be dead. Elsewhere it may live.
+        if box.address != event.address and not box.late:
+            raise RegistrationError(
+                f"the name {event.box!r} belongs to a box at {box.address}",
+                hint="give this box another name (`tunefarm server --name`)",
+            )
+        gone(farm, box, "another process of that name took its place", now)
+    box.peer, box.address, box.seen = event.peer, event.address, now
+    box.late, box.gone = True, False
+    return box
+
+
+def _check_hello(event: BoxHello) -> None:
+    words = [("box name", event.box)]
+    words += [("key", spec.key) for spec in event.devices]
+    words += [("tag", tag) for spec in event.devices for tag in spec.tags]
+    for what, word in words:
+        if not is_word(word):
+            raise RegistrationError(
+                f"{what} {word!r} is no word", hint="use letters, digits and `_.:/@+-` only"
+            )
+    if not event.devices:
+        raise RegistrationError(f"box {event.box!r} has no device to lend")
+    if len({spec.slot for spec in event.devices}) != len(event.devices):
+        raise RegistrationError(f"box {event.box!r} lists a slot twice")
+
+
+def _sync_devices(farm: Farm, box: Box, specs: tuple[DeviceSpec, ...], is_news: bool, now: float) -> None:
+    slots = {spec.slot for spec in specs}
+    for device in [device for slot, device in box.devices.items() if slot not in slots]:
+        if device.lease is not None:
+            lending.lost_with_box(farm, device.lease, "its box lends the device no more", now)
+        farm.drop_device(device)
+    for spec in specs:
+        known = box.devices.get(spec.slot)
+        device = known or farm.add_device(box, spec, now)
+        if known is None:
+            device.standing, device.reason, device.by_admin = spec.standing, spec.reason, spec.by_admin
+        elif is_news and device.standing == "suspect":
+            farm.set_standing(device, "ok", "its box registered anew", now)
+        if known is None or is_news or known.spec != spec:
+            device.spec = spec
+            farm.describe(device)
+        if (spec.standing, spec.by_admin) != (device.standing, device.by_admin):
+            keep = KeepStanding(spec.slot, device.standing, device.reason, device.by_admin)
+            farm.emit(box.peer, keep)
+        if device.standing in ("suspect", "quarantined") and not device.by_admin and is_news:
+            lending.check(farm, device, now)
+
+
+def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: float) -> None:
+    """Make what the box holds and what the tracker has lent agree."""
+    ids = {held.lease for held in reported}
+    for device in list(box.devices.values()):
+        lease = device.lease
+        if lease is None or lease.id in ids:
+            continue
+        if lease.phase is Phase.OFFERED:
+            lending.send_offer(farm, lease, now)
+        else:
+            lending.lost_with_box(farm, lease, "its box does not hold it any more", now)
+    for held in reported:
+        lease = farm.leases.get(held.lease)
+        if lease is not None and lease.device.box is box:
+            if lease.phase is Phase.OFFERED:
+                lending.activate(farm, lease, now)
+            elif lease.phase is Phase.ENDING:
+                farm.emit(box.peer, RevokeLease(lease.id, lease.reason))
+            continue
+        holder = box.devices.get(held.slot)
+        if holder is None or holder.lease is not None:
+            farm.emit(box.peer, RevokeLease(held.lease, "the tracker does not know this lease"))
+        else:
+            _adopt(farm, holder, held, now)
+
+
+def _adopt(farm: Farm, device: Device, held: HeldLease, now: float) -> None:
+    """Take in a lease the tracker has not: of a tracker before it, or one that was given up meanwhile."""
+    given_up = held.lease in farm.ended or held.lease.startswith(f"{farm.run}-")
+    lease = Lease(
+        id=held.lease,
+        token=held.token,
+        number=_number(held.token),
+        device=device,
+        client=held.client,
+        user=held.user,
+        phase=Phase.ACTIVE,
+        since=now,
+        deadline=now + farm.timing.grace_s,
+        ends=None if held.left_s is None else now + held.left_s,
+    )
+    lending.attach(farm, lease, now)
+    farm.log_lease(LogKind.RESTORED, now, lease)
+    if given_up:
+        lending.begin_end(farm, lease, "it was given up while its box was away", now)
+
+
+def _number(token: str) -> int:
+    number = token.partition("-")[0]
+    return int(number) if number.isdecimal() and len(number) < 19 else 0
+
+
+def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
+    """A box lives. What it holds must agree with what it was lent: a message may have been lost."""
+    box = farm.peers.get(event.peer)
+    if box is None:
+        farm.emit(event.peer, RegisterAgain())
+        return
+    box.seen = now
+    if box.late:
+        box.late = False
+        farm.log_box(LogKind.STANDING, now, box, "ok: its heartbeats are back")
+        for device in box.devices.values():
+            lending.settle(farm, device, now)
+    for device in box.devices.values():
+        lease = device.lease
+        if lease is not None and lease.phase is not Phase.OFFERED and lease.id not in event.leases:
+            lending.lost_with_box(farm, lease, lease.reason or "its box does not hold it any more", now)
+    for lease_id in event.leases:
+        if lease_id not in farm.leases:
+            farm.emit(event.peer, RevokeLease(lease_id, "the tracker does not know this lease"))
+
+
+def bye(farm: Farm, event: BoxBye, now: float) -> None:
+    box = farm.peers.get(event.peer)
+    if box is not None:
+        gone(farm, box, event.reason or "it shut down", now)
+
+
+def gone(farm: Farm, box: Box, reason: str, now: float) -> None:
+    """A box is no more: its leases are over, and waiting requests it was offered go to others."""
+    box.gone, box.late = True, False
+    del farm.peers[box.peer]
+    farm.log_box(LogKind.BOX_GONE, now, box, reason)
+    for device in box.devices.values():
+        farm.allocator.remove_device(device.id)
+    for device in box.devices.values():
+        if device.lease is not None:
+            lending.lost_with_box(farm, device.lease, f"box {box.name} is gone: {reason}", now)
+    box.check_at = farm.arm(now + farm.timing.forget_s, TimerKind.FORGET, box.name)
+
+
+def timer(farm: Farm, box: Box, now: float) -> None:
+    """A box's heartbeat may be overdue."""
+    # Compared as they are armed, since `now - seen` may round to just under the patience for ever.
+    if now >= box.seen + farm.timing.box_timeout_s:
+        gone(farm, box, f"no heartbeat for {farm.timing.box_timeout_s:g} s", now)
+        return
+    if now >= box.seen + farm.timing.late_s and not box.late:
+        box.late = True
+        farm.log_box(LogKind.STANDING, now, box, f"suspect: no heartbeat for {farm.timing.late_s:g} s")
+        for device in box.devices.values():
+            lending.settle(farm, device, now)
+    patience = farm.timing.box_timeout_s if box.late else farm.timing.late_s
+    box.check_at = farm.arm(box.seen + patience, TimerKind.BOX, box.name)
+
+
+def forget(farm: Farm, box: Box) -> None:
+    """A box that has been gone long is no longer listed."""
+    for device in list(box.devices.values()):
+        farm.drop_device(device)
+    del farm.boxes[box.name]
+
+
+def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
+    """A box doubts one of its devices."""
+    device = _device_of(farm, event.peer, event.slot)
+    if device is not None:
+        lending.suspect(farm, device, event.reason, now)
+        lending.settle(farm, device, now)
+
+
+def checked(farm: Farm, event: CheckResult, now: float) -> None:
+    """A health check ended. What an admin has decided stands, whatever the check says."""
+    device = _device_of(farm, event.peer, event.slot)
+    if device is None or device.by_admin:
+        return
+    if event.passed:
+        farm.set_standing(
+            device, "ok", "it passed a check" if device.standing != "ok" else device.reason, now
+        )
+        device.check_at = None
+    else:
+        farm.set_standing(device, "quarantined", f"it failed a check: {event.text}"[:2000], now)
+        device.check_at = farm.arm(now + farm.timing.recheck_s, TimerKind.DEVICE, device.id)
+    lending.settle(farm, device, now)
+
+
+def check_timer(farm: Farm, device: Device, now: float) -> None:
+    """A device out of service is due for another check; one still lent is checked when it comes back."""
+    if device.standing in ("suspect", "quarantined") and not device.by_admin and device.lease is None:
+        lending.check(farm, device, now)
+
+
+def find(farm: Farm, target: str) -> list[Device]:
+    """The device of that id, or all devices of the box of that name. Raises UnknownDeviceError."""
+    device, box = farm.devices.get(target), farm.boxes.get(target)
+    if device is not None:
+        return [device]
+    if box is not None:
+        return list(box.devices.values())
+    raise UnknownDeviceError(f"no device or box is called {target!r}", hint="`tunefarm devices` lists them")
+
+
+def admin(farm: Farm, event: Admin, now: float) -> None:
+    """Change the standing of a device or of a whole box. A drained device ends its lease first; a quarantined
+    one loses it."""
+    for device in find(farm, event.target):
+        match event.action:
+            case "drain":
+                if device.standing in ("ok", "suspect"):
+                    farm.set_standing(device, "draining", event.reason, now, by_admin=True)
+            case "undrain":
+                if device.standing == "draining":
+                    farm.set_standing(device, "ok", event.reason, now)
+            case "quarantine":
+                farm.set_standing(device, "quarantined", event.reason, now, by_admin=True)
+                if device.lease is not None:
+                    reason = f"device {device.id} was quarantined: {event.reason}"
+                    lending.take_back(farm, device.lease, reason[:2000], now)
+            case "unquarantine":
+                if device.standing == "quarantined":
+                    farm.set_standing(device, "ok", event.reason, now)
+            case "check":
+                if not device.box.gone:
+                    lending.check(farm, device, now)
+        lending.settle(farm, device, now)
+
+
+def _device_of(farm: Farm, peer: str, slot: int) -> Device | None:
+    box = farm.peers.get(peer)
+    return box.devices.get(slot) if box is not None else None

@@ -1,0 +1,330 @@
+"""The tracker's data: boxes, devices, leases and requests, and the few moves every rule is made of.
+
+Nothing here decides anything and nothing does I/O. `emit` and `log` collect what is to be sent and recorded.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum, auto
+
+from rpc_server.tracker_messages import DeviceSpec, KeepStanding, LogEvent, Standing, ToBox, ToClient
+from tracker.allocate import Allocator, Place, Waiting
+from tracker.capability import Capabilities, Predicate
+from tracker.log import LogKind
+
+_ENDED_KEPT = 65_536
+"""Ids of ended leases remembered, so that a box that missed the end of one is told again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How patient the tracker is, in seconds.
+
+    A box sends a heartbeat every `heartbeat_s`; after `late_s` of silence nothing new is lent on it, after
+    `box_timeout_s` it is gone. A client renews every `renew_s` and loses its leases and places in the queue
+    after `grace_s` of silence. `accept_s` is how long a box may take to accept a lease, `revoke_s` how long
+    to end one before it is told again. For `settle_s` after a start, leases the tracker does not know are
+    presumed to be those of boxes that have not registered again yet. A suspect device is checked again every
+    `check_s`, a quarantined one every `recheck_s`. A gone box is listed for `forget_s`. See `Allocator` for
+    `overdue_s`.
+    """
+
+    heartbeat_s: float = 1.0
+    late_s: float = 2.0
+    box_timeout_s: float = 3.0
+    renew_s: float = 1.0
+    grace_s: float = 10.0
+    accept_s: float = 3.0
+    revoke_s: float = 3.0
+    settle_s: float = 15.0
+    check_s: float = 15.0
+    recheck_s: float = 60.0
+    forget_s: float = 3600.0
+    overdue_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Command: send a message to a box's agent or a client."""
+
+    peer: str
+    message: ToBox | ToClient
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Command: put an event in the log."""
+
+    event: LogEvent
+
+
+Command = Send | Record
+
+
+class DeviceState(StrEnum):
+    """What a device is to someone who looks."""
+
+    READY = "ready"
+    LEASED = "leased"
+    DRAINING = "draining"
+    SUSPECT = "suspect"
+    QUARANTINED = "quarantined"
+    GONE = "gone"
+
+
+class Phase(Enum):
+    """A lease's life: offered to its box, then active with its client, then ending on its box."""
+
+    OFFERED = auto()
+    ACTIVE = auto()
+    ENDING = auto()
+
+
+class TimerKind(Enum):
+    BOX = auto()
+    FORGET = auto()
+    LEASE = auto()
+    REQUEST = auto()
+    DEVICE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    name: str
+    peer: str
+    address: str
+    seen: float
+    devices: dict[int, Device] = field(default_factory=dict)
+    late: bool = False
+    gone: bool = False
+    check_at: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Device:
+    id: str
+    box: Box
+    spec: DeviceSpec
+    since: float
+    standing: Standing = "ok"
+    reason: str = ""
+    by_admin: bool = False
+    lease: Lease | None = None
+    leases: int = 0
+    busy_s: float = 0.0
+    check_at: float | None = None
+
+    @property
+    def lendable(self) -> bool:
+        return self.lease is None and self.standing == "ok" and not self.box.late and not self.box.gone
+
+    @property
+    def state(self) -> DeviceState:
+        if self.box.gone:
+            return DeviceState.GONE
+        if self.standing != "ok":
+            return DeviceState(self.standing)
+        if self.box.late:
+            return DeviceState.SUSPECT
+        return DeviceState.LEASED if self.lease else DeviceState.READY
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """`deadline`: when the box should have accepted, the client renewed, or the box ended it, by `phase`.
+    `ends`: its time limit, if it has one."""
+
+    id: str
+    token: str
+    number: int
+    device: Device
+    client: str
+    user: str
+    phase: Phase
+    since: float
+    deadline: float
+    ends: float | None = None
+    request: Request | None = None
+    reason: str = ""
+    check_at: float = float("inf")
+
+    @property
+    def due(self) -> float:
+        return min(self.deadline, self.ends) if self.ends and self.phase is Phase.ACTIVE else self.deadline
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    id: str
+    client: str
+    waiting: Waiting
+    seen: float
+    give_up: float | None
+    session_timeout_s: float | None
+    lease: Lease | None = None
+    check_at: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    requests: set[str] = field(default_factory=set)
+    leases: set[str] = field(default_factory=set)
+
+
+class Farm:
+    """Everything the tracker knows."""
+
+    def __init__(self, run: str, timing: Timing, secret: Callable[[], str], unix_offset: float) -> None:
+        self.run = run
+        self.timing = timing
+        self.secret = secret
+        self.allocator = Allocator(timing.overdue_s)
+        self.boxes: dict[str, Box] = {}
+        self.peers: dict[str, Box] = {}
+        self.devices: dict[str, Device] = {}
+        self.leases: dict[str, Lease] = {}
+        self.requests: dict[str, Request] = {}
+        self.clients: dict[str, Client] = {}
+        self.ended: OrderedDict[str, None] = OrderedDict()
+        self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
+        self.number = 0
+        self.order = 0
+        self.mean_hold_s: float | None = None
+        self.started: float | None = None
+        self._unix_offset = unix_offset
+        self._seq = 0
+        self._timers: list[tuple[float, int, TimerKind, str]] = []
+        self._timer_seq = 0
+        self._out: list[Command] = []
+
+    # What goes out
+
+    def emit(self, peer: str, message: ToBox | ToClient) -> None:
+        self._out.append(Send(peer, message))
+
+    def log_box(self, kind: LogKind, now: float, box: Box, text: str = "", device: str = "") -> None:
+        event = LogEvent(
+            seq=self._next_seq(),
+            time=self._unix_offset + now,
+            kind=kind,
+            box=box.name,
+            device=device,
+            text=text,
+        )
+        self._out.append(Record(event))
+
+    def log_request(self, kind: LogKind, now: float, request: str, user: str, text: str = "") -> None:
+        event = LogEvent(
+            seq=self._next_seq(),
+            time=self._unix_offset + now,
+            kind=kind,
+            request=request,
+            user=user,
+            text=text,
+        )
+        self._out.append(Record(event))
+
+    def log_lease(self, kind: LogKind, now: float, lease: Lease, text: str = "") -> None:
+        event = LogEvent(
+            seq=self._next_seq(),
+            time=self._unix_offset + now,
+            kind=kind,
+            device=lease.device.id,
+            box=lease.device.box.name,
+            lease=lease.id,
+            request=lease.request.id if lease.request else "",
+            user=lease.user,
+            number=lease.number,
+            text=text,
+        )
+        self._out.append(Record(event))
+
+    def _next_seq(self) -> int:
+        self._seq += 1
+        return self._seq
+
+    def take(self) -> list[Command]:
+        """The commands collected since the last call."""
+        out, self._out = self._out, []
+        return out
+
+    # Timers
+
+    def arm(self, when: float, kind: TimerKind, name: str) -> float:
+        """Have `fired` give (when, kind, name) then. Things that can be armed anew keep `when` as `check_at`,
+        and an entry that says another time is void. Returns `when`."""
+        self._timer_seq += 1
+        heapq.heappush(self._timers, (when, self._timer_seq, kind, name))
+        return when
+
+    def fired(self, now: float) -> tuple[float, TimerKind, str] | None:
+        """The next timer that is due, taken out of the heap."""
+        if not self._timers or self._timers[0][0] > now:
+            return None
+        when, _, kind, name = heapq.heappop(self._timers)
+        return when, kind, name
+
+    def next_timer(self) -> float | None:
+        return self._timers[0][0] if self._timers else None
+
+    # Devices
+
+    def add_device(self, box: Box, spec: DeviceSpec, now: float) -> Device:
+        device_id = f"{box.name}/{spec.slot}"
+        device = Device(device_id, box, spec, now)
+        self.devices[device_id] = device
+        box.devices[spec.slot] = device
+        return device
+
+    def describe(self, device: Device) -> None:
+        """Tell the allocator what a device has, after its spec changed."""
+        spec = device.spec
+        self.allocator.add_device(device.id, Capabilities.of(spec.key, spec.tags, spec.attributes))
+
+    def drop_device(self, device: Device) -> None:
+        self.allocator.remove_device(device.id)
+        self.devices.pop(device.id, None)
+        device.box.devices.pop(device.spec.slot, None)
+
+    def set_standing(
+        self, device: Device, standing: Standing, reason: str, now: float, by_admin: bool = False
+    ) -> None:
+        """Change a device's standing, tell its box to remember it, and log it. `settle` must follow."""
+        if (device.standing, device.reason, device.by_admin) == (standing, reason, by_admin):
+            return
+        device.standing, device.reason, device.by_admin = standing, reason, by_admin
+        if not device.box.gone:
+            self.emit(device.box.peer, KeepStanding(device.spec.slot, standing, reason, by_admin))
+        text = f"{standing}: {reason}" if reason else standing
+        self.log_box(LogKind.STANDING, now, device.box, text, device.id)
+
+    # Clients and leases
+
+    def client(self, peer: str) -> Client:
+        client = self.clients.get(peer)
+        if client is None:
+            client = self.clients[peer] = Client()
+        return client
+
+    def drop_from_client(self, peer: str, *, request: str = "", lease: str = "") -> None:
+        """Forget that a client has a request or lease, and the client with its last one."""
+        client = self.clients.get(peer)
+        if client is None:
+            return
+        client.requests.discard(request)
+        client.leases.discard(lease)
+        if not client.requests and not client.leases:
+            del self.clients[peer]
+
+    def remember_ended(self, lease: str) -> None:
+        self.ended[lease] = None
+        if len(self.ended) > _ENDED_KEPT:
+            self.ended.popitem(last=False)
+
+    @property
+    def settling_until(self) -> float:
+        return (self.started or 0.0) + self.timing.settle_s

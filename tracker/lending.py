@@ -1,0 +1,305 @@
+"""Leases: from the offer to a box, through the client's use of it, to the box's word that it is over.
+
+A device is offered to its box first and the client is told once the box has accepted, so a client never
+arrives before its token. A lease ends in two steps as well: the box is told to end it, and only when it says
+so (or is gone) is the device lent again. Each lease has a number greater than any before it on that box and a
+secret; together they are its token, and a box or a tracker that sees an older one refuses it.
+"""
+
+from __future__ import annotations
+
+from rpc_server.tracker_messages import (
+    CheckDevice,
+    Granted,
+    GrantLease,
+    LeaseAccepted,
+    LeaseDeclined,
+    LeaseGrant,
+    LeaseLost,
+    LeaseOver,
+    LeaseReleased,
+    ReleaseLease,
+    Renewed,
+    RenewLeases,
+    RevokeLease,
+)
+from tracker.farm import Device, Farm, Lease, Phase, Request, TimerKind
+from tracker.log import LogKind
+
+_RETRY_CHECK_S = 1.0
+"""Pause before the check of a device that did not take a lease, so that a sick box cannot spin the queue."""
+
+
+def place(farm: Farm, request: Request, now: float) -> bool:
+    """Queue a request, and lend to it at once if a device is free. Says whether it was."""
+    farm.allocator.add_request(request.waiting)
+    device = farm.allocator.next_device(request.id)
+    if device is None:
+        return False
+    _offer(farm, request, farm.devices[device], now)
+    return True
+
+
+def settle(farm: Farm, device: Device, now: float) -> None:
+    """Must follow every change to a device: makes it free or not, and lends a free one on."""
+    if not device.lendable:
+        farm.allocator.set_busy(device.id)
+        return
+    farm.allocator.set_free(device.id)
+    request = farm.allocator.next_request(device.id, now)
+    if request is not None:
+        _offer(farm, farm.requests[request], device, now)
+
+
+def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
+    farm.allocator.remove_request(request.id)
+    farm.allocator.set_busy(device.id)
+    farm.number += 1
+    lease = Lease(
+        id=f"{farm.run}-{farm.number}",
+        token=f"{farm.number}-{farm.secret()}",
+        number=farm.number,
+        device=device,
+        client=request.client,
+        user=request.waiting.user,
+        phase=Phase.OFFERED,
+        since=now,
+        deadline=now + farm.timing.accept_s,
+        ends=None if request.session_timeout_s is None else now + request.session_timeout_s,
+        request=request,
+    )
+    request.lease = lease
+    attach(farm, lease, now)
+    farm.log_lease(LogKind.GRANTED, now, lease)
+    send_offer(farm, lease, now)
+
+
+def attach(farm: Farm, lease: Lease, now: float) -> None:
+    """Give a device to a lease."""
+    assert lease.device.lease is None
+    lease.device.lease = lease
+    lease.device.leases += 1
+    farm.leases[lease.id] = lease
+    farm.client(lease.client).leases.add(lease.id)
+    farm.allocator.set_busy(lease.device.id)
+    farm.allocator.took(lease.user)
+    _arm(farm, lease)
+
+
+def _arm(farm: Farm, lease: Lease) -> None:
+    """See that `timer` runs no later than the lease is due. A renewal moves the deadline without this."""
+    if lease.due < lease.check_at:
+        lease.check_at = farm.arm(lease.due, TimerKind.LEASE, lease.id)
+
+
+def send_offer(farm: Farm, lease: Lease, now: float) -> None:
+    """Tell the box of a lease; again, if the first word may be lost."""
+    farm.emit(
+        lease.device.box.peer,
+        GrantLease(
+            lease=lease.id,
+            slot=lease.device.spec.slot,
+            token=lease.token,
+            number=lease.number,
+            user=lease.user,
+            client=lease.client,
+            left_s=None if lease.ends is None else max(0.0, lease.ends - now),
+        ),
+    )
+
+
+def accepted(farm: Farm, event: LeaseAccepted, now: float) -> None:
+    """The box lets the token in: the client may come."""
+    lease = _lease_of_box(farm, event.peer, event.lease)
+    if lease is None:
+        farm.emit(event.peer, RevokeLease(event.lease, "the tracker has given this lease up"))
+    elif lease.phase is Phase.OFFERED:
+        activate(farm, lease, now)
+
+
+def activate(farm: Farm, lease: Lease, now: float) -> None:
+    lease.phase = Phase.ACTIVE
+    lease.deadline = now + farm.timing.grace_s
+    _arm(farm, lease)
+    farm.log_lease(LogKind.ACTIVE, now, lease)
+    send_grant(farm, lease)
+
+
+def send_grant(farm: Farm, lease: Lease) -> None:
+    """Tell the client of its lease; again, if it asks."""
+    assert lease.request is not None
+    device = lease.device
+    grant = LeaseGrant(
+        lease=lease.id,
+        token=lease.token,
+        device=device.id,
+        slot=device.spec.slot,
+        key=device.spec.key,
+        address=device.box.address,
+        fingerprint=device.spec.fingerprint,
+        attributes=device.spec.attributes,
+        renew_s=farm.timing.renew_s,
+        grace_s=farm.timing.grace_s,
+        session_timeout_s=lease.request.session_timeout_s,
+    )
+    farm.emit(lease.client, Granted(lease.request.id, grant))
+
+
+def declined(farm: Farm, event: LeaseDeclined, now: float) -> None:
+    """The box does not let the token in: the request goes back to its place and the device is checked."""
+    lease = _lease_of_box(farm, event.peer, event.lease)
+    if lease is None:
+        return
+    if lease.phase is Phase.OFFERED:
+        suspect(farm, lease.device, f"its box declined a lease: {event.reason}", now)
+        end(farm, lease, f"declined by the box: {event.reason}", now, requeue=True)
+    else:
+        _lose(farm, lease, f"the box ended it: {event.reason}")
+        end(farm, lease, event.reason, now)
+
+
+def over(farm: Farm, event: LeaseOver, now: float) -> None:
+    """The box says the device is idle."""
+    lease = _lease_of_box(farm, event.peer, event.lease)
+    if lease is None:
+        return
+    reason = lease.reason or event.reason or "the box ended it"
+    if lease.phase is Phase.ACTIVE:
+        _lose(farm, lease, reason)
+    end(farm, lease, reason, now, requeue=lease.phase is Phase.OFFERED)
+
+
+def renew(farm: Farm, event: RenewLeases, now: float) -> None:
+    """A client still wants its leases."""
+    for lease_id, token in event.tokens:
+        lease = farm.leases.get(lease_id)
+        if lease is None:
+            # Just after a restart it may be a lease of a box that has yet to register again.
+            if now >= farm.settling_until or lease_id in farm.ended or lease_id.startswith(f"{farm.run}-"):
+                farm.emit(event.peer, LeaseLost(lease_id, "it has ended or expired"))
+        elif lease.token != token:
+            farm.log_lease(LogKind.STALE_TOKEN, now, lease, "a renewal with a token that is not its own")
+            farm.emit(event.peer, LeaseLost(lease_id, "the token is not this lease's"))
+        elif lease.phase is Phase.ENDING:
+            farm.emit(event.peer, LeaseLost(lease_id, lease.reason))
+        elif lease.phase is Phase.ACTIVE:
+            lease.deadline = now + farm.timing.grace_s
+            if lease.client != event.peer:
+                farm.drop_from_client(lease.client, lease=lease.id)
+                lease.client = event.peer
+                farm.client(event.peer).leases.add(lease.id)
+    farm.emit(event.peer, Renewed(farm.run))
+
+
+def release(farm: Farm, event: ReleaseLease, now: float) -> None:
+    """A client gives its device back. A second time, or with an old token, changes nothing."""
+    lease = farm.leases.get(event.lease)
+    if lease is not None and lease.token != event.token:
+        farm.log_lease(LogKind.STALE_TOKEN, now, lease, "a release with a token that is not its own")
+        farm.emit(event.peer, LeaseLost(event.lease, "the token is not this lease's"))
+        return
+    farm.emit(event.peer, LeaseReleased(event.lease))
+    if lease is None or lease.phase is Phase.ENDING:
+        return
+    if event.fault:
+        suspect(farm, lease.device, f"{lease.user} reports: {event.fault}", now)
+    begin_end(farm, lease, "released", now)
+
+
+def begin_end(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+    """Have the box end a lease. The device is lent again when it has."""
+    lease.phase = Phase.ENDING
+    lease.reason = reason
+    lease.deadline = now + farm.timing.revoke_s
+    farm.log_lease(LogKind.ENDING, now, lease, reason)
+    farm.emit(lease.device.box.peer, RevokeLease(lease.id, reason))
+    _arm(farm, lease)
+
+
+def take_back(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+    """End a lease against its client's will, and tell the client."""
+    if lease.phase is Phase.ACTIVE:
+        _lose(farm, lease, reason)
+    if lease.phase is not Phase.ENDING:
+        begin_end(farm, lease, reason, now)
+
+
+def lost_with_box(farm: Farm, lease: Lease, reason: str, now: float) -> None:
+    """The box that held it is gone, or holds it no more: the lease is over at once."""
+    if lease.phase is Phase.ACTIVE:
+        _lose(farm, lease, reason)
+    end(farm, lease, reason, now, requeue=lease.phase is Phase.OFFERED)
+
+
+def end(farm: Farm, lease: Lease, reason: str, now: float, requeue: bool = False) -> None:
+    """The device is idle. With `requeue` the request takes its old place in the queue again."""
+    device, request = lease.device, lease.request
+    held = now - lease.since
+    del farm.leases[lease.id]
+    farm.remember_ended(lease.id)
+    farm.drop_from_client(lease.client, lease=lease.id)
+    farm.allocator.gave_back(lease.user, held)
+    farm.mean_hold_s = held if farm.mean_hold_s is None else 0.9 * farm.mean_hold_s + 0.1 * held
+    device.lease = None
+    device.busy_s += held
+    farm.log_lease(LogKind.ENDED, now, lease, reason)
+    if device.standing == "suspect":
+        device.check_at = farm.arm(now + _RETRY_CHECK_S, TimerKind.DEVICE, device.id)
+    settle(farm, device, now)
+    if request is None:
+        return
+    request.lease = None
+    if requeue:
+        request.check_at = farm.arm(now + farm.timing.renew_s, TimerKind.REQUEST, request.id)
+        place(farm, request, now)
+    else:
+        farm.requests.pop(request.id, None)
+        farm.drop_from_client(request.client, request=request.id)
+
+
+def timer(farm: Farm, lease: Lease, now: float) -> None:
+    """A lease's deadline may have come; it may also have moved since the timer was set."""
+    lease.check_at = float("inf")
+    if now < lease.due:
+        _arm(farm, lease)
+        return
+    match lease.phase:
+        case Phase.OFFERED:
+            waited = f"{farm.timing.accept_s:g} s"
+            farm.emit(lease.device.box.peer, RevokeLease(lease.id, "you did not accept it in time"))
+            suspect(farm, lease.device, f"its box did not answer an offered lease for {waited}", now)
+            end(farm, lease, "the box did not accept it", now, requeue=True)
+        case Phase.ACTIVE:
+            silent = f"its client was silent for {farm.timing.grace_s:g} s"
+            take_back(farm, lease, silent if now >= lease.deadline else "its time limit is reached", now)
+        case Phase.ENDING:
+            farm.emit(lease.device.box.peer, RevokeLease(lease.id, lease.reason))
+            if lease.device.standing == "ok":
+                suspect(farm, lease.device, "its last lease does not end", now)
+                settle(farm, lease.device, now)
+            lease.deadline = now + farm.timing.revoke_s
+            _arm(farm, lease)
+
+
+def suspect(farm: Farm, device: Device, reason: str, now: float) -> None:
+    """Lend a device no more until it passes a check. `settle` or `end` must follow."""
+    if device.standing not in ("ok", "suspect"):
+        return
+    farm.set_standing(device, "suspect", reason, now)
+    device.check_at = farm.arm(now + _RETRY_CHECK_S, TimerKind.DEVICE, device.id)
+
+
+def check(farm: Farm, device: Device, now: float) -> None:
+    """Have the box check a device that is out of service, and again if it does not answer."""
+    farm.emit(device.box.peer, CheckDevice(device.spec.slot))
+    again = farm.timing.check_s if device.standing == "suspect" else farm.timing.recheck_s
+    device.check_at = farm.arm(now + again, TimerKind.DEVICE, device.id)
+
+
+def _lose(farm: Farm, lease: Lease, reason: str) -> None:
+    farm.emit(lease.client, LeaseLost(lease.id, reason))
+
+
+def _lease_of_box(farm: Farm, peer: str, lease_id: str) -> Lease | None:
+    lease = farm.leases.get(lease_id)
+    return lease if lease is not None and lease.device.box.peer == peer else None

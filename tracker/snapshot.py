@@ -1,0 +1,61 @@
+"""What the tracker shows of itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from heapq import nsmallest
+
+from rpc_server.tracker_messages import DeviceInfo, DevicePage, QueueInfo, QueuePage
+from tracker.farm import Device, DeviceState, Farm
+
+
+def device_page(farm: Farm, after: str, limit: int, now: float) -> DevicePage:
+    ids = nsmallest(limit + 1, (device for device in farm.devices if device > after))
+    infos = tuple(device_info(farm.devices[device], now) for device in ids[:limit])
+    return DevicePage(infos, len(ids) > limit)
+
+
+def device_info(device: Device, now: float) -> DeviceInfo:
+    box, spec, lease = device.box, device.spec, device.lease
+    held = now - lease.since if lease else 0.0
+    reason = device.reason if device.standing != "ok" else ""
+    if box.gone:
+        reason = "its box is gone"
+    elif box.late and device.standing == "ok":
+        reason = "its box sends no heartbeats"
+    return DeviceInfo(
+        id=device.id,
+        box=box.name,
+        slot=spec.slot,
+        key=spec.key,
+        tags=spec.tags,
+        address=box.address,
+        state=device.state,
+        reason=reason,
+        fingerprint=spec.fingerprint,
+        attributes=spec.attributes,
+        user=lease.user if lease else None,
+        lease=lease.id if lease else None,
+        held_s=held,
+        leases=device.leases,
+        busy_s=device.busy_s + held,
+        known_s=now - device.since,
+        seen_s=now - box.seen,
+    )
+
+
+def queue_page(farm: Farm) -> QueuePage:
+    pending = Counter(str(waiting.predicate) for waiting in farm.allocator.waiting())
+    devices: Counter[str] = Counter()
+    free: Counter[str] = Counter()
+    for device in farm.devices.values():
+        if not device.box.gone:
+            devices[device.spec.key] += 1
+            free[device.spec.key] += device.state is DeviceState.READY
+    names = sorted({*devices, *pending})
+    return QueuePage(
+        tuple(
+            QueueInfo(key=name, free=free[name], pending=pending[name], devices=devices[name])
+            for name in names
+        )
+    )

@@ -1,0 +1,157 @@
+"""The tracker's state machine: events in, commands out, no I/O and no clock.
+
+    state = TrackerState(run="a1b2", secret=lambda: token_hex(16))
+    for command in state.handle(event, now): ...
+
+An event is a message of a box or a client, as it came, or `Tick`. `now` is seconds on one clock that never
+goes back; `next_tick` says when the next `Tick` is due. The rules live in four modules over the data of
+`tracker.farm`: `boxes`, `lending`, `requests`, and `allocate` for who goes first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from rpc_server.tracker_messages import (
+    Admin,
+    BoxBye,
+    BoxHeartbeat,
+    BoxHello,
+    CancelRequest,
+    CheckResult,
+    ClientBye,
+    DevicePage,
+    LeaseAccepted,
+    LeaseDeclined,
+    LeaseOver,
+    QueuePage,
+    ReleaseLease,
+    RenewLeases,
+    RequestDevice,
+    SuspectDevice,
+)
+from tracker import boxes, lending, requests, snapshot
+from tracker.farm import Command, Farm, TimerKind, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+BoxEvent = (
+    BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
+)
+ClientEvent = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Admin
+Event = BoxEvent | ClientEvent | Tick
+
+
+class TrackerState:
+    """`run` names this run of the tracker and must be new each time. `secret` makes unguessable words.
+    `unix_offset` is Unix time minus the clock of `now`, for the times in the event log."""
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        timing: Timing | None = None,
+        secret: Callable[[], str] = lambda: secrets.token_hex(16),
+        unix_offset: float = 0.0,
+    ) -> None:
+        self.farm = Farm(run, timing or Timing(), secret, unix_offset)
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """Take one event in.
+
+        Raises:
+            UnknownDeviceError: an `Admin` names no known device or box. Nothing has changed then.
+        """
+        farm = self.farm
+        if farm.started is None:
+            farm.started = now
+        match event:
+            case BoxHeartbeat():
+                boxes.heartbeat(farm, event, now)
+            case RequestDevice():
+                requests.asked(farm, event, now)
+            case LeaseAccepted():
+                lending.accepted(farm, event, now)
+            case ReleaseLease():
+                lending.release(farm, event, now)
+            case LeaseOver():
+                lending.over(farm, event, now)
+            case RenewLeases():
+                lending.renew(farm, event, now)
+            case LeaseDeclined():
+                lending.declined(farm, event, now)
+            case CancelRequest():
+                requests.cancel(farm, event, now)
+            case ClientBye():
+                requests.client_bye(farm, event, now)
+            case BoxHello():
+                boxes.hello(farm, event, now)
+            case BoxBye():
+                boxes.bye(farm, event, now)
+            case SuspectDevice():
+                boxes.suspect_device(farm, event, now)
+            case CheckResult():
+                boxes.checked(farm, event, now)
+            case Admin():
+                boxes.admin(farm, event, now)
+            case Tick():
+                self._tick(now)
+            case _:
+                assert_never(event)
+        return farm.take()
+
+    def _tick(self, now: float) -> None:
+        farm = self.farm
+        while (fired := farm.fired(now)) is not None:
+            when, kind, name = fired
+            match kind:
+                case TimerKind.LEASE:
+                    lease = farm.leases.get(name)
+                    if lease is not None and lease.check_at == when:
+                        lending.timer(farm, lease, now)
+                case TimerKind.REQUEST:
+                    request = farm.requests.get(name)
+                    if request is not None and request.check_at == when:
+                        requests.timer(farm, request, now)
+                case TimerKind.BOX:
+                    box = farm.boxes.get(name)
+                    if box is not None and box.check_at == when and not box.gone:
+                        boxes.timer(farm, box, now)
+                case TimerKind.FORGET:
+                    box = farm.boxes.get(name)
+                    if box is not None and box.check_at == when and box.gone:
+                        boxes.forget(farm, box)
+                case TimerKind.DEVICE:
+                    device = farm.devices.get(name)
+                    if device is not None and device.check_at == when and not device.box.gone:
+                        boxes.check_timer(farm, device, now)
+                case _:
+                    assert_never(kind)
+
+    @property
+    def next_tick(self) -> float | None:
+        """When a `Tick` is due, or None while nothing is awaited."""
+        return self.farm.next_timer()
+
+    def device_page(self, after: str, limit: int, now: float) -> DevicePage:
+        """Up to `limit` devices with ids greater than `after`."""
+        return snapshot.device_page(self.farm, after, limit, now)
+
+    def queue_page(self) -> QueuePage:
+        """Free devices and pending requests for each key and each expression waited for."""
+        return snapshot.queue_page(self.farm)
+
+    def find(self, target: str) -> tuple[str, ...]:
+        """Ids of the devices that `target`, a device's id or a box's name, stands for.
+
+        Raises:
+            UnknownDeviceError: there is none.
+        """
+        return tuple(device.id for device in boxes.find(self.farm, target))
