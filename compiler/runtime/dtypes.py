@@ -25,11 +25,21 @@ def _bfloat16() -> np.dtype[Any] | None:
         return None
 
 
-@lru_cache(maxsize=256)
-def dtype_name(dtype: str) -> str:
-    """The canonical name of an array dtype. Raises ArgumentError for one no array can have."""
+def dtype_name(dtype: npt.DTypeLike) -> str:
+    """The canonical name of an array dtype (a name or numpy's). Raises ArgumentError for an impossible one."""
+    if isinstance(dtype, str):
+        return _checked_name(dtype)
     try:
-        parsed = parse_dtype(str(dtype))
+        name = np.dtype(dtype).name
+    except TypeError:
+        raise ArgumentError(f"{dtype!r} is no dtype", hint='for instance "float32"') from None
+    return _checked_name(name)
+
+
+@lru_cache(maxsize=256)
+def _checked_name(dtype: str) -> str:
+    try:
+        parsed = parse_dtype(dtype)
     except IRError as error:
         raise ArgumentError(f"arrays cannot have dtype {dtype!r}", hint=error.hint) from None
     if parsed.lanes != 1 or parsed.code == "handle" or parsed.bits < 8:

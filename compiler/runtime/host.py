@@ -20,9 +20,9 @@ class HostBuffer:
 
     __slots__ = ("address", "data")
 
-    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, data: npt.NDArray[np.uint8], address: int | None = None) -> None:
         self.data = data
-        self.address: int = data.ctypes.data
+        self.address: int = data.ctypes.data if address is None else address
 
 
 class HostAPI:
@@ -36,8 +36,9 @@ class HostAPI:
             raw = np.empty(nbytes + ALIGNMENT, np.uint8)
         except (MemoryError, ValueError):
             raise DeviceError(f"{device} cannot allocate {nbytes:,} bytes") from None
-        start = -raw.ctypes.data % ALIGNMENT
-        return HostBuffer(raw[start : start + nbytes])
+        address: int = raw.ctypes.data
+        start = -address % ALIGNMENT
+        return HostBuffer(raw[start : start + nbytes], address + start)
 
     def free(self, device: Device, handle: HostBuffer) -> None:
         return None  # goes with its last reference

@@ -184,7 +184,7 @@ class NDArray:
 
 def empty(
     shape: int | Sequence[int],
-    dtype: str = "float32",
+    dtype: npt.DTypeLike = "float32",
     device: Device | None = None,
     mem_scope: str | None = None,
 ) -> NDArray:
@@ -202,19 +202,19 @@ def array(
     arr: NDArray | npt.ArrayLike,
     device: Device | None = None,
     mem_scope: str | None = None,
-    dtype: str | None = None,
+    dtype: npt.DTypeLike | None = None,
 ) -> NDArray:
     """A new array on `device` (the CPU by default) with a copy of `arr`'s contents.
 
     The dtype is `arr`'s as numpy sees it, or `dtype`. Raises ArgumentError for dtypes kernels cannot have.
     """
-    if isinstance(arr, NDArray) and dtype in (None, arr.dtype):
+    if isinstance(arr, NDArray) and (dtype is None or dtype_name(dtype) == arr.dtype):
         return arr.copyto(empty(arr.shape, arr.dtype, device, mem_scope))
     source = np.asarray(arr)
-    return empty(source.shape, dtype or str(source.dtype), device, mem_scope).copyfrom(source)
+    return empty(source.shape, source.dtype if dtype is None else dtype, device, mem_scope).copyfrom(source)
 
 
-def zeros(shape: int | Sequence[int], dtype: str = "float32", device: Device | None = None) -> NDArray:
+def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = "float32", device: Device | None = None) -> NDArray:
     """A new array of zeros."""
     result = empty(shape, dtype, device)
     return result.copyfrom(np.zeros(result.shape, storage_dtype(result.dtype)))
@@ -234,7 +234,7 @@ def from_dlpack(source: Any) -> NDArray:
     if not view.flags.c_contiguous or (isinstance(source, np.ndarray) and not source.flags.writeable):
         what = "read-only" if view.flags.c_contiguous else "not C-contiguous"
         raise ArgumentError(f"cannot share this array: it is {what}", hint="`nd.array(x)` copies it")
-    name = dtype_name(str(view.dtype))
+    name = dtype_name(view.dtype)
     buffer = HostBuffer(view.reshape(-1).view(np.uint8))
     return NDArray(view.shape, name, cpu(), buffer, owner=source)
 

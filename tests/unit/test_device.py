@@ -1,0 +1,95 @@
+"""Devices: names, codes, equality, properties, and what happens when one is absent."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from compiler.errors import DeviceError
+from compiler.runtime import device as devices
+from compiler.runtime.device import Device, DeviceAPI, UnknownDeviceError, cpu, cuda, device, enabled
+
+PROPERTIES = [
+    "max_threads_per_block", "warp_size", "max_shared_memory_per_block", "compute_version", "device_name",
+    "max_clock_rate", "multi_processor_count", "max_thread_dimensions", "api_version", "driver_version",
+]  # fmt: skip
+
+
+def test_names_aliases_and_codes() -> None:
+    assert device("cpu", 1) == cpu(1) == Device("cpu", 1)
+    assert device("cuda") == cuda(0) == devices.gpu() == device("gpu") == device("nvptx") == device(2)
+    assert device("llvm") == device("llvm -mcpu=znver3") == device(1) == cpu()
+    assert devices.cl(1) == devices.opencl(1)
+    assert devices.mtl() == devices.metal() == device(8)
+    assert [d().type_code for d in (cpu, cuda, devices.opencl, devices.vulkan, devices.metal, devices.vpi)] == [
+        1, 2, 4, 7, 8, 9,
+    ]  # fmt: skip
+    assert [d().type_code for d in (devices.rocm, devices.ext_dev)] == [10, 12]
+    assert str(cpu(3)) == "cpu(3)"
+    assert cpu(0) != cpu(1)
+    assert len({cpu(0), device("cpu", 0), cuda(0)}) == 2
+
+
+@pytest.mark.parametrize("name", ["cpux", "", 99, "toaster -x"])
+def test_unknown_type_is_a_value_error(name: str | int) -> None:
+    with pytest.raises(ValueError, match="unknown device type") as caught:
+        device(name)
+    assert isinstance(caught.value, UnknownDeviceError)
+
+
+@pytest.mark.parametrize("index", [-1, 1.5, "0", True])
+def test_impossible_index(index: Any) -> None:
+    with pytest.raises(UnknownDeviceError, match="index"):
+        cpu(index)
+
+
+def test_properties_are_none_on_cpu_and_on_an_absent_device() -> None:
+    for place in (cpu(), devices.vpi()):
+        assert all(getattr(place, name) is None for name in PROPERTIES)
+        assert place.texture_spatial_limit() is None
+    assert cpu().exist
+    cpu().sync()
+    stream = cpu().create_raw_stream()
+    cpu().set_raw_stream(stream)
+    cpu().free_raw_stream(stream)
+
+
+def test_using_an_absent_device_says_why() -> None:
+    place = devices.vpi(0)
+    assert not place.exist
+    for use in (place.sync, place.create_raw_stream, lambda: place.api.allocate(place, 8)):
+        with pytest.raises(DeviceError, match=r"vpi\(0\) cannot be used: .*no runtime for vpi"):
+            use()
+
+
+def test_enabled() -> None:
+    assert enabled("cpu")
+    assert enabled("llvm -mcpu=znver3")
+    assert not enabled("vpi")
+    assert not enabled("no-such-thing")
+    assert not enabled("")
+
+
+def test_a_subclass_brings_its_own_api() -> None:
+    class Answer:
+        def exist(self, place: Device) -> bool:
+            return True
+
+        def attribute(self, place: Device, name: str) -> Any:
+            return f"{name} of {place}"
+
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class FarDevice(Device):
+        session: str = ""
+
+        @property
+        def api(self) -> DeviceAPI:
+            return Answer()  # type: ignore[return-value]
+
+    far = FarDevice("cuda", 0, "s1")
+    assert far.device_name == "device_name of cuda(0)"
+    assert far != cuda(0)
+    assert far == FarDevice("cuda", 0, "s1")
+    assert far != FarDevice("cuda", 0, "s2")

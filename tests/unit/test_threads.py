@@ -1,0 +1,292 @@
+"""The pool behind `parallel` loops: every task once, nesting, forks, Python threads, thread counts."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact
+
+from compiler.errors import ArgumentError
+from compiler.runtime import native
+from compiler.runtime.device import cpu
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import zeros
+from compiler.runtime.threads import num_threads, set_num_threads
+
+TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
+EXPECTED = np.arange(4096)
+
+
+@pytest.fixture(autouse=True)
+def restore_threads() -> Iterator[None]:
+    before = num_threads()
+    yield
+    set_num_threads(before)
+
+
+def parallel_for(task: object, count: int) -> int:
+    code: int = native.load().parallel_for(ctypes.cast(task, ctypes.c_void_p), None, count)  # type: ignore[arg-type]
+    return code
+
+
+def threads_of_this_process() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_default_is_the_affinity_mask() -> None:
+    code = """
+        import os
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        from compiler.runtime import native, threads
+        assert threads.num_threads() == 1
+        native.load()
+        assert threads.num_threads() == 1
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1025, 2.0, True, "2"])
+def test_impossible_counts(count: int) -> None:
+    with pytest.raises(ArgumentError, match="from 1 to 1024"):
+        set_num_threads(count)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("tasks", [0, 1, 2, 3, 7, 1000])
+def test_every_task_runs_once(threads: int, tasks: int) -> None:
+    set_num_threads(threads)
+    assert num_threads() == threads
+    lock, seen = threading.Lock(), []
+
+    def task(index: int, context: object) -> None:
+        with lock:
+            seen.append(index)
+
+    assert parallel_for(TASK(task), tasks) == 0
+    assert sorted(seen) == list(range(tasks))
+
+
+def test_several_threads_take_part() -> None:
+    set_num_threads(3)
+    everyone = threading.Barrier(3)
+    names: set[int] = set()
+
+    def task(index: int, context: object) -> None:
+        everyone.wait(timeout=60)  # passes only if three tasks are under way at once
+        names.add(threading.get_native_id())
+
+    parallel_for(TASK(task), 3)
+    assert len(names) == 3
+
+
+def test_one_thread_means_the_calling_one() -> None:
+    set_num_threads(1)
+    names: set[int] = set()
+    parallel_for(TASK(lambda index, context: names.add(threading.get_native_id())), 10)
+    assert names == {threading.get_native_id()}
+
+
+def test_a_stuck_worker_delays_only_what_it_claimed() -> None:
+    set_num_threads(2)
+    stuck, rest = threading.Event(), threading.Semaphore(0)
+    caller = threading.get_native_id()
+    done: list[int] = []
+
+    def task(index: int, context: object) -> None:
+        if threading.get_native_id() != caller:
+            stuck.wait(timeout=60)
+        else:
+            rest.acquire(timeout=0.01)  # lets the worker in
+        done.append(index)
+        if len(done) == 56:  # a worker claims an eighth at most: these are all the others
+            stuck.set()
+
+    parallel_for(TASK(task), 64)
+    assert sorted(done) == list(range(64))
+
+
+def test_changing_the_count_ends_and_starts_workers() -> None:
+    set_num_threads(1)
+    base = threads_of_this_process()
+    task = TASK(lambda index, context: None)
+    for wanted in (4, 2, 5, 1):
+        set_num_threads(wanted)
+        parallel_for(task, 100)
+        assert threads_of_this_process() == base + wanted - 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_kernel_with_a_parallel_loop(threads: int) -> None:
+    set_num_threads(threads)
+    module = load_artifact(artifact(PARALLEL, PARALLEL_ENTRY))
+    out = zeros((4096,), "int64")
+    for _ in range(200):
+        module(out, 0)
+    np.testing.assert_array_equal(out.numpy(), 200 * EXPECTED)
+
+
+def test_nested_loops_run_serially() -> None:
+    set_num_threads(4)
+    module = load_artifact(artifact(PARALLEL, PARALLEL_ENTRY))
+    out = zeros((4096,), "int64")
+    module(out, 9)
+    assert set(out.numpy().tolist()) == {9}
+
+
+def test_loops_from_several_python_threads() -> None:
+    set_num_threads(3)
+    module = load_artifact(artifact(PARALLEL, PARALLEL_ENTRY))
+    outs = [zeros((4096,), "int64") for _ in range(4)]
+
+    def work(index: int) -> None:
+        for _ in range(150):
+            module(outs[index], 0)
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for worker in workers:
+        worker.start()
+    set_num_threads(2)  # while they run
+    for worker in workers:
+        worker.join()
+    for out in outs:
+        np.testing.assert_array_equal(out.numpy(), 150 * EXPECTED)
+
+
+def test_many_small_launches() -> None:
+    """Launches follow each other while workers are anywhere between claiming, spinning and parking."""
+    set_num_threads(4)
+    text = PARALLEL.replace("i64 4096", "i64 3")
+    module = load_artifact(artifact(text, PARALLEL_ENTRY))
+    out = zeros((4096,), "int64")
+    evaluate = module.time_evaluator("par", cpu(), 20_000)
+    evaluate(out, 0)
+    assert out.numpy()[:4].tolist() == [0, 20_001, 40_002, 0]
+
+
+def test_forked_child_has_its_own_pool() -> None:
+    code = """
+        import os, threading
+        import numpy as np
+        from compiler.runtime.module import load_artifact
+        from compiler.runtime.ndarray import zeros
+        from compiler.runtime.threads import set_num_threads
+        from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact
+
+        set_num_threads(3)
+        module = load_artifact(artifact(PARALLEL, PARALLEL_ENTRY))
+        out = zeros((4096,), "int64")
+        module(out, 0)
+
+        stop = threading.Event()
+        def busy():
+            mine = zeros((4096,), "int64")
+            while not stop.is_set():
+                module(mine, 0)
+        other = threading.Thread(target=busy)
+        other.start()
+        for _ in range(20):  # some forks fall into a launch of the other thread
+            pid = os.fork()
+            if pid == 0:
+                child = zeros((4096,), "int64")
+                for _ in range(20):
+                    module(child, 0)
+                ok = (child.numpy() == 20 * np.arange(4096)).all() and len(os.listdir("/proc/self/task")) == 3
+                os._exit(0 if ok else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        stop.set()
+        other.join()
+        module(out, 0)
+        assert (out.numpy() == 2 * np.arange(4096)).all()
+    """
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": str(here)}
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, env=environment, timeout=120)
+
+
+def test_workers_leave_signals_to_python() -> None:
+    set_num_threads(4)
+    caller = threading.get_native_id()
+    everyone = threading.Barrier(4)
+    masks: list[int] = []
+
+    def task(index: int, context: object) -> None:
+        everyone.wait(timeout=60)
+        if threading.get_native_id() != caller:
+            status = Path("/proc/thread-self/status").read_text()
+            masks.append(int(status.split("SigBlk:")[1].split()[0], 16))
+
+    parallel_for(TASK(task), 4)
+    assert len(masks) == 3
+    for mask in masks:
+        assert mask >> (signal.SIGINT - 1) & 1
+        assert not mask >> (signal.SIGSEGV - 1) & 1
+
+
+def test_process_ends_cleanly_while_workers_spin() -> None:
+    code = """
+        from compiler.runtime import native
+        import ctypes
+        native.load().set_threads(4)
+        task = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(lambda i, c: None)
+        native.load().parallel_for(ctypes.cast(task, ctypes.c_void_p), None, 100)
+    """
+    for _ in range(5):
+        subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
+
+
+# -- temporaries -------------------------------------------------------------------------------------------
+
+
+def test_temporaries_are_aligned_and_reused() -> None:
+    alloc, free = native.load().alloc, native.load().free
+    for size in (0, 1, 63, 64, 65, 4096, 70_000, 1 << 20):
+        block = alloc(size)
+        assert block
+        assert block % 64 == 0
+        ctypes.memset(block, 0xAB, size)
+        free(block)
+    first = alloc(3 << 20)
+    free(first)
+    assert alloc(3 << 20) == first  # kept for the next call
+    second = alloc(3 << 20)
+    assert second != first
+    free(first)
+    free(second)
+    free(None)
+
+
+def test_impossible_temporaries_give_null() -> None:
+    assert native.load().alloc(-1) is None
+    assert native.load().alloc(1 << 60) is None
+
+
+def test_temporaries_from_many_threads_do_not_overlap() -> None:
+    alloc, free = native.load().alloc, native.load().free
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(60):
+            size = int(rng.integers(60_000, 200_000))
+            block = alloc(size)
+            ctypes.memset(block, seed, size)
+            if set(ctypes.string_at(block, size)) != {seed}:
+                wrong.append(seed)
+            free(block)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == []
