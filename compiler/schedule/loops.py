@@ -1,0 +1,230 @@
+"""Primitives that reshape loops: split, fuse, reorder, add_unit_loop.
+
+They rewrite the loops and how blocks are bound to them; what a block computes is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compiler.schedule import tree
+from compiler.schedule.expr import rebind, variables, weighted_sum
+from compiler.schedule.state import Effect, Illegal, block_path, loop_at, loop_path, replaced
+from compiler.schedule.step import primitive
+from compiler.schedule.tree import Path, with_body
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+
+_MAX_EXTENT = 2**31 - 1
+
+
+@primitive("loop", "int?*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop*", listed=True)
+def split(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool) -> Effect:
+    """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is
+    then as large as needed. Where the product is larger than the extent, blocks get a predicate. Without
+    `preserve_unit_iters`, bindings do not mention loops of one iteration.
+
+        for i in 10:              →   for i_0 in 3:
+          block C: vi = i                 for i_1 in 4:
+                                            block C where i_0*4 + i_1 < 10: vi = i_0*4 + i_1
+    """
+    path = loop_path(func, loop)
+    old = loop_at(path)
+    _check_plain(old, "split")
+    sizes = _factor_sizes(old, factors)
+    new_vars = [n.Var(f"{loop.name}_{k}", loop.dtype) for k in range(len(sizes))]
+    index_vars, index_sizes = new_vars, sizes
+    if not preserve_unit_iters and any(ops.is_const(s, 1) for s in sizes):
+        kept = [(v, s) for v, s in zip(new_vars, sizes) if not ops.is_const(s, 1)]
+        index_vars, index_sizes = [v for v, _ in kept], [s for _, s in kept]
+    index = weighted_sum(index_vars, index_sizes) if index_vars else ops.const(0, loop.dtype)
+    guard = ops.const(True) if _covers_exactly(old.extent, sizes) else ops.less(index, old.extent)
+    body = rebind(old.body, {loop: ops.add(old.min, index)}, guard)
+    zero = ops.const(0, loop.dtype)
+    for var, size in zip(reversed(new_vars), reversed(sizes)):
+        body = n.For(var, zero, size, ForKind.SERIAL, body)
+    return Effect(replaced(func, path, body), tuple(new_vars))
+
+
+def _factor_sizes(loop: n.For, factors: tuple[int | None, ...]) -> list[PrimExpr]:
+    """The extents of the new loops, the inferred one filled in."""
+    name, dtype = loop.loop_var.name, loop.loop_var.dtype
+    if not factors:
+        raise Illegal(f"no factors for loop {name!r}", loop.loop_var)
+    given = [f for f in factors if f is not None]
+    if len(factors) - len(given) > 1:
+        raise Illegal(f"more than one factor of loop {name!r} is None", loop.loop_var)
+    if any(f < 1 for f in given):
+        raise Illegal(f"factors of loop {name!r} must be positive, got {list(factors)}", loop.loop_var)
+    product = math.prod(given)
+    if product > _MAX_EXTENT:
+        raise Illegal(f"the factors {list(factors)} of loop {name!r} are too large", loop.loop_var)
+    extent = ops.as_int(loop.extent)
+    if len(given) < len(factors):
+        rest = ops.const(max(1, -(-extent // product)), dtype) if extent is not None else _ceil(loop.extent, product)
+    elif extent is None:
+        raise Illegal(f"one factor of loop {name!r}, whose extent is symbolic, must be None", loop.loop_var)
+    elif product < extent:
+        raise Illegal(
+            f"the factors {list(factors)} make {product} of the {extent} iterations of loop {name!r}",
+            loop.loop_var,
+            hint="their product must cover the extent; None in place of a factor makes it fit",
+        )
+    return [rest if f is None else ops.const(f, dtype) for f in factors]
+
+
+def _ceil(extent: PrimExpr, size: int) -> PrimExpr:
+    return ops.floordiv(ops.add(extent, size - 1), size)
+
+
+def _covers_exactly(extent: PrimExpr, sizes: list[PrimExpr]) -> bool:
+    known = [ops.as_int(s) for s in sizes]
+    total = ops.as_int(extent)
+    if total is not None:
+        return math.prod(k for k in known if k is not None) == total
+    return all(k in (None, 1) for k in known)
+
+
+def _check_plain(loop: n.For, verb: str) -> None:
+    """Only serial loops without annotations can be reshaped: their meaning would be lost."""
+    name = loop.loop_var.name
+    if loop.kind is not ForKind.SERIAL:
+        raise Illegal(
+            f"loop {name!r} is {loop.kind.value} and cannot be {_past(verb)} any more",
+            loop.loop_var,
+            hint="reshape loops first, then say how they run",
+        )
+    if loop.annotations:
+        raise Illegal(f"loop {name!r} is annotated and cannot be {_past(verb)} any more", loop.loop_var)
+
+
+def _past(verb: str) -> str:
+    return {"split": "split", "fuse": "fused", "reorder": "reordered"}[verb]
+
+
+@primitive("loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop")
+def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
+    """Make one loop of loops nested right inside one another, given outermost first.
+
+        for i in 4:               →   for i_j_fused in 24:
+          for j in 6:                     block C: vi = i_j_fused // 6, vj = i_j_fused % 6
+            block C: vi = i, vj = j
+    """
+    if not loops:
+        raise Illegal("no loops given")
+    path = loop_path(func, loops[0])
+    chain = [loop_at(path)]
+    for var in loops[1:]:
+        loop_path(func, var)
+        below = chain[-1].body
+        if not (isinstance(below, n.For) and below.loop_var is var):
+            outer = chain[-1].loop_var.name
+            raise Illegal(f"loop {var.name!r} is not right and alone inside loop {outer!r}", var)
+        chain.append(below)
+    for loop in chain:
+        _check_plain(loop, "fuse")
+        if variables(loop.extent) & set(loops) or not ops.is_const(loop.min, 0):
+            raise Illegal(f"loop {loop.loop_var.name!r} does not run over a fixed range from 0", loop.loop_var)
+    if len(chain) == 1:
+        return Effect(func, (loops[0],))
+    fused = n.Var("_".join(v.name for v in loops) + "_fused", loops[0].dtype)
+    mapping: dict[n.Var, PrimExpr] = {}
+    rest: PrimExpr = fused
+    total: PrimExpr = ops.const(1, fused.dtype)
+    for position in range(len(chain) - 1, -1, -1):
+        loop = chain[position]
+        total = ops.mul(loop.extent, total)
+        unit = not preserve_unit_iters and ops.is_const(loop.extent, 1)
+        value = rest if position == 0 else ops.floormod(rest, loop.extent)
+        mapping[loop.loop_var] = ops.const(0, fused.dtype) if unit else value
+        rest = ops.floordiv(rest, loop.extent)
+    body = rebind(chain[-1].body, mapping)
+    new = n.For(fused, chain[0].min, total, ForKind.SERIAL, body)
+    return Effect(replaced(func, path, new), (fused,))
+
+
+@primitive("loop*")
+def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
+    """Put loops in the given order, outermost first; other loops between them keep their places.
+
+        for i:                    →   for k:
+          for j:                        for j:
+            for k: ...                    for i: ...        (reorder k, i)
+    """
+    if len(set(loops)) < len(loops):
+        raise Illegal("a loop is given twice", next(v for i, v in enumerate(loops) if v in loops[:i]))
+    if len(loops) < 2:
+        return Effect(func)
+    path, chain = _chain(func, loops)
+    wanted = iter(loops)
+    by_var = {loop.loop_var: loop for loop in chain}
+    order = [by_var[next(wanted)] if loop.loop_var in loops else loop for loop in chain]
+    _check_order(chain, order, loops)
+    body: Stmt = chain[-1].body
+    for loop in reversed(order):
+        body = with_body(loop, body)
+    return Effect(replaced(func, path, body))
+
+
+def _chain(func: n.PrimFunc, loops: tuple[n.Var, ...]) -> tuple[Path, list[n.For]]:
+    """The loops from the outermost to the innermost of `loops`, and the path to the first of them.
+
+    Raises Illegal unless all stand on one path with nothing but loops between them.
+    """
+    deepest = max((loop_path(func, var) for var in loops), key=len)
+    positions = {node.loop_var: at for at, node in enumerate(deepest) if isinstance(node, n.For)}
+    for var in loops:
+        if var not in positions:
+            inner = loop_at(deepest).loop_var
+            raise Illegal(f"loops {var.name!r} and {inner.name!r} are not nested in one another", var)
+    first = min(positions[var] for var in loops)
+    between = deepest[first:]
+    for node in between:
+        if not isinstance(node, n.For):
+            what = "a block" if isinstance(node, n.BlockRealize) else "more than one statement"
+            raise Illegal(f"between the loops to reorder stands {what}, not only loops", loops[0])
+    return deepest[: first + 1], [node for node in between if isinstance(node, n.For)]
+
+
+def _check_order(chain: list[n.For], order: list[n.For], loops: tuple[n.Var, ...]) -> None:
+    for loop in chain:
+        if loop.loop_var in loops:
+            _check_order_independent(loop)
+    seen: set[n.Var] = set()
+    inside = {loop.loop_var for loop in chain}
+    for loop in order:
+        needs = (variables(loop.extent) | variables(loop.min)) & inside
+        if needs - seen:
+            name = next(iter(needs - seen)).name
+            raise Illegal(f"the range of loop {loop.loop_var.name!r} depends on loop {name!r}", loop.loop_var)
+        seen.add(loop.loop_var)
+
+
+def _check_order_independent(loop: n.For) -> None:
+    """Every block under `loop` may run its iterations in any order."""
+    for realize in tree.realizes(loop.body):
+        for iter_var, value in zip(realize.block.iter_vars, realize.iter_values):
+            free = iter_var.iter_type in (n.IterType.DATA_PAR, n.IterType.COMM_REDUCE)
+            if not free and loop.loop_var in variables(value):
+                raise Illegal(
+                    f"block {realize.block.name_hint!r} needs the iterations of loop {loop.loop_var.name!r} in "
+                    "their order",
+                    loop.loop_var,
+                )
+
+
+@primitive("block|loop", outputs="loop")
+def add_unit_loop(func: n.PrimFunc, where: n.Var | str) -> Effect:
+    """A new loop of one iteration, right around a loop or a block.
+
+        block C                   →   for u in 1:
+                                          block C
+    """
+    path = loop_path(func, where) if isinstance(where, n.Var) else block_path(func, where)
+    if isinstance(where, str) and len(path) == 1:
+        raise Illegal("the root block has no loops", where)
+    var = n.Var("u")
+    new = n.For(var, ops.const(0), ops.const(1), ForKind.SERIAL, path[-1])
+    return Effect(replaced(func, path, new), (var,))
+

@@ -1,0 +1,56 @@
+"""Random variables: the names a trace gives to blocks, loops and integers.
+
+A trace is replayed on another copy of a function and with other decisions, so its steps cannot hold the loops
+themselves; they hold these names, and a `State` says what each stands for at the moment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from compiler.errors import ScheduleError
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRV:
+    """A block."""
+
+    id: int
+
+    def __str__(self) -> str:
+        return f"b{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRV:
+    """A loop."""
+
+    id: int
+
+    def __str__(self) -> str:
+        return f"l{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExprRV:
+    """An integer that a sampling step decided."""
+
+    id: int
+
+    def __str__(self) -> str:
+        return f"v{self.id}"
+
+
+RV = BlockRV | LoopRV | ExprRV
+
+_BY_LETTER: dict[str, type[BlockRV] | type[LoopRV] | type[ExprRV]] = {"b": BlockRV, "l": LoopRV, "v": ExprRV}
+_NAME = re.compile(r"([blv])(0|[1-9][0-9]{0,6})")
+
+
+def parse_rv(text: str) -> RV:
+    """The variable whose `str` is `text`. Raises ScheduleError when there is none."""
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise ScheduleError(f"trace: {text[:40]!r} names no block (b0), loop (l0) or value (v0)")
+    return _BY_LETTER[found[1]](int(found[2]))

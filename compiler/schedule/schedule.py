@@ -1,0 +1,270 @@
+"""The schedule: a thin handle over a state and the trace of the steps that made it.
+
+Its methods carry the names and arguments of the field's `tir.Schedule`. Each one records a step and applies it;
+what a step does, with a picture, stands at its primitive (`loops`, `kinds`, `compute_at`, `inline`, `cache`,
+`reduction`, `storage`, `sampling`). All raise ScheduleError for an illegal step and then leave the
+schedule as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from compiler.errors import IRError, ScheduleError
+from compiler.ir.module import IRModule
+from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
+from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
+from compiler.schedule.state import Illegal, State, block_path, loop_at, loop_path, realize_at
+from compiler.schedule.step import (
+    Decision,
+    Input,
+    Step,
+    apply,
+    as_error,
+    bind_outputs,
+    get_primitive,
+    perform,
+    resolve,
+)
+from compiler.schedule.trace import Trace
+from compiler.tir import nodes as n
+
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule"]
+
+Factor = int | ExprRV | None
+T = TypeVar("T", BlockRV, LoopRV, ExprRV)
+
+
+class Schedule:
+    """Schedules a function, or the function "main" (or the only one) of a module. `seed` drives sampling.
+
+    The function given is not changed: `func` is the scheduled one, `mod` the module with it in place.
+    """
+
+    def __init__(self, func_or_mod: n.PrimFunc | IRModule, seed: int | None = None) -> None:
+        func, self._mod, self._name = _function_of(func_or_mod)
+        self._state = State(func)
+        self._steps: list[Step] = []
+        self._decisions: list[Decision | None] = []
+        self._count = {BlockRV: 0, LoopRV: 0, ExprRV: 0}
+        self._rng = np.random.default_rng(seed)
+
+    @staticmethod
+    def replay(func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None) -> Schedule:
+        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`."""
+        sch = Schedule(func, seed)
+        decisions = iter(trace.decisions)
+        for step in trace.steps:
+            decision: Decision | None = None
+            if get_primitive(step.prim).draw is not None:
+                decision = next(decisions)
+                decision = sch._drawn(step) if decision is None else decision
+                sch._decisions.append(decision)
+            sch._state = apply(sch._state, step, decision)
+            sch._steps.append(step)
+            for rv in step.outputs:
+                sch._count[type(rv)] = max(sch._count[type(rv)], rv.id + 1)
+        return sch
+
+    # ------------------------------------------------------------------------------ reading
+
+    @property
+    def func(self) -> n.PrimFunc:
+        """The function as scheduled so far."""
+        return self._state.func
+
+    @property
+    def mod(self) -> IRModule:
+        """The module with the scheduled function in it."""
+        functions = {**self._mod.functions, self._mod.get_global_var(self._name): self.func}
+        return self._mod.with_functions(functions)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far: the record from which `apply_trace` makes this schedule again."""
+        return Trace(tuple(self._steps), tuple(self._decisions))
+
+    @overload
+    def get(self, rv: LoopRV) -> n.For: ...
+    @overload
+    def get(self, rv: BlockRV) -> n.Block: ...
+    @overload
+    def get(self, rv: ExprRV) -> int: ...
+    def get(self, rv: RV) -> n.For | n.Block | int:
+        """What `rv` stands for now: a loop, a block, or the integer decided."""
+        try:
+            value = self._state.value(rv)
+            if isinstance(value, n.Var):
+                return loop_at(loop_path(self.func, value))
+            if isinstance(value, str):
+                return realize_at(block_path(self.func, value)).block
+            return value
+        except Illegal as broken:
+            raise as_error("get", self.func, broken) from None
+
+    def show(self) -> None:
+        """Print the function."""
+        print(self.func.script())
+
+    def copy(self) -> Schedule:
+        """A schedule of its own in the same state; variables made so far work in both."""
+        other = Schedule(self._mod)
+        other._name, other._state = self._name, self._state
+        other._steps, other._decisions = list(self._steps), list(self._decisions)
+        other._count = dict(self._count)
+        other._rng = np.random.default_rng(int(self._rng.integers(1 << 62)))
+        return other
+
+    # ---------------------------------------------------------------------------- recording
+
+    def _do(
+        self, prim: str, inputs: Sequence[Input], decision: Decision | None = None, **attrs: Any
+    ) -> tuple[RV, ...]:
+        """Apply a primitive, record the step, and name its results."""
+        primitive = get_primitive(prim)
+        step = Step(prim, tuple(_input(i) for i in inputs), tuple((k, attrs[k]) for k in primitive.attrs))
+        if primitive.draw is not None and decision is None:
+            decision = self._drawn(step)
+        effect = perform(self._state, step, decision)
+        outputs = tuple(self._fresh(primitive.output_type) for _ in effect.outputs)
+        self._state = bind_outputs(self._state, effect, outputs)
+        self._steps.append(Step(prim, step.inputs, step.attrs, outputs))
+        if primitive.draw is not None:
+            self._decisions.append(decision)
+        return outputs
+
+    def _drawn(self, step: Step) -> Decision:
+        """A decision for a sampling step, drawn at random."""
+        draw = get_primitive(step.prim).draw
+        assert draw is not None
+        try:
+            return draw(self._rng, self.func, *(resolve(self._state, i) for i in step.inputs), **dict(step.attrs))
+        except Illegal as broken:
+            raise as_error(step.prim, self.func, broken) from None
+
+    def _fresh(self, kind: type[BlockRV] | type[LoopRV] | type[ExprRV] | None) -> RV:
+        assert kind is not None
+        number = self._count[kind]
+        self._count[kind] = number + 1
+        return kind(number)
+
+    # ---------------------------------------------------------------------- blocks and loops
+
+    def get_block(self, name: str) -> BlockRV:
+        """The block called `name`."""
+        return _one(BlockRV, self._do("get_block", (), name=name))
+
+    def get_loops(self, block: BlockRV) -> list[LoopRV]:
+        """The loops around `block`, outermost first."""
+        return _all(LoopRV, self._do("get_loops", (block,)))
+
+    def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
+        """The blocks right inside a block or loop."""
+        return _all(BlockRV, self._do("get_child_blocks", (block_or_loop,)))
+
+    def get_producers(self, block: BlockRV) -> list[BlockRV]:
+        """The blocks that write what `block` reads."""
+        return _all(BlockRV, self._do("get_producers", (block,)))
+
+    def get_consumers(self, block: BlockRV) -> list[BlockRV]:
+        """The blocks that read what `block` writes."""
+        return _all(BlockRV, self._do("get_consumers", (block,)))
+
+    def read_index(self, block: BlockRV, buffer_name: str) -> int:
+        """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
+        return _buffer_index(self.get(block).reads, buffer_name, "read")
+
+    def write_index(self, block: BlockRV, buffer_name: str) -> int:
+        """The position of the buffer called `buffer_name` among the writes of `block`. Not a step."""
+        return _buffer_index(self.get(block).writes, buffer_name, "written")
+
+    def split(
+        self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
+    ) -> list[LoopRV]:
+        """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed)."""
+        steps = self._do("split", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
+        return _all(LoopRV, steps)
+
+    def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+        """One loop of loops nested right inside one another, given outermost first."""
+        return _one(LoopRV, self._do("fuse", loops, preserve_unit_iters=preserve_unit_iters))
+
+    def reorder(self, *ordered_loops: LoopRV) -> None:
+        """Put nested loops in this order, outermost first."""
+        self._do("reorder", ordered_loops)
+
+    def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+        """A new loop of one iteration right around a block or loop."""
+        return _one(LoopRV, self._do("add_unit_loop", (block_or_loop,)))
+
+    # ------------------------------------------------------------------------ how loops run
+
+    def parallel(self, loop: LoopRV) -> None:
+        """Share the iterations of `loop` among threads."""
+        self._do("parallel", (loop,))
+
+    def vectorize(self, loop: LoopRV) -> None:
+        """Run the iterations of `loop` as lanes of vector instructions."""
+        self._do("vectorize", (loop,))
+
+    def unroll(self, loop: LoopRV) -> None:
+        """Write out the iterations of `loop`."""
+        self._do("unroll", (loop,))
+
+    def bind(self, loop: LoopRV, thread_axis: str) -> None:
+        """Run each iteration of `loop` on a device thread, such as "threadIdx.x"."""
+        self._do("bind", (loop,), thread_axis=thread_axis)
+
+    def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+        """Note `ann_key`: `ann_val` (plain data) on a block or loop."""
+        value = tuple(ann_val) if isinstance(ann_val, list) else ann_val
+        self._do("annotate", (block_or_loop,), ann_key=ann_key, ann_val=value)
+
+    def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
+        """Take the note `ann_key` off a block or loop."""
+        self._do("unannotate", (block_or_loop,), ann_key=ann_key)
+
+
+def _function_of(func_or_mod: n.PrimFunc | IRModule) -> tuple[n.PrimFunc, IRModule, str]:
+    """The function to schedule, its module and its name."""
+    mod = IRModule.from_expr(func_or_mod) if isinstance(func_or_mod, n.PrimFunc) else func_or_mod
+    if not isinstance(mod, IRModule):
+        raise IRError(f"Schedule needs a PrimFunc or an IRModule, got {type(func_or_mod).__name__}")
+    names = [g.name_hint for g in mod.functions]
+    name = names[0] if len(names) == 1 else "main"
+    func = mod[name]
+    if not isinstance(func.body, n.BlockRealize):
+        raise ScheduleError(f"function {name!r} has no blocks: it was lowered, and cannot be scheduled any more")
+    return func, mod, name
+
+
+def _input(value: Any) -> Input:
+    if isinstance(value, n.IntImm):
+        return value.value
+    if isinstance(value, np.integer):
+        return int(value)
+    return value  # type: ignore[no-any-return]
+
+
+def _one(kind: type[T], outputs: tuple[RV, ...]) -> T:
+    [rv] = _all(kind, outputs)
+    return rv
+
+
+def _all(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
+    return [rv for rv in outputs if isinstance(rv, kind)]
+
+
+def _buffer_index(regions: tuple[n.BufferRegion, ...], name: str, how: str) -> int:
+    for index, region in enumerate(regions):
+        if region.buffer.name == name:
+            return index
+    known = ", ".join(r.buffer.name for r in regions) or "none"
+    raise ScheduleError(f"buffer {name!r} is not {how} by the block", hint=f"these are: {known}")

@@ -1,0 +1,226 @@
+"""A trace: the steps of a schedule and, apart from them, the decisions of its sampling steps.
+
+A trace is the tuning record. Its text is JSON, the same for the same trace:
+
+    {"format":"tunefarm.trace","version":1,
+     "steps":[["get_block",[],{"name":"C"},["b0"]],["get_loops",["b0"],{},["l0","l1"]], ...],
+     "decisions":[2,[32,16]]}
+
+A step is [primitive, inputs, attributes, outputs]; `decisions` has one entry a sampling step, in order, null
+where it is open. Text from elsewhere is checked in full before anything runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from compiler.errors import ScheduleError
+from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
+from compiler.schedule.rv import RV, parse_rv
+from compiler.schedule.step import Decision, Input, Step, check_step, get_primitive
+from compiler.tir import nodes as n
+
+if TYPE_CHECKING:
+    from compiler.schedule.schedule import Schedule
+
+FORMAT = "tunefarm.trace"
+VERSION = 1
+_MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`decisions[i]` is the outcome of the i-th sampling step, None where it is open."""
+
+    steps: tuple[Step, ...] = ()
+    decisions: tuple[Decision | None, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.decisions) != len(self.sampling_steps):
+            raise ScheduleError(
+                f"trace: {len(self.decisions)} decisions for {len(self.sampling_steps)} sampling steps"
+            )
+
+    @property
+    def sampling_steps(self) -> tuple[Step, ...]:
+        """The steps that take a decision, in order."""
+        return tuple(s for s in self.steps if get_primitive(s.prim).draw is not None)
+
+    def with_decisions(self, decisions: Sequence[Decision | Sequence[int] | None]) -> Trace:
+        """The same steps with other decisions, one a sampling step in order. Raises ScheduleError unless there
+        are as many."""
+        return replace(self, decisions=tuple(_as_decision(d) for d in decisions))
+
+    def to_json(self) -> str:
+        """The trace as text; equal for equal traces."""
+        steps = [[s.prim, [_input_text(i) for i in s.inputs], dict(s.attrs), [str(o) for o in s.outputs]]
+                 for s in self.steps]  # fmt: skip
+        record = {"format": FORMAT, "version": VERSION, "steps": steps, "decisions": self.decisions}
+        return json.dumps(record, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Trace:
+        """The trace that `to_json` wrote as `text`.
+
+        Raises ScheduleError when it is no trace, of another version, names an unknown primitive, or a step is
+        malformed; it says which.
+        """
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ScheduleError(f"trace: not JSON: {error}") from None
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise ScheduleError(f"trace: not a schedule trace: no format {FORMAT!r}")
+        version = record.get("version")
+        if version != VERSION or isinstance(version, bool):
+            raise ScheduleError(
+                f"trace: version {str(version)[:20]} is not known here, only version {VERSION}",
+                hint="it was written by another release of tunefarm",
+            )
+        steps, decisions = record.get("steps"), record.get("decisions")
+        if not isinstance(steps, list) or not isinstance(decisions, list) or len(steps) > _MAX_STEPS:
+            raise ScheduleError(f"trace: steps and decisions must be lists, of at most {_MAX_STEPS} steps")
+        return Trace(_read_steps(steps), tuple(_as_decision(d) for d in decisions))
+
+    def as_python(self, name: str = "sch") -> str:
+        """The trace as the Python calls that make it."""
+        lines: list[str] = []
+        decisions = iter(self.decisions)
+        for step in self.steps:
+            prim = get_primitive(step.prim)
+            decision = next(decisions) if prim.draw is not None else None
+            lines.append(_python_line(name, step, decision))
+        return "\n".join(lines)
+
+
+def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None) -> Schedule:
+    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
+
+    Raises ScheduleError when a step is illegal on this function.
+    """
+    from compiler.schedule.schedule import Schedule
+
+    return Schedule.replay(func, trace, seed)
+
+
+# -------------------------------------------------------------------------------- reading JSON
+
+
+def _read_steps(items: list[Any]) -> tuple[Step, ...]:
+    known: set[RV] = set()
+    steps: list[Step] = []
+    for number, item in enumerate(items):
+        try:
+            step = _read_step(item)
+            _check_names(step, known)
+        except ScheduleError as error:
+            raise ScheduleError(f"trace: step {number}: {error.message}", hint=error.hint) from None
+        steps.append(step)
+    return tuple(steps)
+
+
+def _read_step(item: Any) -> Step:
+    match item:
+        case [str(prim), list(inputs), dict(attrs), list(outputs)]:
+            values = tuple((key, _frozen(value)) for key, value in attrs.items())
+            step = Step(prim, tuple(map(_read_input, inputs)), values, tuple(map(_read_output, outputs)))
+            check_step(step)
+            return step
+    raise ScheduleError("it is not [primitive, inputs, attributes, outputs]")
+
+
+def _check_names(step: Step, known: set[RV]) -> None:
+    prim = get_primitive(step.prim)
+    if not prim.several and len(step.outputs) != (prim.output_type is not None):
+        raise ScheduleError(f"{step.prim}: {len(step.outputs)} outputs")
+    for value in step.inputs:
+        if isinstance(value, RV) and value not in known:
+            raise ScheduleError(f"{step.prim}: {value} is used before it is named")
+    for output in step.outputs:
+        if type(output) is not prim.output_type:
+            raise ScheduleError(f"{step.prim}: it has no result such as {output}")
+        if output in known:
+            raise ScheduleError(f"{step.prim}: {output} is named twice")
+        known.add(output)
+
+
+def _read_input(value: Any) -> Input:
+    match value:
+        case None:
+            return None
+        case bool():
+            pass
+        case int() if abs(value) < 1 << 62:
+            return value
+        case str():
+            return parse_rv(value)
+    raise ScheduleError(f"{str(value)[:40]!r} is no input")
+
+
+def _read_output(value: Any) -> RV:
+    if not isinstance(value, str):
+        raise ScheduleError(f"{str(value)[:40]!r} is no output")
+    return parse_rv(value)
+
+
+def _frozen(value: Any) -> Any:
+    """Plain data with tuples for lists. Raises ScheduleError for anything else, such as a nested object."""
+    match value:
+        case None | bool() | str():
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case int() if abs(value) < 1 << 62:
+            return value
+        case list():
+            return tuple(_frozen(v) for v in value)
+    raise ScheduleError(f"{str(value)[:40]!r} is no attribute value")
+
+
+def _as_decision(value: Any) -> Decision | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            pass
+        case int():
+            return value
+        case list() | tuple() if all(type(v) is int for v in value):
+            return tuple(value)
+    raise ScheduleError(f"trace: {str(value)[:40]!r} is no decision: it is an integer, a list of them, or null")
+
+
+def _input_text(value: Input) -> str | int | None:
+    return str(value) if isinstance(value, RV) else value
+
+
+# ------------------------------------------------------------------------------ writing Python
+
+
+def _python_line(name: str, step: Step, decision: Decision | None) -> str:
+    prim = get_primitive(step.prim)
+    inputs = [str(i) for i in step.inputs]
+    if prim.listed:
+        fixed = len(prim.inputs) - 1
+        inputs = [*inputs[:fixed], f"[{', '.join(inputs[fixed:])}]"]
+    keywords = [f"{key}={_literal(value)}" for key, value in step.attrs]
+    if prim.draw is not None:
+        keywords.append(f"decision={_literal(decision)}")
+    call = f"{name}.{step.prim}({', '.join([*inputs, *keywords])})"
+    return f"{_targets(step)}{call}"
+
+
+def _targets(step: Step) -> str:
+    if not step.outputs:
+        return ""
+    several = get_primitive(step.prim).several
+    names = ", ".join(str(o) for o in step.outputs)
+    return f"[{names}] = " if several else f"{names} = "
+
+
+def _literal(value: Any) -> str:
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)
