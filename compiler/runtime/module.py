@@ -13,7 +13,7 @@ from compiler.cpu_features import architecture, host_cpu
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import native
 from compiler.runtime.arguments import ArgumentPacker
-from compiler.runtime.device import Device
+from compiler.runtime.device import Device, find_api
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.registry import get_global_func
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
@@ -238,7 +238,7 @@ class CPUModule(Module):
         return function
 
     def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
-        if not isinstance(dev, Device) or dev.device_type != "cpu":
+        if not isinstance(dev, Device) or dev.api is not find_api("cpu"):
             raise DeviceError(f"this module runs on the CPU; it cannot be timed on {dev}", hint="pass cpu(0)")
         function = self.get_function(func_name, query_imports=True)
         preprocess = get_global_func(options.f_preproc) if options.f_preproc else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 
+import llvmlite.binding as binding
 import pytest
 
 from compiler.cpu_features import HostCPU, enabled_features, host_cpu
@@ -56,9 +57,7 @@ def test_order_of_options_and_additive_features_does_not_matter() -> None:
 
 
 def test_json_text_and_space_separated_values() -> None:
-    assert Target('{"kind": "llvm", "mcpu": "znver3", "num-cores": 4}') == Target(
-        "llvm -mcpu=znver3 -num-cores=4"
-    )
+    assert Target('{"kind": "llvm", "mcpu": "znver3", "num-cores": 4}') == Target("llvm -mcpu=znver3 -num-cores=4")
     assert Target("llvm -mcpu znver3 -num-cores 4") == Target("llvm -mcpu=znver3 -num-cores=4")
 
 
@@ -106,9 +105,7 @@ def test_frozen() -> None:
 
 def test_constructors() -> None:
     assert llvm("-mcpu=znver3", num_cores=4) == Target("llvm -mcpu=znver3 -num-cores=4")
-    assert cuda(arch="sm_90", max_threads_per_block=512) == Target(
-        "cuda -arch=sm_90 -max_threads_per_block=512"
-    )
+    assert cuda(arch="sm_90", max_threads_per_block=512) == Target("cuda -arch=sm_90 -max_threads_per_block=512")
     assert "llvm" in list_kinds()
 
 
@@ -142,6 +139,45 @@ def test_features_follow_implications_in_both_directions() -> None:
     assert enabled_features("x86_64", "some-unknown-cpu", ()) == enabled_features("x86_64", None, ())
 
 
+PROBE = """
+define void @wide(ptr %a, ptr %b) "prefer-vector-width"="512" "min-legal-vector-width"="512" {
+  %x = load <16 x float>, ptr %a
+  %y = load <16 x float>, ptr %b
+  %z = call <16 x float> @llvm.fma.v16f32(<16 x float> %x, <16 x float> %y, <16 x float> %x)
+  store <16 x float> %z, ptr %b
+  ret void
+}
+define <4 x float> @half(<4 x half> %x) {
+  %y = fpext <4 x half> %x to <4 x float>
+  ret <4 x float> %y
+}
+define i64 @shift(i64 %x, i64 %n) {
+  %y = shl i64 %x, %n
+  ret i64 %y
+}
+define i64 @count(i64 %x) {
+  %y = call i64 @llvm.ctlz.i64(i64 %x, i1 0)
+  ret i64 %y
+}
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+declare i64 @llvm.ctlz.i64(i64, i1)
+"""
+CPUS = ["x86-64", "nehalem", "haswell", "x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids"]
+
+
+@pytest.mark.parametrize("cpu", [*CPUS, "alderlake", "znver1", "znver3", "znver4", "znver5"])
+def test_the_table_of_cpus_agrees_with_llvm(cpu: str) -> None:
+    llvm_target = Target(f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}")
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    machine = binding.Target.from_triple(llvm_target.mtriple).create_target_machine(cpu=cpu)
+    asm = machine.emit_assembly(binding.parse_assembly(PROBE))
+    assert llvm_target.vector_bits == (512 if "zmm" in asm else 256 if "ymm" in asm else 128)
+    chosen = {"fma": "vfmadd", "f16c": "vcvtph2ps", "bmi2": "shlx", "lzcnt": "lzcntq"}
+    for feature, instruction in chosen.items():
+        assert (feature in llvm_target.features) == (instruction in asm), feature
+
+
 def test_resolved_fills_in_this_machine() -> None:
     here = Target.host()
     cpu = host_cpu()
@@ -156,9 +192,7 @@ def test_resolved_fills_in_this_machine() -> None:
 def test_resolved_leaves_other_machines_alone() -> None:
     other = Target("llvm -mtriple=mips64-linux-gnu")
     assert other.resolved() is other
-    named = Target(
-        "llvm -mcpu=x86-64-v4" if host_cpu().name != "x86-64-v4" else "llvm -mcpu=nehalem"
-    ).resolved()
+    named = Target("llvm -mcpu=x86-64-v4" if host_cpu().name != "x86-64-v4" else "llvm -mcpu=nehalem").resolved()
     assert named.mattr == ()
     assert named.mtriple == host_cpu().triple
     assert Target("cuda", host="llvm").resolved().host == Target.host()
