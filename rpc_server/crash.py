@@ -152,8 +152,8 @@ def _out_of_memory(
     )
 
 
-def failed_trial(error: RPCError, elapsed_s: float) -> MeasureResult:
-    """A trial whose executor ended becomes a failed result with that error's text."""
+def failed_trial(error: RPCError, elapsed_s: float, blame: str = "") -> MeasureResult:
+    """A trial whose executor ended becomes a failed result with that error's text, after `blame`."""
     match error:
         case DeadlineExceeded():
             kind = FailureKind.RUN_TIMEOUT
@@ -163,4 +163,4 @@ def failed_trial(error: RPCError, elapsed_s: float) -> MeasureResult:
             kind = FailureKind.DEVICE_LOST
         case _:
             kind = FailureKind.CRASH
-    return MeasureResult(failure=kind, text=error.message, elapsed_s=elapsed_s)
+    return MeasureResult(failure=kind, text=blame + error.message, elapsed_s=elapsed_s)

@@ -16,8 +16,8 @@ _LOCK = "lock"
 class ServerFolder:
     """A fresh folder, locked while its server lives. `shared`: others may pass through it (not list it)."""
 
-    def __init__(self, parent: Path | None = None, *, shared: bool = False) -> None:
-        self._parent = parent or Path(tempfile.gettempdir())
+    def __init__(self, parent: Path, *, shared: bool = False) -> None:
+        self._parent = parent
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._parent))
         self._lock = os.open(self.path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

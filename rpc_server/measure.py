@@ -47,12 +47,13 @@ class EvaluatorOptions(msgspec.Struct, frozen=True):
 
 
 class MeasureRequest(msgspec.Struct, frozen=True):
-    """One trial. Digests are `Artifact.digest` values; the box asks for bytes it does not have.
+    """One trial. Digests name artifacts; the box asks for those it does not have.
+
+    For `RPCSession.measure` they are `Artifact.digest` values, on the wire sha256 of the artifact's bytes.
 
     Arguments are filled on the box from `seed`. When `reference` names another artifact with the same
     argument list, its outputs for the same seed decide whether the candidate's are right: elementwise
-    `|got - want| <= atol + rtol * scale`, `scale` the largest magnitude in the reference output for floats,
-    exact equality for integers.
+    `|got - want| <= atol + rtol * max(|want|, rms of want)` for floats, equality for integers.
     `timeout_s` covers loading, the check and the timing of the candidate; `reference_timeout_s` the
     reference's one run.
     """

@@ -17,6 +17,7 @@ from rpc_server.wire import Buffer, Codec, Limits
 
 CHUNK = 1 << 20  # bytes of an array or blob in one message
 WINDOW = 8  # chunks a sender may have unanswered
+REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not the candidate's
 
 
 class ArrayRef(msgspec.Struct, frozen=True, tag="array"):
@@ -182,9 +183,9 @@ class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
     device_id: int = 0
     number: int = 10
     repeat: int = 1
-    min_repeat_ms: int = 0
+    min_repeat_ms: float = 0
     limit_zero_time_iterations: int = 100
-    cooldown_interval_ms: int = 0
+    cooldown_interval_ms: float = 0
     repeats_to_cooldown: int = 1
     f_preproc: str = ""
 

@@ -10,6 +10,7 @@ import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,8 +90,9 @@ def serve(options: ServerOptions) -> None:
 
 
 def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> None:
-    user = _executor_user(options.user)
-    folder = ServerFolder(Path(options.folder) if options.folder else None, shared=bool(user))
+    parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
+    user = _executor_user(options.user, parent)
+    folder = ServerFolder(parent, shared=bool(user))
     try:
         folder.remove_leftovers()
         fingerprint = local_fingerprint()
@@ -162,8 +164,8 @@ def _bind(front: zmq.Socket[bytes], options: ServerOptions, address: str) -> int
     raise ServerStartError(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
 
 
-def _executor_user(wanted: str) -> str:
-    """Whom executors become: only root can choose."""
+def _executor_user(wanted: str, parent: Path) -> str:
+    """Whom executors become: only root can choose, and they must reach their folders below `parent`."""
     if os.geteuid() != 0 or not wanted or wanted == "root":
         return ""
     try:
@@ -172,6 +174,10 @@ def _executor_user(wanted: str) -> str:
         raise ServerStartError(
             f"there is no user {wanted!r} to run executors as", hint="name another, or none to stay root"
         ) from None
+    closed = [folder for folder in (parent, *parent.resolve().parents) if not folder.stat().st_mode & 0o001]
+    if closed:
+        logger.warning("executors run as root: user %r cannot enter %s", wanted, closed[-1])
+        return ""
     return wanted
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import itertools
 import socket
 from dataclasses import dataclass
 
@@ -39,11 +41,7 @@ def prepare(sock: zmq.Socket[bytes], liveness: Liveness, limits: Limits = DEFAUL
     sock.setsockopt(zmq.IPV6, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnected:
-    """The connection on file descriptor `fd` is gone."""
-
-    fd: int
+_monitor_numbers = itertools.count()
 
 
 class Monitor:
@@ -51,7 +49,12 @@ class Monitor:
 
     def __init__(self, sock: zmq.Socket[bytes], events: int) -> None:
         self._of = sock
-        self.socket = sock.get_monitor_socket(events)
+        # pyzmq's own helper names it after a descriptor, which may be in use by a socket closed just now.
+        address = f"inproc://tunefarm-monitor-{next(_monitor_numbers)}"
+        sock.monitor(address, events)
+        self.socket = sock.context.socket(zmq.PAIR)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.connect(address)
 
     def drain(self) -> list[tuple[int, int]]:
         """(event, value) pairs since the last call; value is a descriptor or an errno, by the event."""
@@ -62,7 +65,9 @@ class Monitor:
         return news
 
     def close(self) -> None:
-        self._of.disable_monitor()
+        with contextlib.suppress(zmq.ZMQError):
+            self._of.monitor(None, 0)
+        self.socket.close()
 
 
 def resolve(host: str, port: int) -> list[str]:

@@ -117,6 +117,7 @@ class Supervisor:
         self._conn_of_fd: dict[int, bytes] = {}
         self._started = time.monotonic()
         self._next_sample = 0.0
+        self._warned = False
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller = zmq.Poller()
@@ -348,8 +349,9 @@ class Supervisor:
         match body:
             case Hello():
                 process.note_warm()
-                if body.warning:
-                    logger.warning("executor %d: %s", process.number, body.warning)
+                if body.warning and not self._warned:
+                    self._warned = True
+                    logger.warning("%s", body.warning)
                 self._handle(ExecutorReady(process.number, process.pid))
             case Phase():
                 self._handle(ExecutorPhase(process.number, body.name, body.timeout_s))

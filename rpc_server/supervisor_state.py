@@ -26,7 +26,7 @@ from rpc_server.errors import (
 )
 from rpc_server.executor_pool import Executor, ExecutorPool, ExecutorState
 from rpc_server.leases import LeaseReport
-from rpc_server.messages import Done, Measured, SessionEnded, SessionOpened
+from rpc_server.messages import REFERENCE_PHASE, Done, Measured, SessionEnded, SessionOpened
 from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
@@ -56,7 +56,6 @@ from rpc_server.supervisor_events import (
 )
 from rpc_server.supervisor_records import Request, Session, SupervisorConfig, Waiting
 
-REFERENCE_PHASE = "reference"  # a death in it is not the candidate's
 _REMEMBERED_ENDS = 1024
 
 
@@ -326,8 +325,10 @@ class SupervisorState:
             call = CallUnderWay(self._name_call(head.frames), session.phase, elapsed, session.head_timeout)
         error = explain(report, verdict, call, self.config.memory_limit)
         self._log(logging.WARNING, f"session {session.number} of {session.request.client}: {error.message}")
-        if head is not None and head.trial and session.phase != REFERENCE_PHASE:
-            self._emit(Answer(session.conn, head.request_id, Measured(failed_trial(error, elapsed))))
+        if head is not None and head.trial:
+            blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
+            result = failed_trial(error, elapsed, blame)
+            self._emit(Answer(session.conn, head.request_id, Measured(result)))
         elif head is not None:
             self._emit(Fail(session.conn, head.request_id, error))
         survives = session.request.restart_on_crash and (head is None or head.trial)

@@ -1,0 +1,406 @@
+"""The client of a device box: `connect(host, port)` gives an `RPCSession`."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from compiler.artifact import Artifact
+from compiler.errors import ArgumentError
+from compiler.runtime.device import canonical_type
+from rpc_server.blobs import BlobError, blob_digest
+from rpc_server.connection import Connection
+from rpc_server.errors import RemoteFileError, RPCError, SessionRefused
+from rpc_server.fingerprint import Fingerprint
+from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
+from rpc_server.messages import (
+    CHUNK,
+    WINDOW,
+    AnyExecutorRequest,
+    AnyMessage,
+    BoxInfo,
+    BoxStatus,
+    CloseSession,
+    Data,
+    FindFunction,
+    FreeHandles,
+    LoadModule,
+    Measure,
+    Measured,
+    ModuleLoaded,
+    Need,
+    OpenSession,
+    PutBlob,
+    PutFile,
+    ReadFile,
+    ReadMemory,
+    RemoveFile,
+    SessionOpened,
+    WriteMemory,
+)
+from rpc_server.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
+from rpc_server.session_files import check_name
+from rpc_server.wire import Address, Buffer, Message
+
+logger = logging.getLogger("rpc_server.client")
+
+CONNECT_TIMEOUT_S = 10.0
+_CLOSE_TIMEOUT_S = 2.0
+
+
+def connect(
+    url: str,
+    port: int,
+    key: str = "",
+    session_timeout: float = 0,
+    session_constructor_args: Sequence[object] | None = None,
+    enable_logging: bool = False,
+) -> RPCSession:
+    """Open a session on the server at `url` (a host name or address).
+
+    `key`: refuse a server that serves another one. `session_timeout`: seconds after which the server ends the
+    session; 0: never. `enable_logging` logs every request. `session_constructor_args`, TVM's way to start
+    other kinds of session on the box, is not supported.
+    Raises ConnectError when nothing answers, SessionRefused when the box is busy or lent by a tracker.
+    """
+    if session_constructor_args:
+        raise SessionRefused(
+            "session_constructor_args starts another kind of session on the box, which tunefarm has not",
+            hint="leave it out",
+        )
+    return open_session(url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging)
+
+
+def open_session(
+    host: str,
+    port: int,
+    *,
+    token: str = "",
+    key: str = "",
+    session_timeout: float = 0.0,
+    wait_s: float = 10.0,
+    connect_timeout: float = CONNECT_TIMEOUT_S,
+    restart_on_crash: bool = True,
+    call_timeout: float | None = None,
+    client: str = "",
+    enable_logging: bool = False,
+) -> RPCSession:
+    """Open a session, with a tracker's lease `token` where the box asks for one. Times in seconds.
+
+    `wait_s` bounds the wait for a free executor. `call_timeout` is the deadline of calls (not of `measure`,
+    which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
+    `client` is how the box names this session to others; default user@host:pid.
+    """
+    connection = Connection(host, port, connect_timeout)
+    try:
+        opened = connection.request(
+            OpenSession(
+                client=client or _client_name(),
+                token=token,
+                key=key,
+                session_timeout_s=session_timeout,
+                wait_s=wait_s,
+                restart_on_crash=restart_on_crash,
+            ),
+            timeout_s=wait_s,
+        ).body
+    except BaseException:
+        connection.close()
+        raise
+    assert isinstance(opened, SessionOpened)
+    return RPCSession(connection, opened, call_timeout, enable_logging)
+
+
+def box_status(host: str, port: int, connect_timeout: float = CONNECT_TIMEOUT_S) -> BoxStatus:
+    """Ask a box what it is and who uses it; needs no session."""
+    connection = Connection(host, port, connect_timeout)
+    try:
+        status = connection.request(BoxInfo(), timeout_s=connect_timeout).body
+    finally:
+        connection.close()
+    assert isinstance(status, BoxStatus)
+    return status
+
+
+class RPCSession:
+    """A session on a box: its own process there, ended by `close()`, a crash, or the end of this process.
+
+    Also a context manager. Usable from several threads; their requests take turns.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        opened: SessionOpened,
+        call_timeout: float | None = None,
+        enable_logging: bool = False,
+    ) -> None:
+        self.address = connection.address
+        self.box = opened.box
+        self.executor_pid = opened.executor_pid
+        self.call_timeout = call_timeout
+        self.device_api = RemoteAPI(self)
+        self._connection = connection
+        self._logging = enable_logging
+        self._lock = threading.RLock()
+        self._freed: deque[FreeHandles] = deque()
+        self._sent: set[str] = set()  # blobs the box was given and may still have
+        self._blob_of: dict[str, str] = {}  # Artifact.digest → digest of the bytes sent for it
+        self._on_close: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<RPCSession on {self.box} at {self.address}>"
+
+    # --- devices ------------------------------------------------------------------------------------------
+
+    def device(self, dev_type: str, dev_id: int = 0) -> RPCDevice:
+        """A device of the box. Raises UnknownDeviceError (a ValueError) for an unknown type."""
+        return RPCDevice(canonical_type(dev_type), dev_id, session=self)
+
+    def cpu(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("cpu", dev_id)
+
+    def cuda(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("cuda", dev_id)
+
+    # --- files and modules --------------------------------------------------------------------------------
+
+    def upload(self, data: str | os.PathLike[str] | bytes | bytearray, target: str | None = None) -> None:
+        """Put a file into the session's folder: `data` is a path, or bytes with a `target` name.
+
+        The name is `target`, or the path's last part. A blob the box has is not sent again.
+        Raises RemoteFileError for a name with folders in it, or a file that cannot be read here.
+        """
+        if isinstance(data, bytes | bytearray):
+            if target is None:
+                raise RemoteFileError("bytes need a target name", hint="upload(data, target='name.tunefarm')")
+            content: Buffer = data
+        else:
+            try:
+                content = Path(data).read_bytes()
+            except OSError as error:
+                raise RemoteFileError(f"cannot read {os.fspath(data)!r}: {error.strerror}") from None
+            target = target or Path(data).name
+        digest = blob_digest(content)
+        put = PutFile(check_name(target), digest, len(content))
+        if isinstance(self.request(put).body, Need):
+            self._put_blob(digest, content)
+            if isinstance(self.request(put).body, Need):
+                raise RemoteFileError(f"{self.box} did not keep {target!r}", hint="its blob store may be too small")
+
+    def download(self, path: str) -> bytearray:
+        """A file of the session's folder. Raises RemoteFileError when there is none."""
+        name = check_name(path)
+        first = self.request(ReadFile(name, 0, CHUNK))
+        assert isinstance(first.body, Data)
+        content = bytearray(first.buffers[0])
+        starts = range(len(content), first.body.size, CHUNK)
+        for answer in self._stream((ReadFile(name, at, CHUNK), ()) for at in starts):
+            content += answer.buffers[0]
+        return content
+
+    def remove(self, path: str) -> None:
+        """Delete a file of the session's folder. Raises RemoteFileError when there is none."""
+        self.request(RemoveFile(check_name(path)))
+
+    def load_module(self, path: str) -> RPCModule:
+        """Load an uploaded artifact. Raises ArtifactError when the box cannot run it."""
+        loaded = self.request(LoadModule(check_name(path))).body
+        assert isinstance(loaded, ModuleLoaded)
+        return RPCModule(self, loaded)
+
+    def get_function(self, name: str) -> RemoteFunction:
+        """A function registered on the box by `register_func`. Raises RegistryError when there is none."""
+        self.request(FindFunction(name))
+        return RemoteFunction(self, name)
+
+    # --- trials -------------------------------------------------------------------------------------------
+
+    def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact] = ()) -> MeasureResult:
+        """Run one trial in one round trip. `artifacts` are those the request names by `Artifact.digest`.
+
+        Whatever the candidate does comes back as a result. Raises SessionClosed when the box or the session
+        is gone, and ArgumentError when an artifact is named that was never passed.
+        """
+        passed = {artifact.digest: artifact for artifact in artifacts}
+        named = [digest for digest in (request.artifact, request.reference) if digest is not None]
+        data = {self._blob_name(digest, passed): digest for digest in named}
+        sent = msgspec.structs.replace(
+            request,
+            artifact=self._blob_of[request.artifact],
+            reference=None if request.reference is None else self._blob_of[request.reference],
+        )
+        unsent = [blob for blob in data if blob not in self._sent]
+        for _ in range(2):
+            contents = {blob: _runtime_bytes(data[blob], passed) for blob in unsent}
+            reply, problem = self._try_measure(sent, contents)
+            if isinstance(reply, Measured):
+                self._sent.update(data)
+                return reply.result
+            assert isinstance(reply, Need)
+            if problem is not None:
+                return MeasureResult(failure=FailureKind.UPLOAD, text=str(problem))
+            unsent = list(reply.digests)
+        return MeasureResult(failure=FailureKind.UPLOAD, text=f"{self.box} did not keep the artifact")
+
+    def _try_measure(
+        self, request: MeasureRequest, contents: dict[str, bytes]
+    ) -> tuple[AnyMessage, RPCError | None]:
+        """Send blobs and the trial without waiting in between; the trial's answer, and the blobs' fault."""
+        problem: RPCError | None = None
+        limit = request.timeout_s + (request.reference_timeout_s if request.reference else 0.0)
+        with self._lock:
+            offered = [n for blob, content in contents.items() for n in self._offer_blob(blob, content)]
+            number = self._send(Measure(request), (), Address.TRIAL, request.timeout_s)
+            for chunk in offered:
+                try:
+                    self._connection.wait(chunk)
+                except BlobError as error:
+                    problem = problem or error
+            return self._connection.wait(number, limit).body, problem
+
+    def _blob_name(self, digest: str, passed: dict[str, Artifact]) -> str:
+        """The digest of the bytes an artifact is sent as."""
+        blob = self._blob_of.get(digest)
+        if blob is None:
+            blob = self._blob_of[digest] = blob_digest(_runtime_bytes(digest, passed))
+        return blob
+
+    # --- the session itself -------------------------------------------------------------------------------
+
+    def fingerprint(self) -> Fingerprint:
+        """What the box is."""
+        return Fingerprint.from_builtins(self.status().fingerprint)
+
+    def status(self) -> BoxStatus:
+        """The box's own account: sessions, warm executors, crashes."""
+        status = self._connection.request(BoxInfo(), timeout_s=CONNECT_TIMEOUT_S).body
+        assert isinstance(status, BoxStatus)
+        return status
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection.over is None
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, after `close()` has ended the session."""
+        self._on_close.append(callback)
+
+    def close(self) -> None:
+        """End the session; its arrays, modules and files are gone. Harmless when it is over already."""
+        with self._lock:
+            callbacks, self._on_close = self._on_close, []
+            if self._connection.over is None:
+                with contextlib.suppress(RPCError):
+                    number = self._connection.send(CloseSession())
+                    self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
+            self._connection.close()
+        for callback in callbacks:
+            callback()
+
+    def __enter__(self) -> RPCSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- for remote devices and modules -------------------------------------------------------------------
+
+    def request(
+        self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = (), timeout_s: float | None = None
+    ) -> Message[AnyMessage]:
+        """Ask the executor and wait for its answer; raises the error it answers with."""
+        timeout = self.call_timeout if timeout_s is None else timeout_s
+        with self._lock:
+            return self._connection.wait(self._send(body, buffers, Address.EXECUTOR, timeout), timeout)
+
+    def free_later(self, handles: FreeHandles) -> None:
+        """Have handles freed with the next request. Called by the garbage collector: it must not block."""
+        self._freed.append(handles)
+
+    def write_memory(self, handle: int, data: memoryview) -> None:
+        """Fill remote memory from its start, in chunks."""
+        view = data.cast("B")
+        self._pipeline(
+            (WriteMemory(handle, at), (view[at : at + CHUNK],)) for at in range(0, max(len(view), 1), CHUNK)
+        )
+
+    def read_memory(self, handle: int, out: memoryview) -> None:
+        """Fill `out` from the start of remote memory, in chunks."""
+        view = out.cast("B")
+        starts = range(0, len(view), CHUNK)
+        requests = ((ReadMemory(handle, at, min(CHUNK, len(view) - at)), ()) for at in starts)
+        for at, answer in zip(starts, self._stream(requests)):
+            view[at : at + len(answer.buffers[0])] = answer.buffers[0]
+
+    def _send(
+        self, body: AnyExecutorRequest, buffers: Sequence[Buffer], address: Address, timeout_s: float | None
+    ) -> int:
+        with self._lock:
+            while self._freed:
+                self._connection.send(self._freed.popleft(), address=Address.EXECUTOR, ignore=True)
+            if self._logging:
+                logger.info("%s: %s", self.address, body)
+            return self._connection.send(body, buffers, address=address, timeout_s=timeout_s)
+
+    def _put_blob(self, digest: str, content: Buffer) -> None:
+        """Give the box a blob, in chunks. Raises BlobError when it does not take it."""
+        for number in self._offer_blob(digest, content):
+            self._connection.wait(number)
+
+    def _offer_blob(self, digest: str, content: Buffer) -> Iterable[int]:
+        """Send a blob, waiting only to keep to the window; the requests still unanswered."""
+        view, size = memoryview(content), len(content)
+        window: deque[int] = deque()
+        for at in range(0, max(size, 1), CHUNK):
+            if len(window) == WINDOW:
+                self._connection.wait(window.popleft())
+            window.append(self._connection.send(PutBlob(digest, size, at), (view[at : at + CHUNK],)))
+        return window
+
+    def _pipeline(self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]) -> None:
+        for _ in self._stream(requests):
+            pass
+
+    def _stream(
+        self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]
+    ) -> Iterator[Message[AnyMessage]]:
+        """Answers in order, with up to WINDOW requests under way."""
+        with self._lock:
+            window: deque[int] = deque()
+            try:
+                for body, buffers in requests:
+                    if len(window) == WINDOW:
+                        yield self._connection.wait(window.popleft(), self.call_timeout)
+                    window.append(self._send(body, buffers, Address.EXECUTOR, self.call_timeout))
+                while window:
+                    yield self._connection.wait(window.popleft(), self.call_timeout)
+            finally:
+                for number in window:
+                    self._connection.forget(number)
+
+
+def _client_name() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+
+
+def _runtime_bytes(digest: str, passed: dict[str, Artifact]) -> bytes:
+    artifact = passed.get(digest)
+    if artifact is None:
+        raise ArgumentError(
+            f"the trial names artifact {digest[:12]}, which was not passed", hint="pass it in `artifacts`"
+        )
+    return artifact.runtime_only().to_bytes()

@@ -1,0 +1,81 @@
+"""Arguments made from a seed, and whether two outputs agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.artifact import ArgSpec
+from compiler.dtype import parse_dtype
+from compiler.errors import ArgumentError
+
+AnyArray = npt.NDArray[Any]
+
+
+def fill(spec: ArgSpec, seed: int, index: int) -> AnyArray | int | float:
+    """Argument `index`'s value: the same on every machine for one seed.
+
+    Arrays of floats: uniform in [-1, 1). int8 and int16: -8 to 7; wider and unsigned ones, which may be
+    indices: 0 to 7. bool: both. Scalars: a float in [0, 1), or an integer from 1 to 8. bfloat16 comes as
+    float32. Raises ArgumentError for an array whose shape is open.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed & (2**63 - 1), index]))
+    dtype = parse_dtype(spec.dtype)
+    if spec.shape is None:
+        return float(rng.random()) if dtype.is_float else int(rng.integers(1, 9))
+    if any(extent < 0 for extent in spec.shape):
+        raise ArgumentError(f"argument {spec.name} has no fixed shape {spec.shape}, so it cannot be filled")
+    if dtype.is_float:
+        wide = np.float64 if dtype.bits == 64 else np.float32
+        values: AnyArray = rng.random(spec.shape, dtype=wide)
+        values *= 2
+        values -= 1
+        return values if dtype.code == "bfloat" or dtype.bits >= 32 else values.astype(np.float16)
+    if dtype.code == "bool":
+        return rng.integers(0, 2, spec.shape).astype(np.bool_)
+    low = -8 if dtype.is_signed and dtype.bits <= 16 else 0
+    return rng.integers(low, 8, spec.shape, dtype=np.int64).astype(spec.dtype)
+
+
+def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: float) -> str:
+    """How `got` differs from `want`, or "" when they agree.
+
+    Integers must be equal. Floats may differ by atol + rtol × max(|want|, rms of want) elementwise: the error
+    of a reordered sum goes with the typical size of its terms, not with a result that happens to be near 0.
+    rtol is at least 16 units in the last place of the dtype. NaN and infinity must be in the same places.
+    """
+    if got.dtype.kind not in "fc" and dtype not in ("bfloat16",):
+        wrong = got != want
+        return _describe(got, want, wrong, 0.0) if wrong.any() else ""
+    rtol = max(rtol, 16 * _epsilon(dtype))
+    with np.errstate(all="ignore"):
+        left, right = _widen(got, dtype), _widen(want, dtype)
+        finite = np.isfinite(right)
+        magnitude = np.abs(right)
+        scale = float(np.sqrt(np.mean(np.square(right[finite], dtype=np.float64)))) if finite.any() else 0.0
+        allowed = atol + rtol * np.maximum(magnitude, scale)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        wrong = ~(same | (finite & (np.abs(left - right) <= allowed)))
+    return _describe(left, right, wrong, rtol) if wrong.any() else ""
+
+
+def _widen(values: AnyArray, dtype: str) -> AnyArray:
+    if dtype == "bfloat16" and values.dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+
+
+def _epsilon(dtype: str) -> float:
+    return 2.0**-7 if dtype == "bfloat16" else float(np.finfo(dtype).eps)
+
+
+def _describe(got: AnyArray, want: AnyArray, wrong: AnyArray, rtol: float) -> str:
+    where = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    place = ", ".join(str(int(i)) for i in where)
+    tolerance = f" (relative tolerance {rtol:g})" if rtol else ""
+    return (
+        f"{int(wrong.sum())} of {wrong.size} elements differ; the first, at [{place}], "
+        f"is {got[where]!s} and should be {want[where]!s}{tolerance}"
+    )

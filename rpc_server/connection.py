@@ -1,0 +1,217 @@
+"""A client's connection to a box: requests out, answers matched by number, bounded waits.
+
+Requests may be sent ahead and their answers collected later, in any order. One connection serves several
+threads, one at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+
+import zmq
+
+from rpc_server.errors import ConnectError, DeadlineExceeded, ProtocolError, RPCError, SessionClosed
+from rpc_server.messages import AnyMessage, SessionEnded, public_codec
+from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve
+from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
+
+# What a box may take beyond a call's deadline to kill the executor and say how it ended.
+ANSWER_GRACE_S = 30.0
+
+_NEWS = (
+    zmq.EVENT_CLOSED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+_CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
+
+
+class Connection:
+    """Connected once made. Raises ConnectError when nothing that speaks the protocol answers in time."""
+
+    def __init__(
+        self, host: str, port: int, timeout_s: float = 10.0, liveness: Liveness | None = None
+    ) -> None:
+        self.address = f"{host}:{port}"
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._next_id = 1
+        self._arrived: dict[int, list[memoryview]] = {}
+        self._ignored: set[int] = set()
+        self._over: RPCError | None = None
+        self._socket, self._monitor = _connect(host, port, timeout_s, liveness or Liveness())
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor.socket, zmq.POLLIN)
+
+    @property
+    def over(self) -> RPCError | None:
+        """Why nothing can be asked any more, if so."""
+        return self._over
+
+    def send(
+        self,
+        body: AnyMessage,
+        buffers: Sequence[Buffer] = (),
+        *,
+        address: Address = Address.PEER,
+        timeout_s: float | None = None,
+        ignore: bool = False,
+    ) -> int:
+        """Send a request and return its number for `wait`. With `ignore` its answer is dropped.
+
+        `buffers` must not change before the answer is there. Raises SessionClosed once it is over.
+        """
+        with self._lock:
+            self._check()
+            number = self._next_id
+            self._next_id += 1
+            frames = public_codec.encode(
+                body, Kind.REQUEST, request_id=number, address=address, timeout_s=timeout_s, buffers=buffers
+            )
+            if ignore:
+                self._ignored.add(number)
+            self._socket.send_multipart(frames, copy=not buffers)
+            return number
+
+    def wait(
+        self, number: int, timeout_s: float | None = None, grace_s: float = ANSWER_GRACE_S
+    ) -> Message[AnyMessage]:
+        """The answer to a request; raises the error it carries.
+
+        Raises SessionClosed if the session or the connection ends first, and DeadlineExceeded when the box
+        stays silent for `grace_s` past `timeout_s`, the deadline the request was sent with.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s + grace_s
+        with self._lock:
+            try:
+                while (frames := self._arrived.pop(number, None)) is None:
+                    self._check()
+                    self._pump(deadline)
+            except BaseException:
+                self.forget(number)
+                raise
+        return public_codec.decode(frames)
+
+    def forget(self, number: int) -> None:
+        """Drop a request's answer, now or when it comes."""
+        with self._lock:
+            if self._arrived.pop(number, None) is None:
+                self._ignored.add(number)
+
+    def request(
+        self,
+        body: AnyMessage,
+        buffers: Sequence[Buffer] = (),
+        *,
+        address: Address = Address.PEER,
+        timeout_s: float | None = None,
+    ) -> Message[AnyMessage]:
+        with self._lock:
+            return self.wait(self.send(body, buffers, address=address, timeout_s=timeout_s), timeout_s)
+
+    def close(self, why: str = "it was closed") -> None:
+        """Drop the connection. What waits for an answer gets SessionClosed."""
+        with self._lock:
+            if self._over is None:
+                self._over = SessionClosed(f"the session with {self.address} is over: {why}")
+            if not self._socket.closed and os.getpid() == self._pid:
+                self._monitor.close()
+                self._socket.close(linger=0)
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise SessionClosed(
+                "this session was opened in another process", hint="open one in each process that needs it"
+            )
+        if self._over is not None:
+            raise type(self._over)(self._over.message, hint=self._over.hint, detail=self._over.detail)
+
+    def _pump(self, deadline: float | None) -> None:
+        """Wait for something to arrive and file it."""
+        wait_ms = None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1)
+        ready = dict(self._poller.poll(wait_ms))
+        if not ready:
+            raise DeadlineExceeded(f"{self.address} has not answered in time", hint="look at the box")
+        while (frames := self._receive()) is not None:
+            self._file(frames)
+        if self._monitor.socket in ready and any(event & _CLOSING for event, _ in self._monitor.drain()):
+            while (frames := self._receive()) is not None:
+                self._file(frames)
+            if self._over is None:
+                self._over = SessionClosed(
+                    f"the connection to {self.address} is gone", hint="the server ended or the network failed"
+                )
+
+    def _receive(self) -> list[memoryview] | None:
+        try:
+            return [part.buffer for part in self._socket.recv_multipart(zmq.NOBLOCK, copy=False)]
+        except zmq.Again:
+            return None
+
+    def _file(self, frames: list[memoryview]) -> None:
+        header = check_frames(frames)
+        if header.kind is Kind.NOTE:
+            note = public_codec.decode(frames).body
+            if isinstance(note, SessionEnded) and self._over is None:
+                self._over = SessionClosed(f"the session is over: {note.reason}")
+        elif header.request_id in self._ignored:
+            self._ignored.discard(header.request_id)
+        elif header.request_id == 0 and header.kind is Kind.ERROR:
+            public_codec.decode(frames)  # the box could not read what was sent
+        elif header.request_id >= self._next_id:
+            raise ProtocolError(f"{self.address} answered request {header.request_id}, which was not sent")
+        else:
+            self._arrived[header.request_id] = frames
+
+
+def _connect(
+    host: str, port: int, timeout_s: float, liveness: Liveness
+) -> tuple[zmq.Socket[bytes], Monitor]:
+    deadline = time.monotonic() + timeout_s
+    problem = ""
+    for address in resolve(host, port):
+        sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        prepare(sock, liveness)
+        sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
+        monitor = Monitor(sock, _NEWS)
+        try:
+            sock.connect(endpoint(address, port))
+            problem = _await_handshake(monitor, deadline)
+        except zmq.ZMQError as error:
+            problem = str(error.strerror)
+        except BaseException:
+            monitor.close()
+            sock.close()
+            raise
+        if not problem:
+            return sock, monitor
+        monitor.close()
+        sock.close()
+    raise ConnectError(
+        f"cannot reach a tunefarm server at {host}:{port}: {problem}",
+        hint=f"start one there with `tunefarm server --port {port}`, or check host and port",
+        detail={"host": host, "port": port},
+    )
+
+
+def _await_handshake(monitor: Monitor, deadline: float) -> str:
+    """Wait until both sides speak the protocol; "" or what went wrong."""
+    while (left := deadline - time.monotonic()) > 0:
+        if not monitor.socket.poll(int(left * 1000) + 1):
+            break
+        for event, _ in monitor.drain():
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                return ""
+            if event == zmq.EVENT_CLOSED:
+                return "nothing listens there"
+            if event != zmq.EVENT_DISCONNECTED:
+                return "what listens there does not speak tunefarm's protocol"
+            return "it closed the connection; it may not be a tunefarm server"
+    return "no answer in time"

@@ -1,0 +1,227 @@
+"""One trial on the box: load, compare with the reference, time. Failures come back as results, not exceptions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from compiler.artifact import Artifact, EntryPoint
+from compiler.errors import ArtifactError, DeviceError, TunefarmError
+from compiler.runtime import timing
+from compiler.runtime.device import Device, device
+from compiler.runtime.module import CPUFunction, KernelError, load_artifact
+from compiler.runtime.ndarray import NDArray, empty
+from rpc_server.compare import disagreement, fill
+from rpc_server.flush import flush_caches
+from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.messages import REFERENCE_PHASE, Measured, Need
+
+AnyArray = npt.NDArray[Any]
+
+
+class TrialFailed(Exception):
+    """Ends a trial with a kind and a text."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+
+class Trials:
+    """Runs trials in an executor. Reference outputs are kept in the session's folder, so that a crash of a
+    candidate does not lose them, and mapped read-only, so that a candidate writing astray dies of it instead
+    of spoiling them for the next one.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        fetch: Callable[[str], memoryview | None],
+        phase: Callable[[str, float | None], None],
+    ) -> None:
+        self._folder = Path(folder)
+        self._fetch = fetch
+        self._phase = phase
+
+    def run(self, request: MeasureRequest) -> Measured | Need:
+        started = time.monotonic()
+        try:
+            artifact = self._fetch(request.artifact)
+            have_reference = request.reference is None or self._kept(request).exists()
+            reference = None if have_reference else self._fetch(str(request.reference))
+            missing = [] if artifact is not None else [request.artifact]
+            if reference is None and not have_reference:
+                missing.append(str(request.reference))
+            if artifact is None or missing:
+                return Need(tuple(missing))
+            result = self._measure(request, artifact, reference, started)
+        except TrialFailed as failure:
+            result = MeasureResult(failure=failure.kind, text=failure.text)
+        except MemoryError as error:
+            result = MeasureResult(failure=FailureKind.OUT_OF_MEMORY, text=f"out of memory: {error}")
+        return Measured(msgspec.structs.replace(result, elapsed_s=time.monotonic() - started))
+
+    def _measure(
+        self, request: MeasureRequest, data: memoryview, reference: memoryview | None, started: float
+    ) -> MeasureResult:
+        place = device(request.device_type, request.device_id)
+        if reference is not None:
+            self._run_reference(request, reference, place)
+            started = time.monotonic()
+        self._phase("load", request.timeout_s if reference is not None else None)
+        function = _load(data, request.entry)
+        arguments = _arguments(function.entry, request.seed, place)
+        self._phase("first run", None)
+        before = time.perf_counter()
+        _call(function, arguments)
+        once = time.perf_counter() - before
+        if request.reference is not None:
+            self._phase("check", None)
+            self._compare(request, function.entry, arguments)
+        self._phase("timing", None)
+        left = request.timeout_s - (time.monotonic() - started)
+        return _time(function, arguments, _fit(request.options, once, left))
+
+    # --- the reference ------------------------------------------------------------------------------------
+
+    def _kept(self, request: MeasureRequest) -> Path:
+        """The folder with the reference's outputs, one .npy file each."""
+        name = f"{request.reference}:{request.entry}:{request.seed}"
+        return self._folder / f"reference-{hashlib.sha256(name.encode()).hexdigest()}"
+
+    def _run_reference(self, request: MeasureRequest, data: memoryview, place: Device) -> None:
+        self._phase(REFERENCE_PHASE, request.reference_timeout_s)
+        try:
+            function = _load(data, request.entry)
+            arguments = _arguments(function.entry, request.seed, place)
+            _call(function, arguments)
+        except TrialFailed as failure:
+            raise TrialFailed(failure.kind, f"the reference, not the candidate: {failure.text}") from None
+        folder = self._kept(request).with_suffix(".partial")
+        folder.mkdir(exist_ok=True)
+        for index in function.entry.outputs:
+            np.save(folder / f"{index}.npy", arguments[index].numpy(), allow_pickle=False)
+        folder.rename(self._kept(request))
+
+    def _compare(self, request: MeasureRequest, entry: EntryPoint, arguments: list[Any]) -> None:
+        for index in entry.outputs:
+            spec = entry.args[index]
+            try:
+                want = np.load(self._kept(request) / f"{index}.npy", mmap_mode="r", allow_pickle=False)
+            except OSError:
+                raise TrialFailed(
+                    FailureKind.WRONG_RESULT, f"{spec.name} is an output of the candidate, not of the reference"
+                ) from None
+            got = arguments[index].numpy()
+            if got.shape != want.shape or got.dtype != want.dtype:
+                text = f"{spec.name} is {got.dtype}{got.shape}, the reference's is {want.dtype}{want.shape}"
+                raise TrialFailed(FailureKind.WRONG_RESULT, text)
+            text = disagreement(got, want, spec.dtype, request.rtol, request.atol)
+            if text:
+                raise TrialFailed(FailureKind.WRONG_RESULT, f"output {spec.name}: {text}")
+
+
+def _load(data: memoryview, entry: str) -> CPUFunction:
+    try:
+        module = load_artifact(Artifact.from_bytes(data))
+    except ArtifactError as error:
+        raise TrialFailed(FailureKind.UPLOAD, str(error)) from None
+    try:
+        function = module.get_function(entry) if entry else module.entry_func
+    except TunefarmError as error:
+        raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+    assert isinstance(function, CPUFunction)
+    return function
+
+
+def _arguments(entry: EntryPoint, seed: int, place: Device) -> list[Any]:
+    try:
+        return [_argument(spec_index, entry, seed, place) for spec_index in range(len(entry.args))]
+    except DeviceError as error:
+        raise TrialFailed(FailureKind.OUT_OF_MEMORY, error.message) from None
+    except TunefarmError as error:
+        raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+
+
+def _argument(index: int, entry: EntryPoint, seed: int, place: Device) -> Any:
+    spec = entry.args[index]
+    value = fill(spec, seed, index)
+    if spec.shape is None:
+        return value
+    return empty(spec.shape, spec.dtype, place).copyfrom(value)
+
+
+def _call(function: CPUFunction, arguments: list[Any]) -> None:
+    try:
+        function(*arguments)
+    except KernelError as error:
+        kind = FailureKind.OUT_OF_MEMORY if error.detail.get("code") == -1 else FailureKind.LAUNCH
+        raise TrialFailed(kind, str(error)) from None
+    except TunefarmError as error:
+        raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+
+
+# --- timing ------------------------------------------------------------------------------------------------
+
+
+def _fit(options: EvaluatorOptions, once: float, left: float) -> EvaluatorOptions:
+    """Fewer calls for a kernel too slow to make them all: a rough time is worth more than a time-out."""
+    budget = 0.6 * left
+    if once <= 0 or once * (1 + options.number * options.repeat) <= budget:
+        return options
+    calls = max(1, int(budget / once) - 1)
+    repeat = min(options.repeat, calls)
+    number = max(1, min(options.number, calls // repeat))
+    return msgspec.structs.replace(options, repeat=repeat, number=number, min_repeat_ms=0)
+
+
+def _time(function: CPUFunction, arguments: list[Any], options: EvaluatorOptions) -> MeasureResult:
+    slots = function.pack(tuple(arguments))
+    arrays = [argument for argument in arguments if isinstance(argument, NDArray)]
+    before = _machine()
+    result = timing.measure(
+        run=lambda number: function.run_timed(slots, number),
+        options=timing.EvaluatorOptions(
+            number=options.number,
+            repeat=options.repeat,
+            min_repeat_ms=0 if options.flush_cache else options.min_repeat_ms,
+            limit_zero_time_iterations=options.limit_zero_time_iterations,
+            cooldown_interval_ms=options.cooldown_interval_ms,
+            repeats_to_cooldown=options.repeats_to_cooldown,
+        ),
+        prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
+    )
+    after = _machine()
+    environment = {name: after[name] - before[name] for name in before}
+    environment |= {"load_1m": os.getloadavg()[0], "number": float(options.number)}
+    return MeasureResult(costs=result.results, environment=environment)
+
+
+def _machine() -> dict[str, float]:
+    """Running counts of what disturbs a measurement."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "preempted": float(usage.ru_nivcsw),
+        "page_faults": float(usage.ru_minflt + usage.ru_majflt),
+        "stolen_s": _stolen_seconds(),
+    }
+
+
+def _stolen_seconds() -> float:
+    """Time the hypervisor gave to others, over all cores since boot."""
+    try:
+        with open("/proc/stat", "rb") as file:
+            fields = file.readline().split()
+        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return 0.0

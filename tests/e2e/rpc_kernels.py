@@ -1,0 +1,106 @@
+"""Small kernels as LLVM IR text, made into artifacts by the CPU calling convention."""
+
+from functools import lru_cache
+from string import Template
+
+import llvmlite.binding as llvm
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.target import Target
+
+# A kernel over float32 vectors a and b: `body` runs in a loop over %i, or replaces the loop.
+_LOOP = """
+define void @$name(ptr %a, ptr %b) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %pa = getelementptr float, ptr %a, i64 %i
+  %pb = getelementptr float, ptr %b, i64 %i
+  %va = load float, ptr %pa
+$body
+  store float %r, ptr %pb
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, $n
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+_PACKED = """
+define i32 @${name}_packed(ptr %args) {
+  %p0 = load ptr, ptr %args
+  %s1 = getelementptr ptr, ptr %args, i64 1
+  %p1 = load ptr, ptr %s1
+  call void @$name(ptr %p0, ptr %p1)
+  ret i32 0
+}
+"""
+_SEGFAULT = """
+define void @$name(ptr %a, ptr %b) {
+  store volatile i32 1, ptr null
+  ret void
+}
+"""
+_FOREVER = """
+@turn = internal global i64 0
+define void @$name(ptr %a, ptr %b) {
+entry:
+  br label %loop
+loop:
+  %v = load volatile i64, ptr @turn
+  %w = add i64 %v, 1
+  store volatile i64 %w, ptr @turn
+  br label %loop
+}
+"""
+_HUNGRY = """
+declare ptr @tunefarm_alloc(i64)
+declare ptr @memset(ptr, i32, i64)
+define void @$name(ptr %a, ptr %b) {
+entry:
+  br label %loop
+loop:
+  %m = call ptr @tunefarm_alloc(i64 67108864)
+  %x = call ptr @memset(ptr %m, i32 1, i64 67108864)
+  br label %loop
+}
+"""
+_EXIT = """
+declare void @_exit(i32)
+define void @$name(ptr %a, ptr %b) {
+  call void @_exit(i32 3)
+  unreachable
+}
+"""
+_BODIES = {
+    "add_one": "  %r = fadd float %va, 1.0",
+    "negate": "  %r = fneg float %va",
+    "almost": "  %r = fadd float %va, 0x3FF0000040000000",  # 1 + 2**-22 or so
+}
+_WHOLE = {"segfault": _SEGFAULT, "forever": _FOREVER, "hungry": _HUNGRY, "exit": _EXIT}
+
+
+@lru_cache(maxsize=64)
+def kernel(kind: str, n: int = 1024, name: str = "kernel") -> Artifact:
+    """b[i] = f(a[i]) for float32[n] vectors, or one of the kernels that misbehave."""
+    if kind in _BODIES:
+        text = Template(_LOOP + _PACKED).substitute(name=name, body=_BODIES[kind], n=n)
+    else:
+        text = Template(_WHOLE[kind] + _PACKED).substitute(name=name)
+    target = Target.host()
+    args = (ArgSpec("a", "float32", (n,)), ArgSpec("b", "float32", (n,)))
+    entry = EntryPoint(name, name, args, outputs=(1,))
+    return Artifact(str(target), (), (entry,), {"object": _compile(text)}, {"llvm": "test"})
+
+
+def with_features(artifact: Artifact, *features: str) -> Artifact:
+    """The same code, claiming to need more of the CPU."""
+    return Artifact(artifact.target, features, artifact.entries, artifact.blobs, artifact.meta)
+
+
+def _compile(text: str) -> bytes:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic")
+    return machine.emit_object(llvm.parse_assembly(text))
