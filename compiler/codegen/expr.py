@@ -1,0 +1,359 @@
+"""Expressions as LLVM values: constants, arithmetic, comparisons, conversions, vectors."""
+
+from __future__ import annotations
+
+from compiler.codegen.gen import Gen, emits
+from compiler.codegen.index import index, narrow, widen
+from compiler.codegen.types import (
+    bits_of,
+    code_of,
+    element_bytes,
+    float_constant,
+    is_float,
+    lanes_of,
+    llvm_type,
+    vector_of,
+)
+from compiler.dtype import element_of, with_lanes
+from compiler.errors import CodegenError
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+_SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
+_UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "eq": "eq", "ne": "ne"}
+_ORDERED = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_COMPARE: dict[type, str] = {n.EQ: "eq", n.NE: "ne", n.LT: "lt", n.LE: "le", n.GT: "gt", n.GE: "ge"}
+_FLOAT_OPS: dict[type, str] = {n.Add: "fadd", n.Sub: "fsub", n.Mul: "fmul", n.Div: "fdiv", n.Mod: "frem"}
+_INT_OPS: dict[type, str] = {n.Add: "add", n.Sub: "sub", n.Mul: "mul"}
+
+
+# ------------------------------------------------------------------------------------ leaves
+
+
+@emits(n.Var, n.SizeVar)
+def _variable(g: Gen, expr: n.Var) -> str:
+    found = g.value_vars.get(expr)
+    if found is not None:
+        return found
+    held = g.index_vars.get(expr)
+    if held is not None:
+        return narrow(g, held, expr.dtype)
+    memory = g.storage.get(expr)
+    if memory is not None:
+        return memory.pointer
+    raise CodegenError(
+        f"variable {expr.name!r} of {g.symbol} has no value here",
+        hint="a symbolic extent must be an argument of the function as well",
+    )
+
+
+@emits(n.IntImm)
+def _int(g: Gen, expr: n.IntImm) -> str:
+    if expr.dtype == "bool":
+        return "true" if expr.value else "false"
+    return narrow(g, expr.value, expr.dtype)
+
+
+@emits(n.FloatImm)
+def _float(g: Gen, expr: n.FloatImm) -> str:
+    return float_constant(expr.value, expr.dtype)
+
+
+@emits(n.StringImm)
+def _string(g: Gen, expr: n.StringImm) -> str:
+    return g.module.string(expr.value)
+
+
+@emits(n.Broadcast)
+def _broadcast(g: Gen, expr: n.Broadcast) -> str:
+    return splat(g, g.value(expr.value), expr.value.dtype, expr.lanes)
+
+
+@emits(n.Ramp)
+def _ramp(g: Gen, expr: n.Ramp) -> str:
+    dtype, element = expr.dtype, llvm_type(expr.base.dtype)
+    base = _broadcast(g, n.Broadcast(expr.base, expr.lanes))
+    if isinstance(expr.stride, n.IntImm):
+        steps = ", ".join(f"{element} {i * expr.stride.value}" for i in range(expr.lanes))
+        return g.w.value(f"add {llvm_type(dtype)} {base}, <{steps}>", base)
+    numbers = ", ".join(f"{element} {i}" for i in range(expr.lanes))
+    stride = _broadcast(g, n.Broadcast(expr.stride, expr.lanes))
+    scaled = g.w.value(f"mul {llvm_type(dtype)} {stride}, <{numbers}>", stride)
+    return g.w.value(f"add {llvm_type(dtype)} {base}, {scaled}", base, scaled)
+
+
+@emits(n.Let)
+def _let(g: Gen, expr: n.Let) -> str:
+    bind(g, expr.var, expr.value)
+    return g.value(expr.body)
+
+
+def bind(g: Gen, var: n.Var, value: PrimExpr) -> None:
+    """Give `var` the value of an expression, for what is emitted from here on."""
+    if g.forms.is_index(value):
+        g.index_vars[var] = index(g, value)
+        g.forms.ranges.setdefault(var, g.forms.bounds(value))
+        return
+    operand = g.value_vars[var] = g.value(value)
+    if var.dtype in ("int32", "int64"):
+        g.forms.data.add(var)
+        g.index_vars[var] = widen(g, operand, var.dtype)
+
+
+def is_constant(operand: str) -> bool:
+    return operand[0] != "%" and operand[0] != "@"
+
+
+def splat(g: Gen, value: str, dtype: str, lanes: int) -> str:
+    """The vector with `value`, a scalar of `dtype`, in each lane."""
+    element = llvm_type(dtype)
+    if is_constant(value):
+        return f"splat ({element} {value})"
+    vector = f"<{lanes} x {element}>"
+    one = g.w.value(f"insertelement {vector} poison, {element} {value}, i64 0", value)
+    return g.w.value(f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer", one)
+
+
+# -------------------------------------------------------------------------------- arithmetic
+
+
+@emits(n.Add, n.Sub, n.Mul)
+def _sum(g: Gen, expr: n.BinaryOp) -> str:
+    if is_float(expr.dtype):
+        return float_op(g, _FLOAT_OPS[type(expr)], expr.dtype, g.value(expr.a), g.value(expr.b))
+    if g.forms.is_index(expr):
+        return narrow(g, index(g, expr), expr.dtype)
+    a, b = g.value(expr.a), g.value(expr.b)
+    return g.w.value(f"{_INT_OPS[type(expr)]} {llvm_type(expr.dtype)} {a}, {b}", a, b)
+
+
+def float_op(g: Gen, op: str, dtype: str, a: str, b: str) -> str:
+    """`op` (fadd, fsub, ...) on two floats; bfloat16 is computed in float32 and rounded once."""
+    flags = g.module.options.fast_math
+    if code_of(dtype) == "bfloat":
+        wide = with_lanes("float32", lanes_of(dtype))
+        x, y = convert(g, a, dtype, wide), convert(g, b, dtype, wide)
+        return convert(g, g.w.value(f"{op} {flags} {llvm_type(wide)} {x}, {y}", x, y), wide, dtype)
+    return g.w.value(f"{op} {flags} {llvm_type(dtype)} {a}, {b}", a, b)
+
+
+@emits(n.Div, n.Mod, n.FloorDiv, n.FloorMod)
+def _division(g: Gen, expr: n.BinaryOp) -> str:
+    kind, dtype = type(expr), expr.dtype
+    if is_float(dtype):
+        a, b = g.value(expr.a), g.value(expr.b)
+        if kind in (n.Div, n.Mod):
+            return float_op(g, _FLOAT_OPS[kind], dtype, a, b)
+        quotient = unary_float(g, "floor", dtype, float_op(g, "fdiv", dtype, a, b))
+        if kind is n.FloorDiv:
+            return quotient
+        return float_op(g, "fsub", dtype, a, float_op(g, "fmul", dtype, quotient, b))
+    if g.forms.is_index(expr):
+        return narrow(g, index(g, expr), dtype)
+    a, b = g.value(expr.a), g.value(expr.b)
+    quotient_like = kind in (n.Div, n.FloorDiv)
+    if code_of(dtype) == "uint":
+        return g.w.inline(f"{'udiv' if quotient_like else 'urem'} {llvm_type(dtype)} {a}, {b}")
+    return _signed_division(g, dtype, a, b, quotient_like, floors=kind in (n.FloorDiv, n.FloorMod))
+
+
+def _signed_division(g: Gen, dtype: str, a: str, b: str, quotient_like: bool, floors: bool) -> str:
+    """Division of data. LLVM leaves least / -1 undefined; here it wraps, as two's complement does."""
+    w, ty, zero = g.w, llvm_type(dtype), "zeroinitializer" if lanes_of(dtype) > 1 else "0"
+    mask = vector_of("i1", lanes_of(dtype))
+    minus = w.value(f"sub {ty} {zero}, {a}", a)
+    constant = is_constant(b) and "-1" not in b
+    if not constant:
+        by_minus_one = w.inline(f"icmp eq {ty} {b}, {_all(dtype, -1)}")
+        divisor = w.inline(f"select {mask} {by_minus_one}, {ty} {_all(dtype, 1)}, {ty} {b}")
+    else:
+        divisor = b
+    remainder = w.inline(f"srem {ty} {a}, {divisor}")
+    fix = ""
+    if floors:
+        opposite = w.inline(f"icmp slt {ty} {w.inline(f'xor {ty} {remainder}, {divisor}')}, {zero}")
+        fix = w.inline(f"and {mask} {opposite}, {w.inline(f'icmp ne {ty} {remainder}, {zero}')}")
+    if not quotient_like:
+        if not floors:
+            return remainder
+        return w.inline(f"add {ty} {remainder}, {w.inline(f'select {mask} {fix}, {ty} {divisor}, {ty} {zero}')}")
+    quotient = w.inline(f"sdiv {ty} {a}, {divisor}")
+    if floors:
+        quotient = w.inline(f"sub {ty} {quotient}, {w.inline(f'zext {mask} {fix} to {ty}')}")
+    return quotient if constant else w.inline(f"select {mask} {by_minus_one}, {ty} {minus}, {ty} {quotient}")
+
+
+def _all(dtype: str, value: int) -> str:
+    """An integer constant of `dtype`, in each lane."""
+    return str(value) if lanes_of(dtype) == 1 else f"splat ({llvm_type(element_of(dtype))} {value})"
+
+
+@emits(n.Min, n.Max)
+def _extreme(g: Gen, expr: n.BinaryOp) -> str:
+    dtype, least = expr.dtype, type(expr) is n.Min
+    if g.forms.is_index(expr):
+        return narrow(g, index(g, expr), dtype)
+    a, b = g.value(expr.a), g.value(expr.b)
+    ty = llvm_type(dtype)
+    if is_float(dtype):  # a < b ? a : b
+        test = compare(g, "lt" if least else "gt", dtype, a, b)
+        return choose(g, test, lanes_of(dtype), ty, a, b)
+    sign = "s" if code_of(dtype) == "int" else "u"
+    return intrinsic(g, f"{sign}{'min' if least else 'max'}", dtype, a, b)
+
+
+def intrinsic(g: Gen, name: str, dtype: str, *operands: str, flags: str = "") -> str:
+    """A call of `llvm.<name>` on operands of one dtype, which is its result's too."""
+    ty = llvm_type(dtype)
+    full = f"@llvm.{name}.{_suffix(dtype)}"
+    g.module.declare(full, f"{ty} {full}({', '.join([ty] * len(operands))})")
+    arguments = ", ".join(f"{ty} {x}" for x in operands)
+    return g.w.value(f"call {flags} {ty} {full}({arguments})".replace("  ", " "), *operands)
+
+
+def _suffix(dtype: str) -> str:
+    lanes = f"v{lanes_of(dtype)}" if lanes_of(dtype) > 1 else ""
+    letter = {"float": "f", "bfloat": "bf"}.get(code_of(dtype), "i")
+    return f"{lanes}{letter}{bits_of(dtype) if code_of(dtype) != 'bool' else 1}"
+
+
+def unary_float(g: Gen, name: str, dtype: str, a: str) -> str:
+    """`llvm.<name>` of a float; the 16-bit floats are computed in float32."""
+    if bits_of(dtype) == 16:
+        wide = with_lanes("float32", lanes_of(dtype))
+        return convert(g, intrinsic(g, name, wide, convert(g, a, dtype, wide)), wide, dtype)
+    return intrinsic(g, name, dtype, a)
+
+
+# ------------------------------------------------------------------- comparisons and booleans
+
+
+@emits(n.EQ, n.NE, n.LT, n.LE, n.GT, n.GE)
+def _comparison(g: Gen, expr: n.CmpOp) -> str:
+    relation = _COMPARE[type(expr)]
+    if g.forms.is_index(expr.a) and g.forms.is_index(expr.b):
+        a, b = index(g, expr.a), index(g, expr.b)
+        if type(a) is int and type(b) is int:
+            holds = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
+            return "true" if holds[relation] else "false"
+        return g.w.value(f"icmp {_SIGNED[relation]} i64 {a}, {b}", a, b)
+    return compare(g, relation, expr.a.dtype, g.value(expr.a), g.value(expr.b))
+
+
+def compare(g: Gen, relation: str, dtype: str, a: str, b: str) -> str:
+    """`relation` ("lt", "eq", ...) of two values of `dtype`, as i1 (in each lane)."""
+    if is_float(dtype):
+        if code_of(dtype) == "bfloat":
+            wide = with_lanes("float32", lanes_of(dtype))
+            return compare(g, relation, wide, convert(g, a, dtype, wide), convert(g, b, dtype, wide))
+        return g.w.value(f"fcmp {_ORDERED[relation]} {llvm_type(dtype)} {a}, {b}", a, b)
+    table = _SIGNED if code_of(dtype) == "int" else _UNSIGNED
+    return g.w.value(f"icmp {table[relation]} {llvm_type(dtype)} {a}, {b}", a, b)
+
+
+@emits(n.And, n.Or)
+def _logic(g: Gen, expr: n.And | n.Or) -> str:
+    both = type(expr) is n.And
+    a = g.value(expr.a)
+    if a in ("true", "false"):
+        return g.value(expr.b) if (a == "true") == both else a
+    b = g.value(expr.b)
+    if b in ("true", "false"):
+        return a if (b == "true") == both else b
+    return g.w.value(f"{'and' if both else 'or'} {llvm_type(expr.dtype)} {a}, {b}", a, b)
+
+
+@emits(n.Not)
+def _not(g: Gen, expr: n.Not) -> str:
+    a = g.value(expr.a)
+    if a in ("true", "false"):
+        return "false" if a == "true" else "true"
+    ones = "true" if lanes_of(expr.dtype) == 1 else "splat (i1 true)"
+    return g.w.value(f"xor {llvm_type(expr.dtype)} {a}, {ones}", a)
+
+
+@emits(n.Select)
+def _select(g: Gen, expr: n.Select) -> str:
+    test = g.value(expr.condition)
+    if test in ("true", "false"):
+        return g.value(expr.true_value if test == "true" else expr.false_value)
+    a, b = g.value(expr.true_value), g.value(expr.false_value)
+    return choose(g, test, lanes_of(expr.condition.dtype), llvm_type(expr.dtype), a, b)
+
+
+def choose(g: Gen, test: str, lanes: int, ty: str, a: str, b: str) -> str:
+    return g.w.value(f"select {vector_of('i1', lanes)} {test}, {ty} {a}, {ty} {b}", test, a, b)
+
+
+# -------------------------------------------------------------------------------- conversion
+
+
+@emits(n.Cast)
+def _cast(g: Gen, expr: n.Cast) -> str:
+    if g.forms.is_index(expr):
+        return narrow(g, index(g, expr), expr.dtype)
+    return convert(g, g.value(expr.value), expr.value.dtype, expr.dtype)
+
+
+def convert(g: Gen, value: str, source: str, target: str) -> str:
+    """`value` of dtype `source` as `target`: floats to integers round towards zero, integers wrap."""
+    if source == target:
+        return value
+    to, have = code_of(target), code_of(source)
+    if "handle" in (to, have):
+        raise CodegenError(f"no conversion from {source} to {target}")
+    ty, tx = llvm_type(target), llvm_type(source)
+    if to == "bool":
+        zero = "zeroinitializer" if lanes_of(source) > 1 or have in ("float", "bfloat") else "0"
+        if is_float(source):
+            return g.w.value(f"fcmp une {tx} {value}, {zero}", value)
+        return g.w.value(f"icmp ne {tx} {value}, {zero}", value)
+    if is_float(source):
+        return _from_float(g, value, source, target)
+    if is_float(target):
+        if to == "bfloat":
+            wide = with_lanes("float32", lanes_of(target))
+            return convert(g, convert(g, value, source, wide), wide, target)
+        op = "sitofp" if have == "int" else "uitofp"
+        return g.w.value(f"{op} {tx} {value} to {ty}", value)
+    narrow_bits = 1 if have == "bool" else bits_of(source)
+    if bits_of(target) == narrow_bits:
+        return value
+    op = "trunc" if bits_of(target) < narrow_bits else "sext" if have == "int" else "zext"
+    return g.w.value(f"{op} {tx} {value} to {ty}", value)
+
+
+def _from_float(g: Gen, value: str, source: str, target: str) -> str:
+    ty, tx = llvm_type(target), llvm_type(source)
+    if not is_float(target):
+        op = "fptosi" if code_of(target) == "int" else "fptoui"
+        return g.w.value(f"{op} {tx} {value} to {ty}", value)
+    lanes = lanes_of(source)
+    if code_of(target) == "bfloat":
+        single = with_lanes("float32", lanes)
+        return _to_bfloat(g, convert(g, value, source, single), lanes)
+    if code_of(source) == "bfloat" and bits_of(target) == 16:
+        single = with_lanes("float32", lanes)
+        return convert(g, convert(g, value, source, single), single, target)
+    op = "fpext" if element_bytes(target) > element_bytes(source) else "fptrunc"
+    return g.w.value(f"{op} {tx} {value} to {ty}", value)
+
+
+def _to_bfloat(g: Gen, value: str, lanes: int) -> str:
+    """float32 to bfloat16, to nearest even, without the library call LLVM would make."""
+    w, single, whole = g.w, vector_of("float", lanes), vector_of("i32", lanes)
+
+    def constant(number: int) -> str:
+        return str(number) if lanes == 1 else f"splat (i32 {number})"
+
+    bits = w.value(f"bitcast {single} {value} to {whole}", value)
+    high = w.value(f"lshr {whole} {bits}, {constant(16)}", bits)
+    odd = w.value(f"and {whole} {high}, {constant(1)}", high)
+    bias = w.value(f"add {whole} {odd}, {constant(0x7FFF)}", odd)
+    rounded = w.value(f"lshr {whole} {w.value(f'add {whole} {bits}, {bias}', bits, bias)}, {constant(16)}", bits, bias)
+    quiet = w.value(f"or {whole} {high}, {constant(0x40)}", high)
+    nan = w.value(f"fcmp uno {single} {value}, {value}", value)
+    kept = choose(g, nan, lanes, whole, quiet, rounded)
+    half = vector_of("i16", lanes)
+    short = w.value(f"trunc {whole} {kept} to {half}", kept)
+    return w.value(f"bitcast {half} {short} to {vector_of('bfloat', lanes)}", short)

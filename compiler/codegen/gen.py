@@ -1,0 +1,124 @@
+"""State shared by the emitters of one kernel, and the dispatch of expressions to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.codegen.linear import LinearForms
+from compiler.codegen.writer import FunctionWriter, Operand
+from compiler.errors import CodegenError
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+
+@dataclass(frozen=True, slots=True)
+class CodegenOptions:
+    """What the target lets the generator do.
+
+    features: LLVM names of the CPU features in use. fast_math: LLVM's flags on float arithmetic; the default
+    lets a multiplication and an addition become one fused operation.
+    """
+
+    features: frozenset[str] = frozenset()
+    fast_math: str = "contract"
+    vector_bits: int = 128
+
+
+class ModuleText:
+    """The functions and declarations of one LLVM module."""
+
+    def __init__(self, options: CodegenOptions) -> None:
+        self.options = options
+        self.functions: list[str] = []
+        self._declared: dict[str, str] = {}
+        self._strings: list[str] = []
+
+    def declare(self, name: str, declaration: str) -> str:
+        """`name`, with `declaration` (without the word declare) in the module."""
+        self._declared.setdefault(name, declaration)
+        return name
+
+    def string(self, text: str) -> str:
+        """A constant C string; returns its global's name."""
+        data = text.encode() + b"\0"
+        name = f"@str{len(self._strings)}"
+        escaped = "".join(chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in data)
+        self._strings.append(f'{name} = private constant [{len(data)} x i8] c"{escaped}"')
+        return name
+
+    def text(self, attributes: str) -> str:
+        declared = [f"declare {line}" for line in self._declared.values()]
+        return "\n".join([*self._strings, *declared, "", *self.functions, f"attributes #0 = {{ {attributes} }}", ""])
+
+
+@dataclass(slots=True)
+class Storage:
+    """Where a buffer lives: its base pointer, size in elements where known, and whether only this thread
+    sees it."""
+
+    pointer: str
+    elements: int | None = None
+    private: bool = False
+
+
+@dataclass(slots=True)
+class Gen:
+    """One function being written.
+
+    `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
+    others in their own type; `storage` the buffers' memory by data variable.
+    """
+
+    module: ModuleText
+    w: FunctionWriter
+    forms: LinearForms
+    symbol: str
+    noalias: bool = True
+    parallel: bool = True
+    index_vars: dict[n.Var, Operand] = field(default_factory=dict)
+    value_vars: dict[n.Var, str] = field(default_factory=dict)
+    storage: dict[n.Var, Storage] = field(default_factory=dict)
+
+    def value(self, expr: PrimExpr) -> str:
+        """The operand text of `expr` in its own LLVM type; emits what computes it."""
+        emit = VALUE.get(type(expr))
+        if emit is None:
+            raise CodegenError(f"no machine code for a {type(expr).__name__} expression in {self.symbol}")
+        return emit(self, expr)
+
+    def storage_of(self, buffer: n.Buffer) -> Storage:
+        found = self.storage.get(buffer.data)
+        if found is None:
+            raise CodegenError(
+                f"buffer {buffer.name!r} of {self.symbol} is neither a parameter nor allocated around its use"
+            )
+        return found
+
+
+VALUE: dict[type, Callable[[Gen, Any], str]] = {}
+STMT: dict[type, Callable[[Gen, Any], None]] = {}
+
+
+def emits(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], str]], Callable[[Gen, Any], str]]:
+    """Register the function that emits expressions of these node types."""
+
+    def register(function: Callable[[Gen, Any], str]) -> Callable[[Gen, Any], str]:
+        for kind in kinds:
+            VALUE[kind] = function
+        return function
+
+    return register
+
+
+def runs(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], None]], Callable[[Gen, Any], None]]:
+    """Register the function that emits statements of these node types."""
+
+    def register(function: Callable[[Gen, Any], None]) -> Callable[[Gen, Any], None]:
+        for kind in kinds:
+            STMT[kind] = function
+        return function
+
+    return register

@@ -1,0 +1,266 @@
+"""Calls: `tir.*` intrinsics as LLVM intrinsics or calls into the C math library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler.codegen.expr import choose, convert, float_op, intrinsic, unary_float
+from compiler.codegen.gen import Gen, emits
+from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
+from compiler.dtype import element_of, with_lanes
+from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar
+from compiler.tir import nodes as n
+
+Emit = Callable[[Gen, n.Call], str]
+_CALLS: dict[str, Emit] = {}
+
+# Operations LLVM has as intrinsics for vectors too (it calls the C library lane by lane where need be).
+_LLVM_UNARY = {
+    "exp": "exp", "exp2": "exp2", "exp10": "exp10", "log": "log", "log2": "log2", "log10": "log10",
+    "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh",
+    "asin": "asin", "acos": "acos", "atan": "atan", "floor": "floor", "ceil": "ceil", "round": "round",
+    "trunc": "trunc", "nearbyint": "nearbyint", "fabs": "fabs",
+}  # fmt: skip
+_LLVM_BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign"}
+_LIBRARY = {"erf": 1, "log1p": 1, "hypot": 2, "fmod": 2}  # C functions by number of arguments
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
+
+
+def _for(*names: str) -> Callable[[Emit], Emit]:
+    def register(emit: Emit) -> Emit:
+        _CALLS.update({f"tir.{name}": emit for name in names})
+        return emit
+
+    return register
+
+
+@emits(n.Call)
+def _call(g: Gen, call: n.Call) -> str:
+    if isinstance(call.op, GlobalVar):
+        raise CodegenError(f"{g.symbol} calls {call.op}; calls between functions are not supported")
+    emit = _CALLS.get(call.op.name)
+    if emit is None:
+        raise CodegenError(f"{g.symbol} calls {call.op.name}, which CPU code generation does not know")
+    return emit(g, call)
+
+
+def _name(call: n.Call) -> str:
+    assert not isinstance(call.op, GlobalVar)
+    return call.op.name.removeprefix("tir.")
+
+
+@_for(*_LLVM_UNARY)
+def _unary(g: Gen, call: n.Call) -> str:
+    return unary_float(g, _LLVM_UNARY[_name(call)], call.dtype, g.value(call.args[0]))
+
+
+@_for(*_LLVM_BINARY)
+def _binary(g: Gen, call: n.Call) -> str:
+    name = _LLVM_BINARY[_name(call)]
+    return _in_single(g, call, lambda dtype, args: intrinsic(g, name, dtype, *args))
+
+
+@_for("fma")
+def _fma(g: Gen, call: n.Call) -> str:
+    return _in_single(g, call, lambda dtype, args: intrinsic(g, "fma", dtype, *args))
+
+
+@_for(*_LIBRARY)
+def _library(g: Gen, call: n.Call) -> str:
+    """A C function, lane by lane."""
+    return _in_single(g, call, lambda dtype, args: library_call(g, _name(call), dtype, args))
+
+
+def _in_single(g: Gen, call: n.Call, emit: Callable[[str, list[str]], str]) -> str:
+    """`emit` on the arguments, which 16-bit floats reach as float32."""
+    dtype = call.dtype
+    args = [g.value(a) for a in call.args]
+    if bits_of(dtype) != 16:
+        return emit(dtype, args)
+    wide = with_lanes("float32", lanes_of(dtype))
+    return convert(g, emit(wide, [convert(g, a, dtype, wide) for a in args]), wide, dtype)
+
+
+def library_call(g: Gen, name: str, dtype: str, args: list[str]) -> str:
+    ty = llvm_type(element_of(dtype))
+    full = f"@{name}{'f' if bits_of(dtype) == 32 else ''}"
+    signature = ", ".join([ty] * len(args))
+    g.module.declare(full, f"{ty} {full}({signature}) nounwind willreturn memory(none)")
+    lanes, vector = lanes_of(dtype), llvm_type(dtype)
+    if lanes == 1:
+        return g.w.value(f"call {ty} {full}({', '.join(f'{ty} {a}' for a in args)})", *args)
+    result = "poison"
+    for lane in range(lanes):
+        parts = [g.w.value(f"extractelement {vector} {a}, i64 {lane}", a) for a in args]
+        one = g.w.inline(f"call {ty} {full}({', '.join(f'{ty} {p}' for p in parts)})")
+        result = g.w.inline(f"insertelement {vector} {result}, {ty} {one}, i64 {lane}")
+    return result
+
+
+def _number(value: float, dtype: str) -> str:
+    text = float_constant(value, element_of(dtype))
+    return text if lanes_of(dtype) == 1 else f"splat ({llvm_type(element_of(dtype))} {text})"
+
+
+@_for("rsqrt", "sigmoid")
+def _reciprocal(g: Gen, call: n.Call) -> str:
+    """rsqrt(x) = 1 / sqrt(x); sigmoid(x) = 1 / (1 + exp(-x))."""
+
+    def emit(dtype: str, args: list[str]) -> str:
+        one = _number(1.0, dtype)
+        if _name(call) == "rsqrt":
+            return float_op(g, "fdiv", dtype, one, intrinsic(g, "sqrt", dtype, args[0]))
+        minus = g.w.value(f"fneg {llvm_type(dtype)} {args[0]}", args[0])
+        power = intrinsic(g, "exp", dtype, minus)
+        return float_op(g, "fdiv", dtype, one, float_op(g, "fadd", dtype, one, power))
+
+    return _in_single(g, call, emit)
+
+
+@_for("isnan", "isinf")
+def _classify(g: Gen, call: n.Call) -> str:
+    dtype = call.args[0].dtype
+    value = g.value(call.args[0])
+    if not is_float(dtype):
+        return "false" if lanes_of(dtype) == 1 else "zeroinitializer"
+    if bits_of(dtype) == 16:
+        wide = with_lanes("float32", lanes_of(dtype))
+        value, dtype = convert(g, value, dtype, wide), wide
+    ty = llvm_type(dtype)
+    if _name(call) == "isnan":
+        return g.w.value(f"fcmp uno {ty} {value}, {value}", value)
+    size = intrinsic(g, "fabs", dtype, value)
+    return g.w.value(f"fcmp oeq {ty} {size}, {_number(float('inf'), dtype)}", size)
+
+
+@_for(*_BITWISE)
+def _bits(g: Gen, call: n.Call) -> str:
+    a, b = (g.value(x) for x in call.args)
+    return g.w.value(f"{_BITWISE[_name(call)]} {llvm_type(call.dtype)} {a}, {b}", a, b)
+
+
+@_for("shift_right")
+def _shift_right(g: Gen, call: n.Call) -> str:
+    a, b = (g.value(x) for x in call.args)
+    op = "ashr" if code_of(call.dtype) == "int" else "lshr"
+    return g.w.value(f"{op} {llvm_type(call.dtype)} {a}, {b}", a, b)
+
+
+@_for("bitwise_not")
+def _bitwise_not(g: Gen, call: n.Call) -> str:
+    a = g.value(call.args[0])
+    ones = "-1" if lanes_of(call.dtype) == 1 else f"splat ({llvm_type(element_of(call.dtype))} -1)"
+    return g.w.value(f"xor {llvm_type(call.dtype)} {a}, {ones}", a)
+
+
+@_for("popcount", "clz")
+def _count(g: Gen, call: n.Call) -> str:
+    source = call.args[0].dtype
+    value, ty = g.value(call.args[0]), llvm_type(source)
+    if _name(call) == "popcount":
+        counted = intrinsic(g, "ctpop", source, value)
+    else:
+        suffix = (f"v{lanes_of(source)}" if lanes_of(source) > 1 else "") + f"i{bits_of(source)}"
+        name = g.module.declare(f"@llvm.ctlz.{suffix}", f"{ty} @llvm.ctlz.{suffix}({ty}, i1)")
+        counted = g.w.value(f"call {ty} {name}({ty} {value}, i1 false)", value)
+    return convert(g, counted, source, call.dtype)
+
+
+@_for("reinterpret")
+def _reinterpret(g: Gen, call: n.Call) -> str:
+    source = call.args[0].dtype
+    if bits_of(source) * lanes_of(source) != bits_of(call.dtype) * lanes_of(call.dtype):
+        raise CodegenError(f"cannot reinterpret {source} as {call.dtype}: the sizes differ")
+    value = g.value(call.args[0])
+    if llvm_type(source) == llvm_type(call.dtype):
+        return value
+    return g.w.value(f"bitcast {llvm_type(source)} {value} to {llvm_type(call.dtype)}", value)
+
+
+@_for("likely")
+def _likely(g: Gen, call: n.Call) -> str:
+    return g.value(call.args[0])
+
+
+@_for("vectorlow")
+def _vectorlow(g: Gen, call: n.Call) -> str:
+    """The first lanes of a vector."""
+    source = call.args[0].dtype
+    value, lanes = g.value(call.args[0]), lanes_of(call.dtype)
+    order = ", ".join(f"i32 {i}" for i in range(lanes))
+    ty = llvm_type(source)
+    return g.w.value(f"shufflevector {ty} {value}, {ty} poison, <{lanes} x i32> <{order}>", value)
+
+
+@_for("prefetch")
+def _prefetch(g: Gen, call: n.Call) -> str:
+    """prefetch(address, rw, locality, cache type), as LLVM's."""
+    pointer, *rest = call.args
+    numbers = [str(x.value) if isinstance(x, n.IntImm) else d for x, d in zip(rest, ("0", "3", "1"))]
+    numbers += ["0", "3", "1"][len(numbers) :]
+    where = g.value(pointer)
+    g.module.declare("@llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    arguments = ", ".join(f"i32 {x}" for x in numbers)
+    g.w.effect(f"call void @llvm.prefetch.p0(ptr {where}, {arguments})")
+    return "0"
+
+
+@_for("tvm_storage_sync")
+def _sync(g: Gen, call: n.Call) -> str:
+    return "0"  # one CPU thread runs a task from start to end
+
+
+@_for("call_extern")
+def _extern(g: Gen, call: n.Call) -> str:
+    """call_extern(name, args...): a C function; the loader must know the name."""
+    name, *args = call.args
+    if not isinstance(name, n.StringImm):
+        raise CodegenError(f"{g.symbol}: the first argument of call_extern must be the function's name")
+    types = [llvm_type(a.dtype) for a in args]
+    result = llvm_type(call.dtype) if call.dtype != "handle" else "void"
+    full = g.module.declare(f"@{name.value}", f"{result} @{name.value}({', '.join(types)})")
+    text = f"call {result} {full}({', '.join(f'{t} {g.value(a)}' for t, a in zip(types, args))})"
+    g.w.loaded.clear()
+    if result == "void":
+        g.w.effect(text)
+        return "null"
+    return g.w.inline(text)
+
+
+@_for("if_then_else")
+def _if_then_else(g: Gen, call: n.Call) -> str:
+    """Only the taken side is evaluated, unless neither side can fault."""
+    condition, yes, no = call.args
+    test = g.value(condition)
+    if test in ("true", "false"):
+        return g.value(yes if test == "true" else no)
+    ty = llvm_type(call.dtype)
+    if lanes_of(condition.dtype) > 1 or (_safe(yes) and _safe(no)):
+        return choose(g, test, lanes_of(condition.dtype), ty, g.value(yes), g.value(no))
+    w = g.w
+    then, other, after = w.label("then"), w.label("else"), w.label("after")
+    w.branch_if(test, then, other)
+    w.start_block(then)
+    a = g.value(yes)
+    from_then = w.block
+    w.branch(after)
+    w.start_block(other)
+    b = g.value(no)
+    from_other = w.block
+    w.branch(after)
+    w.start_block(after)
+    return w.inline(f"phi {ty} [ {a}, %{from_then} ], [ {b}, %{from_other} ]")
+
+
+def _safe(expr: Any) -> bool:
+    """Whether evaluating `expr` costs little and cannot fault."""
+    match expr:
+        case n.IntImm() | n.FloatImm() | n.Var():
+            return True
+        case n.Broadcast() | n.Cast():
+            return _safe(expr.value)
+        case n.Add() | n.Sub() | n.Mul() | n.Min() | n.Max():
+            return _safe(expr.a) and _safe(expr.b)
+    return False

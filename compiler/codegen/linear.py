@@ -1,0 +1,165 @@
+"""Integer expressions as sums of multiples of atoms, with the range each can take.
+
+`LinearForms` answers by node, once: code generation asks again for each unrolled copy of a statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.types import code_of
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+Bounds = tuple[int | None, int | None]
+UNKNOWN: Bounds = (None, None)
+_INDEX_TYPES = ("int32", "int64", "int16", "int8")
+_LIMITS: dict[str, tuple[int, int]] = {
+    name: (-(1 << bits - 1), (1 << bits - 1) - 1)
+    for name, bits in (("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """sum(atom * coefficient) + offset. Atoms are variables, or expressions that are not sums."""
+
+    terms: tuple[tuple[PrimExpr, int], ...]
+    offset: int
+
+
+class LinearForms:
+    """Forms and ranges of the expressions of one function, remembered by node."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[n.Var, Bounds] = {}
+        self.data: set[n.Var] = set()  # variables bound to data, whose arithmetic wraps in its own dtype
+        self._forms: dict[int, tuple[PrimExpr, Linear]] = {}
+        self._bounds: dict[int, tuple[PrimExpr, Bounds]] = {}
+        self._is_index: dict[int, tuple[PrimExpr, bool]] = {}
+
+    # -- which expressions are index arithmetic ---------------------------------------------------
+    def is_index(self, expr: PrimExpr) -> bool:
+        """Whether `expr` is arithmetic on loop variables and scalars only, and cannot overflow its dtype.
+
+        Such an expression has the same value when computed in 64 bits. Where the range of a variable is not
+        known (a symbolic extent) index arithmetic is taken not to overflow, as the field does.
+        """
+        found = self._is_index.get(id(expr))
+        if found is None:
+            found = self._is_index[id(expr)] = (expr, self._index(expr))
+        return found[1]
+
+    def _index(self, expr: PrimExpr) -> bool:
+        if expr.dtype not in _LIMITS:
+            return False
+        match expr:
+            case n.IntImm():
+                return True
+            case n.Var():
+                return expr not in self.data
+            case n.Cast():
+                return expr.value.dtype in _LIMITS and self.is_index(expr.value) and self._fits(expr)
+            case n.Div() | n.Mod() | n.FloorDiv() | n.FloorMod():
+                # a division by zero must stay where it was written
+                return isinstance(expr.b, n.IntImm) and expr.b.value != 0 and self.is_index(expr.a)
+            case n.Add() | n.Sub() | n.Mul() | n.Min() | n.Max():
+                return self.is_index(expr.a) and self.is_index(expr.b) and self._fits(expr)
+        return False
+
+    def _fits(self, expr: PrimExpr) -> bool:
+        low, high = self.bounds(expr)
+        least, greatest = _LIMITS[expr.dtype]
+        return (low is None or low >= least) and (high is None or high <= greatest)
+
+    # -- linear form ------------------------------------------------------------------------------
+    def form(self, expr: PrimExpr) -> Linear:
+        found = self._forms.get(id(expr))
+        if found is None:
+            terms: dict[int, tuple[PrimExpr, int]] = {}
+            offset = self._collect(expr, 1, terms)
+            kept = tuple(t for t in terms.values() if t[1])
+            found = self._forms[id(expr)] = (expr, Linear(kept, offset))
+        return found[1]
+
+    def _collect(self, expr: PrimExpr, scale: int, terms: dict[int, tuple[PrimExpr, int]]) -> int:
+        """Add `expr * scale` to `terms`; returns the constant part."""
+        match expr:
+            case n.IntImm():
+                return expr.value * scale
+            case n.Add():
+                return self._collect(expr.a, scale, terms) + self._collect(expr.b, scale, terms)
+            case n.Sub():
+                return self._collect(expr.a, scale, terms) + self._collect(expr.b, -scale, terms)
+            case n.Mul(n.IntImm(value=factor), other) | n.Mul(other, n.IntImm(value=factor)):
+                return self._collect(other, scale * factor, terms)
+            case n.Cast() if self.is_index(expr):
+                return self._collect(expr.value, scale, terms)
+        key = id(expr)
+        _, before = terms.get(key, (expr, 0))
+        terms[key] = (expr, before + scale)
+        return 0
+
+    # -- ranges -----------------------------------------------------------------------------------
+    def bounds(self, expr: PrimExpr) -> Bounds:
+        """The least and greatest value `expr` can take; None where unknown."""
+        found = self._bounds.get(id(expr))
+        if found is None:
+            found = self._bounds[id(expr)] = (expr, self._range(expr))
+        return found[1]
+
+    def _range(self, expr: PrimExpr) -> Bounds:
+        match expr:
+            case n.IntImm():
+                return expr.value, expr.value
+            case n.SizeVar():
+                return self.ranges.get(expr, (0, None))
+            case n.Var():
+                return self.ranges.get(expr, UNKNOWN)
+            case n.Cast() if code_of(expr.value.dtype) in ("int", "uint", "bool"):
+                return self.bounds(expr.value)
+            case n.Add() | n.Sub():
+                return self._sum(expr)
+            case n.Mul() | n.Min() | n.Max() | n.FloorDiv() | n.FloorMod():
+                return _combine(expr, self.bounds(expr.a), self.bounds(expr.b))
+        return UNKNOWN
+
+    def _sum(self, expr: n.Add | n.Sub) -> Bounds:
+        low: int | None = 0
+        high: int | None = 0
+        form = self.form(expr)
+        for atom, scale in form.terms:
+            a, b = self.bounds(atom)
+            if scale < 0:
+                a, b = b, a
+            low = None if low is None or a is None else low + a * scale
+            high = None if high is None or b is None else high + b * scale
+        return (None if low is None else low + form.offset, None if high is None else high + form.offset)
+
+
+def _combine(expr: n.BinaryOp, a: Bounds, b: Bounds) -> Bounds:
+    match expr:
+        case n.Mul():
+            if None in a or None in b:
+                both_natural = _natural(a) and _natural(b)
+                return (0, None) if both_natural else UNKNOWN
+            products = [x * y for x in a for y in b]  # type: ignore[operator]
+            return min(products), max(products)
+        case n.Min():
+            highs = [x for x in (a[1], b[1]) if x is not None]
+            low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+            return low, min(highs) if highs else None
+        case n.Max():
+            lows = [x for x in (a[0], b[0]) if x is not None]
+            high = None if a[1] is None or b[1] is None else max(a[1], b[1])
+            return max(lows) if lows else None, high
+        case n.FloorDiv() if b[0] is not None and b[0] == b[1] and b[0] > 0:
+            return (None if a[0] is None else a[0] // b[0], None if a[1] is None else a[1] // b[0])
+        case n.FloorMod() if b[0] is not None and b[0] == b[1] and b[0] > 0:
+            inside = a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < b[0]
+            return a if inside else (0, b[0] - 1)
+    return UNKNOWN
+
+
+def _natural(bounds: Bounds) -> bool:
+    return bounds[0] is not None and bounds[0] >= 0

@@ -1,0 +1,206 @@
+"""Statements: loops (serial, unrolled), conditions, storage, and the walk over them."""
+
+from __future__ import annotations
+
+from compiler.codegen.expr import bind
+from compiler.codegen.gen import STMT, Gen, Storage, runs
+from compiler.codegen.index import index
+from compiler.codegen.parallel import emit_parallel
+from compiler.codegen.types import element_bytes, lanes_of, memory_type
+from compiler.codegen.writer import Operand
+from compiler.errors import CodegenError
+from compiler.tir import nodes as n
+from compiler.tir.nodes import ForKind, Stmt
+
+# Temporaries up to this size live on the stack of the function (or parallel task) that uses them.
+STACK_BYTES = 16 << 10
+LOCAL_STACK_BYTES = 64 << 10
+
+
+def emit(g: Gen, stmt: Stmt) -> None:
+    """Write what runs `stmt`."""
+    run = STMT.get(type(stmt))
+    if run is None:
+        raise CodegenError(
+            f"no machine code for a {type(stmt).__name__} statement in {g.symbol}",
+            hint="lower the function before generating code",
+        )
+    run(g, stmt)
+
+
+@runs(n.SeqStmt)
+def _seq(g: Gen, stmt: n.SeqStmt) -> None:
+    for part in stmt.seq:
+        emit(g, part)
+
+
+@runs(n.Evaluate)
+def _evaluate(g: Gen, stmt: n.Evaluate) -> None:
+    if isinstance(stmt.value, n.Call):
+        g.value(stmt.value)
+
+
+@runs(n.LetStmt)
+def _let(g: Gen, stmt: n.LetStmt) -> None:
+    bind(g, stmt.var, stmt.value)
+    emit(g, stmt.body)
+
+
+@runs(n.AttrStmt)
+def _attr(g: Gen, stmt: n.AttrStmt) -> None:
+    emit(g, stmt.body)
+
+
+# ------------------------------------------------------------------------------------- loops
+
+
+@runs(n.For)
+def _for(g: Gen, loop: n.For) -> None:
+    low, extent = index(g, loop.min), index(g, loop.extent)
+    if type(extent) is int and extent <= 0:
+        return
+    _remember_range(g, loop)
+    match loop.kind:
+        case ForKind.PARALLEL if g.parallel and extent != 1:
+            emit_parallel(g, loop, low, extent, emit)
+        case ForKind.UNROLLED if type(extent) is int:
+            _unrolled(g, loop, low, extent)
+        case ForKind.SERIAL | ForKind.PARALLEL | ForKind.UNROLLED | ForKind.VECTORIZED:
+            _serial(g, loop, low, extent)
+        case ForKind.THREAD_BINDING:
+            raise CodegenError(
+                f"{g.symbol} binds loop {loop.loop_var.name!r} to {_tag(loop)}, which a CPU target does not have",
+                hint="build for a GPU target, or schedule without bind",
+            )
+
+
+def _tag(loop: n.For) -> str:
+    return loop.thread_binding.thread_tag if loop.thread_binding is not None else "a thread axis"
+
+
+def _remember_range(g: Gen, loop: n.For) -> None:
+    low, extent_high = g.forms.bounds(loop.min), g.forms.bounds(loop.extent)[1]
+    high = None if low[1] is None or extent_high is None else low[1] + extent_high - 1
+    g.forms.ranges[loop.loop_var] = (low[0], high)
+
+
+def _unrolled(g: Gen, loop: n.For, low: Operand, extent: int) -> None:
+    for step in range(extent):
+        g.index_vars[loop.loop_var] = g.w.iadd(low, step)
+        emit(g, loop.body)
+
+
+def _serial(g: Gen, loop: n.For, low: Operand, extent: Operand) -> None:
+    if extent == 1:
+        g.index_vars[loop.loop_var] = low
+        emit(g, loop.body)
+        return
+
+    def body(counter: str) -> None:
+        g.index_vars[loop.loop_var] = counter
+        emit(g, loop.body)
+
+    least = g.forms.bounds(loop.extent)[0]
+    g.w.loop(low, g.w.iadd(low, extent), least is None or least < 1, body)
+
+
+@runs(n.While)
+def _while(g: Gen, stmt: n.While) -> None:
+    w = g.w
+    head, body, done = w.label("while"), w.label("body"), w.label("done")
+    w.branch(head)
+    w.start_block(head)
+    w.branch_if(g.value(stmt.condition), body, done)
+    w.start_block(body)
+    emit(g, stmt.body)
+    w.branch(head)
+    w.start_block(done)
+
+
+# -------------------------------------------------------------------------------- conditions
+
+
+@runs(n.IfThenElse)
+def _if(g: Gen, stmt: n.IfThenElse) -> None:
+    test = g.value(stmt.condition)
+    if test in ("true", "false"):
+        taken = stmt.then_case if test == "true" else stmt.else_case
+        if taken is not None:
+            emit(g, taken)
+        return
+    w = g.w
+    then, after = w.label("then"), w.label("after")
+    other = w.label("else") if stmt.else_case is not None else after
+    w.branch_if(test, then, other)
+    w.start_block(then)
+    emit(g, stmt.then_case)
+    w.branch(after)
+    if stmt.else_case is not None:
+        w.start_block(other)
+        emit(g, stmt.else_case)
+        w.branch(after)
+    w.start_block(after)
+
+
+@runs(n.AssertStmt)
+def _assert(g: Gen, stmt: n.AssertStmt) -> None:
+    """A failed assertion prints its message to stderr and aborts the process."""
+    test = g.value(stmt.condition)
+    if test != "true":
+        w = g.w
+        failed, passed = w.label("failed"), w.label("passed")
+        message = stmt.message.value if isinstance(stmt.message, n.StringImm) else "assertion failed"
+        text = g.module.string(f"{g.symbol}: {message}\n")
+        g.module.declare("@write", "i64 @write(i32, ptr, i64)")
+        g.module.declare("@abort", "void @abort() noreturn cold")
+        w.branch_if(test, passed, failed)
+        w.start_block(failed)
+        size = len(f"{g.symbol}: {message}\n".encode())
+        w.effect(f"call i64 @write(i32 2, ptr {text}, i64 {size})")
+        w.effect("call void @abort()")
+        w.effect("unreachable")
+        w.start_block(passed)
+    emit(g, stmt.body)
+
+
+# ----------------------------------------------------------------------------------- storage
+
+
+@runs(n.Allocate)
+def _allocate(g: Gen, stmt: n.Allocate) -> None:
+    element, size = memory_type(stmt.dtype), element_bytes(stmt.dtype) * lanes_of(stmt.dtype)
+    count: Operand = 1
+    for extent in stmt.extents:
+        count = _product(g, count, index(g, extent))
+    limit = LOCAL_STACK_BYTES if stmt.scope == "local" else STACK_BYTES
+    if type(count) is int and count * size <= limit:
+        pointer = g.w.alloca(element, max(count, 1), 64)
+    else:
+        pointer = _heap(g, count, size)
+    g.storage[stmt.buffer_var] = Storage(pointer, count if type(count) is int else None, private=True)
+    emit(g, stmt.body)
+
+
+def _product(g: Gen, a: Operand, b: Operand) -> Operand:
+    if type(a) is int:
+        return g.w.imul(b, a)
+    return g.w.imul(a, b) if type(b) is int else g.w.value(f"mul nsw i64 {a}, {b}", a, b)
+
+
+def _heap(g: Gen, count: Operand, size: int) -> str:
+    """Memory taken at the function's entry, where its size is known by then, and given back at its exit.
+
+    A temporary inside a loop is thus allocated once, not once an iteration.
+    """
+    w = g.w
+    g.module.declare("@tunefarm_alloc", "noalias align 64 ptr @tunefarm_alloc(i64) nounwind")
+    g.module.declare("@tunefarm_free", "void @tunefarm_free(ptr) nounwind")
+    total = w.imul(count, size)
+    if type(total) is str and w.level_of.get(total) != 0:
+        raise CodegenError(
+            f"a temporary buffer of {g.symbol} has a size that changes within the function",
+            hint="only sizes made of constants and arguments can be allocated",
+        )
+    pointer = w.at_entry(f"call ptr @tunefarm_alloc(i64 {total})")
+    w.epilogue.append(f"  call void @tunefarm_free(ptr {pointer})")
+    return pointer

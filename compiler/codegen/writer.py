@@ -1,0 +1,172 @@
+"""Writing one LLVM function as text, with invariant values hoisted and repeated ones shared on the way.
+
+A *level* is a place where loop-invariant values are defined: level 0 is the function's entry, and each loop
+adds one whose definitions stand at the top of its body. A value without side effects goes to the level
+of its operands and is looked up there by its text first, so what LLVM reads is already free of
+repeated and of loop-invariant address arithmetic. A value that rests on a load, a phi or a call is *pinned*:
+it is written where it is used and shared until the next label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Union
+
+PINNED = 1 << 30
+
+Operand = str | int
+"""An index: an SSA name of type i64, or a known integer."""
+
+Lines = list[Union[str, "Lines"]]
+
+
+@dataclass(slots=True)
+class Level:
+    """Definitions that stand at the top of a loop body or function."""
+
+    header: Lines = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
+
+
+class FunctionWriter:
+    """The text of one function: `value` adds instructions, `start_block` labels, `loop` loops."""
+
+    def __init__(self, signature: str) -> None:
+        """`signature` is all of the definition up to its brace, such as `define void @f(ptr %a)`."""
+        self.signature = signature
+        self.allocas: list[str] = []
+        self.levels = [Level()]
+        self.level_of: dict[str, int] = {}
+        self.lines: Lines = [self.levels[0].header]
+        self.block = "entry"
+        self.epilogue: list[str] = []
+        self._count = 0
+        self._pinned: dict[str, str] = {}
+        self.loaded: dict[str, dict[str, str]] = {}
+
+    # -- names and values ------------------------------------------------------------------------
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    def label(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def value(self, rhs: str, *operands: Operand) -> str:
+        """The name of the side-effect free value `rhs`, which may be computed anywhere `operands` exist."""
+        level = 0
+        get = self.level_of.get
+        for operand in operands:
+            if type(operand) is str and operand[0] == "%":
+                known = get(operand, PINNED)
+                if known > level:
+                    level = known
+        if level == PINNED:
+            name = self._pinned.get(rhs)
+            if name is None:
+                name = self._pinned[rhs] = self.inline(rhs)
+            return name
+        place = self.levels[level]
+        name = place.known.get(rhs)
+        if name is None:
+            self._count += 1
+            name = place.known[rhs] = f"%v{self._count}"
+            place.header.append(f"  {name} = {rhs}")
+            self.level_of[name] = level
+        return name
+
+    def inline(self, rhs: str) -> str:
+        """A new name for `rhs`, computed here and now."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self.lines.append(f"  {name} = {rhs}")
+        return name
+
+    def effect(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def alloca(self, element: str, count: int, align: int) -> str:
+        """Stack storage for the whole function, `count` elements of type `element`."""
+        name = self.fresh("s")
+        self.allocas.append(f"  {name} = alloca [{count} x {element}], align {align}")
+        self.level_of[name] = 0
+        return name
+
+    def at_entry(self, rhs: str) -> str:
+        """A new name for `rhs`, computed once at the function's entry; its operands are of level 0."""
+        name = self.fresh()
+        self.levels[0].header.append(f"  {name} = {rhs}")
+        self.level_of[name] = 0
+        return name
+
+    # -- integers --------------------------------------------------------------------------------
+    def iadd(self, a: Operand, b: Operand) -> Operand:
+        if type(a) is int:
+            if type(b) is int:
+                return a + b
+            a, b = b, a
+        if b == 0:
+            return a
+        return self.value(f"add nsw i64 {a}, {b}", a, b)
+
+    def imul(self, a: Operand, b: int) -> Operand:
+        if type(a) is int:
+            return a * b
+        return a if b == 1 else self.value(f"mul nsw i64 {a}, {b}", a) if b else 0
+
+    # -- blocks ----------------------------------------------------------------------------------
+    def start_block(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+        self._pinned.clear()
+        self.loaded.clear()
+
+    def branch(self, label: str) -> None:
+        self.lines.append(f"  br label %{label}")
+
+    def branch_if(self, condition: str, then: str, otherwise: str) -> None:
+        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+
+    def loop(self, low: Operand, high: Operand, may_be_empty: bool, body: Callable[[str], None]) -> None:
+        """Count from `low` up to `high`, excluded; `body` gets the counter's name (an i64)."""
+        head, done, counter = self.label("loop"), self.label("done"), self.fresh("i")
+        if may_be_empty:
+            test = self.value(f"icmp slt i64 {low}, {high}", low, high)
+            self.branch_if(test, head, done)
+        else:
+            self.branch(head)
+        before = self.block
+        self.start_block(head)
+        lines, slot = self.lines, len(self.lines)
+        lines.append("")
+        level = Level()
+        lines.append(level.header)
+        self.level_of[counter] = len(self.levels)
+        self.levels.append(level)
+        body(counter)
+        self.levels.pop()
+        following = self.fresh("i")
+        lines[slot] = f"  {counter} = phi i64 [ {low}, %{before} ], [ {following}, %{self.block} ]"
+        unsigned = "nuw " if type(low) is int and low >= 0 else ""
+        self.effect(f"{following} = add {unsigned}nsw i64 {counter}, 1")
+        again = self.inline(f"icmp slt i64 {following}, {high}")
+        self.branch_if(again, head, done)
+        self.start_block(done)
+
+    # -- text ------------------------------------------------------------------------------------
+    def text(self, attributes: str = "#0") -> str:
+        """The finished function; call once, after the body."""
+        out = [f"{self.signature} {attributes} {{", "entry:", *self.allocas]
+        _flatten(self.lines, out)
+        out += [*self.epilogue, "  ret void", "}", ""]
+        return "\n".join(out)
+
+
+def _flatten(lines: Lines, out: list[str]) -> None:
+    for line in lines:
+        if type(line) is str:
+            out.append(line)
+        else:
+            _flatten(line, out)  # type: ignore[arg-type]
