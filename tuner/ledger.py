@@ -179,7 +179,7 @@ class Ledger:
         if trace is None:
             return None
         try:
-            decisions = tuple(Trace.from_json(trace).decisions())
+            decisions = tuple(d for d in Trace.from_json(trace).decisions if isinstance(d, int))
         except ScheduleError:
             return None
         for sketch in self._sketches.get(task, ()):
