@@ -11,6 +11,7 @@ Times are this process's monotonic seconds.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
@@ -38,8 +39,9 @@ from rpc_server.tracker_messages import (
     ToBox,
 )
 
-NO_LIMIT_S = 10 * 365 * 86400.0
-"""Expiry of a lease without a time limit: the tracker ends it, not the box's clock."""
+ALLOW_S = 10 * 86400.0
+"""A token is let in for this long at most, and then anew while its lease lasts: the loop that watches the
+expiry counts milliseconds in 32 bits."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
@@ -89,8 +91,11 @@ Action = Say | Allow | Forbid | RunCheck | Note
 
 @dataclass(slots=True, eq=False)
 class _Held:
+    """`ends`: the lease's time limit. `allowed`: until when the box lets the token in."""
+
     grant: GrantLease
-    expires: float
+    ends: float
+    allowed: float = 0.0
     sessions: int = 0
     ending: str = ""
     next: GrantLease | None = None
@@ -154,8 +159,10 @@ class RegistrarCore:
     def tick(self, now: float) -> list[Action]:
         """Say what is due: a heartbeat, or hello while not registered. End leases past their time limit."""
         for held in list(self._held.values()):
-            if now >= held.expires and not held.ending:
+            if now >= held.ends and not held.ending:
                 self._begin_end(held, "its time limit is reached", now)
+            elif held.allowed < min(held.ends, now + ALLOW_S / 2) and not held.ending:
+                self._allow(held, now)
         if now >= self._due:
             if self.registered:
                 self._out.append(Say(BoxHeartbeat(self.peer, tuple(self._held))))
@@ -165,7 +172,7 @@ class RegistrarCore:
         return self._take()
 
     def next_tick(self) -> float:
-        return min([self._due, *(held.expires for held in self._held.values() if not held.ending)])
+        return min([self._due, *(held.ends for held in self._held.values() if not held.ending)])
 
     def cut_off(self, now: float) -> None:
         """A message could not be sent: the connection is gone. Hello follows, again and again."""
@@ -213,7 +220,7 @@ class RegistrarCore:
                 token=held.grant.token,
                 user=held.grant.user,
                 client=held.grant.client,
-                left_s=None if held.grant.left_s is None else max(0.0, held.expires - now),
+                left_s=None if held.grant.left_s is None else max(0.0, held.ends - now),
             )
             for held in self._held.values()
         )
@@ -265,11 +272,15 @@ class RegistrarCore:
             self._begin_end(held, "the tracker lent the device to another", now)
 
     def _take_on(self, grant: GrantLease, now: float) -> None:
-        expires = now + (NO_LIMIT_S if grant.left_s is None else grant.left_s)
-        self._held[grant.lease] = _Held(grant, expires)
+        held = _Held(grant, math.inf if grant.left_s is None else now + grant.left_s)
+        self._held[grant.lease] = held
         self._slots[grant.slot] = grant.lease
-        self._out.append(Allow(grant.lease, grant.token, expires))
+        self._allow(held, now)
         self._out.append(Say(LeaseAccepted(self.peer, grant.lease)))
+
+    def _allow(self, held: _Held, now: float) -> None:
+        held.allowed = min(held.ends, now + ALLOW_S)
+        self._out.append(Allow(held.grant.lease, held.grant.token, held.allowed))
 
     def _revoked(self, lease: str, reason: str, now: float) -> None:
         held = self._held.get(lease)

@@ -142,9 +142,7 @@ class QueueInfo:
     devices: int
 
 
-class _Struct(
-    msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True
-):
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True):
     pass
 
 
@@ -405,24 +403,14 @@ class AdminDone(_Struct, frozen=True):
     devices: tuple[str, ...]
 
 
-FromBox = (
-    BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
-)
+FromBox = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
 FromClient = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Query | Admin
 ToBox = BoxWelcome | BoxRefused | RegisterAgain | GrantLease | RevokeLease | CheckDevice | KeepStanding
 ToClient = (
-    Granted
-    | Queued
-    | Refused
-    | LeaseLost
-    | LeaseReleased
-    | Renewed
-    | DevicePage
-    | QueuePage
-    | EventPage
-    | AdminDone
+    Granted | Queued | Refused | LeaseLost | LeaseReleased | Renewed | DevicePage | QueuePage | EventPage | AdminDone
 )
 
 to_tracker: Codec[FromBox | FromClient] = Codec(FromBox | FromClient, LIMITS)
 to_box: Codec[ToBox] = Codec(ToBox, LIMITS)
 to_client: Codec[ToClient] = Codec(ToClient, LIMITS)
+from_tracker: Codec[ToBox | ToClient] = Codec(ToBox | ToClient, LIMITS)

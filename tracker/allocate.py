@@ -304,11 +304,7 @@ class Allocator:
             turns[(waiting.priority, waiting.user)] = turn + 1
             ranked.append((-waiting.priority, turn, user.virtual, waiting.order, waiting.request))
         ranked.sort()
-        return {
-            rank[-1]: Place(index, len(ranked))
-            for index, rank in enumerate(ranked, 1)
-            if rank[-1] in cls.arrivals
-        }
+        return {rank[-1]: Place(index, len(ranked)) for index, rank in enumerate(ranked, 1) if rank[-1] in cls.arrivals}
 
     def waiting(self) -> Iterator[Waiting]:
         """All queued requests."""

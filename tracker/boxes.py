@@ -73,9 +73,7 @@ def _check_hello(event: BoxHello) -> None:
     words += [("tag", tag) for spec in event.devices for tag in spec.tags]
     for what, word in words:
         if not is_word(word):
-            raise RegistrationError(
-                f"{what} {word!r} is no word", hint="use letters, digits and `_.:/@+-` only"
-            )
+            raise RegistrationError(f"{what} {word!r} is no word", hint="use letters, digits and `_.:/@+-` only")
     if not event.devices:
         raise RegistrationError(f"box {event.box!r} has no device to lend")
     if len({spec.slot for spec in event.devices}) != len(event.devices):
@@ -233,9 +231,7 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
     if device is None or device.by_admin:
         return
     if event.passed:
-        farm.set_standing(
-            device, "ok", "it passed a check" if device.standing != "ok" else device.reason, now
-        )
+        farm.set_standing(device, "ok", "it passed a check" if device.standing != "ok" else device.reason, now)
         device.check_at = None
     else:
         farm.set_standing(device, "quarantined", f"it failed a check: {event.text}"[:2000], now)

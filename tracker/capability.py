@@ -75,9 +75,7 @@ class Capabilities:
     attributes: tuple[tuple[str, Attribute], ...] = ()
 
     @staticmethod
-    def of(
-        key: str, tags: tuple[str, ...] = (), attributes: Mapping[str, Attribute] | None = None
-    ) -> Capabilities:
+    def of(key: str, tags: tuple[str, ...] = (), attributes: Mapping[str, Attribute] | None = None) -> Capabilities:
         return Capabilities(key, frozenset(tags), tuple(sorted((attributes or {}).items())))
 
 
@@ -101,11 +99,7 @@ class Compare:
 
     def __str__(self) -> str:
         text = "|".join(self.choices)
-        return (
-            f'{self.name}{self.op}"{text}"'
-            if re.search(r"[\s,&<>=!]", text)
-            else f"{self.name}{self.op}{text}"
-        )
+        return f'{self.name}{self.op}"{text}"' if re.search(r"[\s,&<>=!]", text) else f"{self.name}{self.op}{text}"
 
 
 Term = Word | Compare
@@ -142,9 +136,7 @@ def parse_capability(text: str) -> Predicate:
         CapabilityError: it is empty, too long, or something in it is no term; the message shows where.
     """
     if len(text) > MAX_TEXT:
-        raise CapabilityError(
-            f"capability expression of {len(text)} characters; at most {MAX_TEXT} are taken"
-        )
+        raise CapabilityError(f"capability expression of {len(text)} characters; at most {MAX_TEXT} are taken")
     terms: set[Term] = set()
     devices: frozenset[str] | None = None
     count = 0
@@ -168,9 +160,7 @@ def parse_capability(text: str) -> Predicate:
         else:
             terms.add(compare)
     if not count:
-        raise CapabilityError(
-            "empty capability expression", hint="name a key such as `cpu`, or `*` for any device"
-        )
+        raise CapabilityError("empty capability expression", hint="name a key such as `cpu`, or `*` for any device")
     if count > MAX_TERMS:
         raise CapabilityError(f"capability expression with {count} terms; at most {MAX_TERMS} are taken")
     return Predicate(tuple(sorted(terms, key=str)), devices)

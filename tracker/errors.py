@@ -42,9 +42,3 @@ class RegistrationError(TrackerError):
     """A box the tracker does not take: a bad description, or a name another box has."""
 
     kind = "registration"
-
-
-class TrackerStartError(TrackerError):
-    """The tracker could not start: a port in use, or an address it may not bind."""
-
-    kind = "tracker_start"

@@ -178,7 +178,7 @@ class Client:
 class Farm:
     """Everything the tracker knows."""
 
-    def __init__(self, run: str, timing: Timing, secret: Callable[[], str], unix_offset: float) -> None:
+    def __init__(self, run: str, timing: Timing, secret: Callable[[], str]) -> None:
         self.run = run
         self.timing = timing
         self.secret = secret
@@ -195,7 +195,7 @@ class Farm:
         self.order = 0
         self.mean_hold_s: float | None = None
         self.started: float | None = None
-        self._unix_offset = unix_offset
+        self.unix_offset = 0.0
         self._seq = 0
         self._timers: list[tuple[float, int, TimerKind, str]] = []
         self._timer_seq = 0
@@ -209,7 +209,7 @@ class Farm:
     def log_box(self, kind: LogKind, now: float, box: Box, text: str = "", device: str = "") -> None:
         event = LogEvent(
             seq=self._next_seq(),
-            time=self._unix_offset + now,
+            time=self.unix_offset + now,
             kind=kind,
             box=box.name,
             device=device,
@@ -220,7 +220,7 @@ class Farm:
     def log_request(self, kind: LogKind, now: float, request: str, user: str, text: str = "") -> None:
         event = LogEvent(
             seq=self._next_seq(),
-            time=self._unix_offset + now,
+            time=self.unix_offset + now,
             kind=kind,
             request=request,
             user=user,
@@ -231,7 +231,7 @@ class Farm:
     def log_lease(self, kind: LogKind, now: float, lease: Lease, text: str = "") -> None:
         event = LogEvent(
             seq=self._next_seq(),
-            time=self._unix_offset + now,
+            time=self.unix_offset + now,
             kind=kind,
             device=lease.device.id,
             box=lease.device.box.name,
@@ -290,9 +290,7 @@ class Farm:
         self.devices.pop(device.id, None)
         device.box.devices.pop(device.spec.slot, None)
 
-    def set_standing(
-        self, device: Device, standing: Standing, reason: str, now: float, by_admin: bool = False
-    ) -> None:
+    def set_standing(self, device: Device, standing: Standing, reason: str, now: float, by_admin: bool = False) -> None:
         """Change a device's standing, tell its box to remember it, and log it. `settle` must follow."""
         if (device.standing, device.reason, device.by_admin) == (standing, reason, by_admin):
             return

@@ -46,9 +46,7 @@ def asked(farm: Farm, event: RequestDevice, now: float) -> None:
 def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
     client = farm.clients.get(event.peer)
     if client is not None and len(client.requests) >= MAX_PER_CLIENT:
-        raise TrackerBusyError(
-            f"this client has {MAX_PER_CLIENT} requests already", hint="wait for some of them"
-        )
+        raise TrackerBusyError(f"this client has {MAX_PER_CLIENT} requests already", hint="wait for some of them")
     if len(farm.requests) >= MAX_WAITING:
         raise TrackerBusyError(f"{MAX_WAITING} requests wait already", hint="try again later")
     farm.order += 1

@@ -54,8 +54,5 @@ def queue_page(farm: Farm) -> QueuePage:
             free[device.spec.key] += device.state is DeviceState.READY
     names = sorted({*devices, *pending})
     return QueuePage(
-        tuple(
-            QueueInfo(key=name, free=free[name], pending=pending[name], devices=devices[name])
-            for name in names
-        )
+        tuple(QueueInfo(key=name, free=free[name], pending=pending[name], devices=devices[name]) for name in names)
     )

@@ -42,16 +42,13 @@ class Tick:
     """Time has passed."""
 
 
-BoxEvent = (
-    BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
-)
+BoxEvent = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
 ClientEvent = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Admin
 Event = BoxEvent | ClientEvent | Tick
 
 
 class TrackerState:
-    """`run` names this run of the tracker and must be new each time. `secret` makes unguessable words.
-    `unix_offset` is Unix time minus the clock of `now`, for the times in the event log."""
+    """`run` names this run of the tracker and must be new each time. `secret` makes unguessable words."""
 
     def __init__(
         self,
@@ -59,9 +56,17 @@ class TrackerState:
         run: str,
         timing: Timing | None = None,
         secret: Callable[[], str] = lambda: secrets.token_hex(16),
-        unix_offset: float = 0.0,
     ) -> None:
-        self.farm = Farm(run, timing or Timing(), secret, unix_offset)
+        self.farm = Farm(run, timing or Timing(), secret)
+
+    @property
+    def unix_offset(self) -> float:
+        """Unix time minus the clock of `now`, for the times in the event log."""
+        return self.farm.unix_offset
+
+    @unix_offset.setter
+    def unix_offset(self, offset: float) -> None:
+        self.farm.unix_offset = offset
 
     def handle(self, event: Event, now: float) -> list[Command]:
         """Take one event in.

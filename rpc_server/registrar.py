@@ -1,0 +1,253 @@
+"""A box's agent: a thread that lends the box out through a tracker.
+
+It dials the tracker, again for ever when that is not there, and passes what the tracker decides into the
+`LeaseTable` the supervisor obeys. What it says and when is `RegistrarCore`'s matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import assert_never
+
+import zmq
+
+from compiler.errors import TunefarmError
+from rpc_server.errors import ConnectError
+from rpc_server.fingerprint import Fingerprint
+from rpc_server.leases import LeaseTable
+from rpc_server.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
+from rpc_server.sockets import Liveness, endpoint, prepare, resolve
+from rpc_server.tracker_messages import LIMITS, Attribute, DeviceSpec, to_box, to_tracker
+from rpc_server.wire import Kind
+
+logger = logging.getLogger("rpc_server.registrar")
+
+LIVENESS = Liveness(interval_s=2.0, timeout_s=8.0)
+_RECONNECT_MS = (50, 2000)
+_REPORT_POLL_S = 0.003
+_BURST = 256
+
+HealthCheck = Callable[[int], tuple[bool, str]]
+"""Checks the device in a slot: whether it is fit to be lent, and what was found."""
+
+
+def split_address(text: str, default_port: int | None = None) -> tuple[str, int]:
+    """`host:port`, `[v6]:port`, or just a host when there is a default port. Raises ConnectError."""
+    host, colon, port = text.rpartition(":")
+    if not colon and default_port is not None:
+        host, port = text, str(default_port)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConnectError(f"{text!r} is no address", hint="write HOST:PORT, for example 127.0.0.1:9190")
+    return host, int(port)
+
+
+def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
+    """A box's CPU as a lendable device. Key and tag `cpu` when nothing else is given; the attributes are those a
+    request can ask for: arch, cores, threads, memory (bytes), features, cpu_model, target, host, kernel,
+    governor and virtual (0 or 1)."""
+    attributes: dict[str, Attribute] = {
+        "arch": fingerprint.cpu_name,
+        "cores": fingerprint.cores,
+        "threads": fingerprint.threads,
+        "memory": fingerprint.memory,
+        "features": fingerprint.features,
+        "cpu_model": fingerprint.cpu_model,
+        "target": fingerprint.target,
+        "host": fingerprint.hostname,
+        "kernel": fingerprint.kernel,
+        "governor": fingerprint.governor,
+        "virtual": int(fingerprint.virtual),
+    }
+    return DeviceSpec(
+        slot=slot,
+        key=key or "cpu",
+        tags=tuple(dict.fromkeys((*tags, "cpu"))),
+        attributes=attributes,
+        fingerprint=fingerprint.device_class,
+    )
+
+
+class Registrar:
+    """Registers a box with the tracker at `tracker` ("host:port") from `start` to `stop`.
+
+    `address` is where clients reach the box, `host:port`; with an empty host the tracker takes the one it sees
+    the box come from. `check` runs in a thread of its own when the tracker wants a device checked; without one,
+    a box that answers counts as fit. Raises ConnectError when `tracker` is no address or an unknown host.
+    """
+
+    def __init__(
+        self,
+        tracker: str,
+        *,
+        box: str,
+        address: str,
+        devices: Sequence[DeviceSpec],
+        leases: LeaseTable,
+        check: HealthCheck | None = None,
+    ) -> None:
+        host, port = split_address(tracker)
+        self._endpoint = endpoint(resolve(host, port)[0], port)
+        self._core = RegistrarCore(secrets.token_hex(16), box, address, devices, f"tracker {tracker}")
+        self._leases = leases
+        self._check = check
+        self._checked: SimpleQueue[tuple[int, bool, str]] = SimpleQueue()
+        self._checking: set[int] = set()
+        self._suspects: SimpleQueue[tuple[int, str]] = SimpleQueue()
+        self._wake_lock = threading.Lock()
+        self._wake_fd: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stop_reason: str | None = None
+        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
+
+    @property
+    def registered(self) -> bool:
+        """Whether the tracker has welcomed the box and the connection stands."""
+        return self._core.registered
+
+    @property
+    def refusal(self) -> str:
+        """Why the tracker does not take the box, or ""."""
+        return self._core.refusal
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, reason: str = "the server shuts down", timeout_s: float = 3.0) -> None:
+        """Say goodbye and end the thread. Leases end."""
+        self._stop_reason = reason
+        self._wake()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        if not self._thread.is_alive():
+            with self._wake_lock:
+                if self._wake_fd is not None:
+                    os.close(self._wake_fd)
+                self._wake_fd = None
+
+    def suspect(self, slot: int, reason: str) -> None:
+        """Ask that a device be lent no more until it passes a check. Safe in any thread."""
+        self._suspects.put((slot, reason))
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._wake_lock:
+            if self._wake_fd is not None:
+                os.eventfd_write(self._wake_fd, 1)
+
+    # The thread
+
+    def _run(self) -> None:
+        context = zmq.Context()
+        try:
+            while self._stop_reason is None:
+                sock = self._connect(context)
+                try:
+                    self._talk(sock)
+                except Exception:  # a defect must not take the box off the farm for good
+                    logger.exception("the tracker's agent failed; it starts again")
+                    self._core.cut_off(time.monotonic())
+                    time.sleep(1.0)
+                finally:
+                    sock.close(linger=500)
+        finally:
+            context.term()
+
+    def _connect(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
+        sock = context.socket(zmq.DEALER)
+        prepare(sock, LIVENESS, LIMITS)
+        sock.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a tracker that is not there
+        sock.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
+        sock.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
+        sock.connect(self._endpoint)
+        return sock
+
+    def _talk(self, sock: zmq.Socket[bytes]) -> None:
+        wake_fd = self._wake_fd
+        assert wake_fd is not None
+        poller = zmq.Poller()
+        poller.register(sock, zmq.POLLIN)
+        poller.register(wake_fd, zmq.POLLIN)
+        while self._stop_reason is None:
+            self._take_news(sock)
+            now = time.monotonic()
+            self._obey(sock, self._core.tick(now))
+            wait_s = max(0.0, self._core.next_tick() - now)
+            if self._core.is_ending:
+                wait_s = min(wait_s, _REPORT_POLL_S)
+            poller.poll(int(wait_s * 1000) + 1)
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(wake_fd)
+            self._receive(sock)
+        self._obey(sock, self._core.stop(self._stop_reason))
+
+    def _take_news(self, sock: zmq.Socket[bytes]) -> None:
+        """Hear of sessions, checks and doubts before anything else is decided."""
+        now = time.monotonic()
+        while (report := self._leases.next_report(0)) is not None:
+            self._obey(sock, self._core.session(report, now))
+        with contextlib.suppress(Empty):
+            while True:
+                slot, passed, text = self._checked.get_nowait()
+                self._checking.discard(slot)
+                self._obey(sock, self._core.check_done(slot, passed, text))
+        with contextlib.suppress(Empty):
+            while True:
+                self._obey(sock, self._core.suspect(*self._suspects.get_nowait()))
+
+    def _receive(self, sock: zmq.Socket[bytes]) -> None:
+        for _ in range(_BURST):
+            try:
+                frames = sock.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                message = to_box.decode(frames).body
+            except TunefarmError as error:
+                logger.warning("the tracker sent something unexpected: %s", error.message)
+                continue
+            self._take_news(sock)
+            self._obey(sock, self._core.handle(message, time.monotonic()))
+
+    def _obey(self, sock: zmq.Socket[bytes], actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Say(message):
+                    try:
+                        sock.send_multipart(to_tracker.encode(message, Kind.NOTE), zmq.NOBLOCK)
+                    except zmq.Again:
+                        self._core.cut_off(time.monotonic())
+                case Allow(lease, token, expires):
+                    self._leases.grant(lease, token, expires)
+                case Forbid(lease, reason):
+                    self._leases.revoke(lease, reason)
+                case RunCheck(slot):
+                    self._run_check(slot)
+                case Note(level, text):
+                    logger.log(level, "%s", text)
+                case _:
+                    assert_never(action)
+
+    def _run_check(self, slot: int) -> None:
+        if self._check is None:
+            self._checked.put((slot, True, "no health check is set up; the box answers"))
+            self._wake()
+        elif slot not in self._checking:
+            self._checking.add(slot)
+            threading.Thread(target=self._check_slot, args=(slot,), name=f"check-{slot}", daemon=True).start()
+
+    def _check_slot(self, slot: int) -> None:
+        assert self._check is not None
+        try:
+            passed, text = self._check(slot)
+        except Exception as error:
+            logger.exception("the health check of slot %d failed", slot)
+            passed, text = False, f"{type(error).__name__}: {error}"
+        self._checked.put((slot, passed, text))
+        self._wake()

@@ -1,0 +1,183 @@
+"""What every long-running process of the farm shares: where it listens, how it says so, and how it ends.
+
+`ChildService` runs one in a child process, which ends with its parent however that dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.sockets import endpoint, is_loopback, resolve
+
+_TERMINATE_S = 15.0
+
+Stop = Callable[[str], None]
+"""Ends a service for a reason. Safe in signal handlers and other threads."""
+
+
+def bind_address(host: str, port: int, *, insecure: bool, danger: str, logger: logging.Logger) -> str:
+    """The numeric address to listen on. One that others can reach is refused unless `insecure`, since nothing
+    authenticates them; `danger` says what they could do ("run code on this machine").
+
+    Raises ServerStartError: unknown host, or refused.
+    """
+    try:
+        address = resolve(host, port)[0]
+    except ConnectError as error:
+        raise ServerStartError(f"cannot listen on {host!r}: {error.message}") from None
+    if not is_loopback(address):
+        if not insecure:
+            raise ServerStartError(
+                f"refusing to listen on {host}: whoever reaches it could {danger}",
+                hint="listen on 127.0.0.1 (an SSH tunnel reaches it), or pass --insecure on a trusted network",
+            )
+        logger.warning("listening on %s without authentication: anyone who reaches it can %s", address, danger)
+    return address
+
+
+def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:
+    """Bind to the first free port of [port, port_end), or to `port` alone; 0 takes a free one. Returns the port.
+
+    Raises ServerStartError: none is free, or the address cannot be had.
+    """
+    last = max(port + 1, port_end)
+    error: zmq.ZMQError | None = None
+    for candidate in range(port, last):
+        try:
+            sock.bind(endpoint(address, candidate))
+        except zmq.ZMQError as problem:
+            error = problem
+            if problem.errno in (zmq.EADDRINUSE, 13):
+                continue
+            break
+        return int(sock.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":", 1)[1])
+    assert error is not None
+    if error.errno == zmq.EADDRINUSE:
+        ports = f"port {port}" if last == port + 1 else f"every port from {port} to {last - 1}"
+        raise ServerStartError(
+            f"{ports} on {host} is in use",
+            hint=f"choose another --port (0 takes a free one), or find who has it: ss -ltnp 'sport = :{port}'",
+        )
+    raise ServerStartError(f"cannot listen on {host}:{port}: {error.strerror}")
+
+
+def announce(host: str, port: int, *, port_file: str = "", silent: bool = False) -> None:
+    """Say where the service listens, now that it does: in a file, whole or not at all, and on stdout."""
+    if port_file:
+        path = Path(port_file)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(f"{port}\n")
+        partial.replace(path)
+    if not silent:
+        print(f"listening on {host}:{port}", flush=True)
+
+
+@contextlib.contextmanager
+def stop_on_signals(stop: Stop) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a clean stop, where this thread may set handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {
+        number: signal.signal(number, lambda got, _frame: stop(f"got {signal.Signals(got).name}")) for number in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def watch_lifeline(fd: int, stop: Stop) -> None:
+    """Stop when the other end of a pipe closes, however its holder died. Does nothing for a negative `fd`."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(fd, 64):
+                pass
+        stop("the process that started it is gone")
+
+    if fd >= 0:
+        threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+class ChildService:
+    """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`, whose first line on stdout is
+    "listening on HOST:PORT" or its failure as JSON. `make_options` gives the JSON for a lifeline descriptor.
+
+    Raises ServerStartError: the child did not come to listen.
+    """
+
+    def __init__(self, module: str, make_options: Callable[[int], bytes], *, silent: bool = False) -> None:
+        self.port = 0
+        read_end, lifeline = os.pipe()
+        self._lifeline: int | None = lifeline
+        root = str(Path(__file__).resolve().parent.parent)
+        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module, make_options(read_end).decode()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL if silent else None,
+                pass_fds=(read_end,),
+                start_new_session=True,
+                text=True,
+            )
+        finally:
+            os.close(read_end)
+        self.port = self._read_port(module)
+
+    def _read_port(self, module: str) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line.startswith("listening on "):
+            return int(line.rsplit(":", 1)[1])
+        self.terminate()
+        try:
+            problem = msgspec.json.decode(line, type=dict[str, str])
+        except msgspec.MsgspecError:
+            raise ServerStartError(f"{module} ended before it listened") from None
+        raise ServerStartError(problem.get("message", ""), hint=problem.get("hint") or None)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def terminate(self) -> None:
+        """Stop the child and wait until it is gone. Harmless when it is already."""
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=_TERMINATE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def report_start_failure(error: ServerStartError) -> None:
+    """The child's first line when it cannot start; see `ChildService`."""
+    print(msgspec.json.encode({"message": error.message, "hint": error.hint or ""}).decode(), flush=True)

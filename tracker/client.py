@@ -1,0 +1,343 @@
+"""The tracker's client: `connect_tracker(host, port)` gives a `TrackerSession`.
+
+    tracker = connect_tracker("127.0.0.1", 9190)
+    remote = tracker.request("cpu memory>=8GiB")     # an RPCSession; the device returns with remote.close()
+
+What a session waits for and holds is renewed by a thread of this process, so a device goes back on its own
+soon after the process is gone.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import secrets
+import weakref
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Literal, TypeVar
+
+from compiler.errors import ArgumentError
+from rpc_server.client import RPCSession
+from rpc_server.errors import ConnectError, ProtocolError, RPCError
+from rpc_server.registrar import split_address
+from rpc_server.tracker_messages import (
+    Admin,
+    AdminDone,
+    ClientBye,
+    DeviceInfo,
+    DevicePage,
+    EventPage,
+    FromClient,
+    LogEvent,
+    Query,
+    Queued,
+    QueueInfo,
+    QueuePage,
+    RequestDevice,
+    ToClient,
+    to_tracker,
+)
+from tracker.capability import parse_capability
+from tracker.channel import Channel
+from tracker.errors import TrackerError
+from tracker.holdings import Holdings, Lease, Pending
+
+logger = logging.getLogger("tracker.client")
+
+CONNECT_TIMEOUT_S = 5.0
+ASK_TIMEOUT_S = 10.0
+SILENCE_S = 30.0
+"""A tracker that says nothing for so long while a device is awaited counts as gone."""
+
+_PREFIX = "not a message of this protocol: "
+
+T = TypeVar("T")
+
+
+def connect_tracker(url: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S) -> TrackerSession:
+    """Connect to the tracker at host `url`. `user` is whom its devices count for; default: the login name.
+
+    Raises ConnectError, with the command that starts one, when no tracker answers within `timeout_s`.
+    """
+    return TrackerSession(url, port, user=user, timeout_s=timeout_s)
+
+
+class TrackerSession:
+    """A connection to a tracker, usable from several threads. Closing it gives back everything it holds."""
+
+    def __init__(self, host: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self.user = user or _login_name()
+        self._peer = secrets.token_hex(16)
+        self._numbers = count(1)
+        self._holdings = Holdings(self._peer)
+        self._channel = Channel(
+            host, port, self._holdings.handle, self._holdings.beat, ClientBye(self._peer), timeout_s
+        )
+        self._holdings.post = self._channel.post
+        self.address = self._channel.address
+        # The channel's thread does not know this object, so it ends when nobody else does.
+        weakref.finalize(self, self._channel.end)
+
+    def __repr__(self) -> str:
+        return f"<TrackerSession at {self.address}>"
+
+    # Devices to use
+
+    def lease(
+        self,
+        expr: str = "*",
+        user: str = "",
+        priority: int = 1,
+        wait_s: float | None = None,
+        *,
+        session_timeout_s: float | None = None,
+        exclude: tuple[str, ...] = (),
+        on_queued: Callable[[Queued], None] | None = None,
+    ) -> Lease:
+        """Wait for a device that matches a capability expression (see `tracker.capability`) and hold it.
+
+        `wait_s` None waits as long as it takes, 0 not at all. `session_timeout_s` bounds the lease. `exclude`
+        lists ids of devices not wanted. `on_queued` is told where the request stands, whenever that changes.
+
+        Raises:
+            NoDeviceError: none became free in time; the message says what was in the way.
+            CapabilityError: the expression does not parse.
+            ArgumentError: another argument is out of range.
+            ConnectError: the tracker is gone.
+        """
+        asked = RequestDevice(
+            peer=self._peer,
+            request=f"{self._peer[:8]}-{next(self._numbers)}",
+            user=user or self.user,
+            expr=expr,
+            priority=priority,
+            wait_s=wait_s,
+            session_timeout_s=session_timeout_s or None,
+            exclude=exclude,
+        )
+        parse_capability(expr)
+        _check(asked)
+        pending = self._holdings.ask(asked, owner=self)
+        try:
+            self._await(pending, on_queued)
+        except BaseException:
+            self._holdings.give_up(pending)
+            raise
+        if pending.error is not None:
+            raise pending.error
+        assert pending.lease is not None
+        return pending.lease
+
+    def request(
+        self,
+        key: str,
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 5,
+        *,
+        wait_s: float | None = None,
+        user: str = "",
+        **options: Any,
+    ) -> RPCSession:
+        """A session on a device that matches `key`, a key or any capability expression. The device goes back
+        when the session is closed, or with this process.
+
+        `session_timeout` (seconds, 0: none) bounds the lease and so the session. A device whose box does not
+        open a session is reported to the tracker and another one asked for, `max_retry` times in all. `options`
+        go to `rpc_server.client.open_session`. Raises what `lease` raises, and RPCError after the last try.
+        """
+        tries = max(1, max_retry)
+        for left in range(tries - 1, -1, -1):
+            lease = self.lease(key, user, priority, wait_s, session_timeout_s=session_timeout or None)
+            try:
+                session = lease.open_session(**options)
+            except RPCError as error:
+                lease.release(fault=f"no session could be opened: {error.message}"[:2000])
+                logger.warning("%s: %s", lease.device, error.message)
+                if not left:
+                    raise
+                continue
+            except BaseException:
+                lease.release()
+                raise
+            session.on_close(lease.release)
+            weakref.finalize(session, lease.release_later)
+            return session
+        raise AssertionError("unreachable")
+
+    def request_and_run(
+        self,
+        key: str,
+        func: Callable[[RPCSession], T],
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 2,
+    ) -> T:
+        """`func(session)` on a device that matches `key`, again on another when the session is lost, `max_retry`
+        times in all. Other errors of `func` are raised as they are. Raises TrackerError after the last try."""
+        last: RPCError | None = None
+        for _ in range(max(1, max_retry)):
+            try:
+                with self.request(key, priority, session_timeout) as session:
+                    return func(session)
+            except RPCError as error:
+                logger.warning("%s: %s", key, error.message)
+                last = error
+        assert last is not None
+        raise TrackerError(f"could not run on {key!r} in {max(1, max_retry)} tries: {last.message}") from last
+
+    # What the farm looks like
+
+    def devices(self) -> list[DeviceInfo]:
+        """All devices the tracker knows, by id."""
+        found: list[DeviceInfo] = []
+        more = True
+        while more:
+            page = self._ask(Query("devices", after=found[-1].id if found else ""))
+            assert isinstance(page, DevicePage)
+            found += page.devices
+            more = page.more
+        return found
+
+    def queue(self) -> list[QueueInfo]:
+        """Free devices and pending requests of each key, and of each expression now waited for."""
+        page = self._ask(Query("queue"))
+        assert isinstance(page, QueuePage)
+        return list(page.queues)
+
+    def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:
+        """Up to `limit` events with a seq above `since`, oldest first. Only the newest are kept: a first seq above
+        `since` + 1 means that some are gone."""
+        found: list[LogEvent] = []
+        while len(found) < limit:
+            after = found[-1].seq if found else since
+            page = self._ask(Query("events", after=str(after), limit=min(500, limit - len(found))))
+            assert isinstance(page, EventPage)
+            found += page.events
+            if not page.more:
+                break
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """TVM's shape: `server_info` lists boxes, `queue_info[key]` has `free` and `pending` counts."""
+        boxes: dict[tuple[str, str], dict[str, Any]] = {}
+        for device in self.devices():
+            if device.state != "gone":
+                box = boxes.setdefault(
+                    (device.box, device.key),
+                    {"key": f"server:{device.key}", "addr": split_address(device.address), "devices": {}},
+                )
+                box["devices"][device.id] = device.state
+        queues = {queue.key: {"free": queue.free, "pending": queue.pending} for queue in self.queue()}
+        return {"server_info": list(boxes.values()), "queue_info": queues}
+
+    def text_summary(self) -> str:
+        """The farm as two small tables."""
+        devices = [
+            (d.id, d.key, d.address, d.state, d.user or "", f"{100 * d.utilisation:.0f}%") for d in self.devices()
+        ]
+        queues = [(q.key, str(q.devices), str(q.free), str(q.pending)) for q in self.queue()]
+        return "\n\n".join(
+            (
+                _table(("device", "key", "address", "state", "user", "used"), devices),
+                _table(("key", "devices", "free", "pending"), queues),
+            )
+        )
+
+    # What an admin does
+
+    def drain(self, target: str, reason: str = "") -> tuple[str, ...]:
+        """Lend a device (by id), or all of a box (by name), no more; leases it has go on. Ids of the devices.
+        Raises UnknownDeviceError."""
+        return self._admin("drain", target, reason)
+
+    def undrain(self, target: str, reason: str = "") -> tuple[str, ...]:
+        return self._admin("undrain", target, reason)
+
+    def quarantine(self, target: str, reason: str = "") -> tuple[str, ...]:
+        """Take a device or box out of service now: its leases are lost. Raises UnknownDeviceError."""
+        return self._admin("quarantine", target, reason)
+
+    def unquarantine(self, target: str, reason: str = "") -> tuple[str, ...]:
+        return self._admin("unquarantine", target, reason)
+
+    def check(self, target: str) -> tuple[str, ...]:
+        """Have a device's health checked. Its state tells how that went."""
+        return self._admin("check", target, "")
+
+    def _admin(
+        self,
+        action: Literal["drain", "undrain", "quarantine", "unquarantine", "check"],
+        target: str,
+        reason: str,
+    ) -> tuple[str, ...]:
+        asked = Admin(action, target, reason)
+        _check(asked)
+        done = self._ask(asked)
+        assert isinstance(done, AdminDone)
+        return done.devices
+
+    def _ask(self, question: Query | Admin) -> ToClient:
+        return self._channel.ask(question, ASK_TIMEOUT_S)
+
+    # The session itself
+
+    def close(self) -> None:
+        """Give back what is held, cancel what is waited for, and disconnect."""
+        self._holdings.close(ConnectError(f"the session with the tracker at {self.address} was closed"))
+        self._channel.close()
+
+    def __enter__(self) -> TrackerSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Waiting
+
+    def _await(self, pending: Pending, on_queued: Callable[[Queued], None] | None) -> None:
+        told: Queued | None = None
+        while not pending.done.wait(0.25):
+            if self._channel.silent_s > SILENCE_S:
+                raise ConnectError(
+                    f"the tracker at {self.address} has been silent for {SILENCE_S:g} s",
+                    hint="see whether it still runs: `tunefarm devices`",
+                )
+            place = pending.place
+            if place is not None and (told is None or place.position != told.position):
+                if told is None or not place.devices:
+                    _log_place(pending.asked.expr, place)
+                told = place
+                if on_queued is not None:
+                    on_queued(place)
+
+
+def _check(message: FromClient) -> None:
+    """Raises ArgumentError for what the tracker would not read."""
+    try:
+        to_tracker.decode_body(to_tracker.encode(message)[1])
+    except ProtocolError as error:
+        raise ArgumentError(f"{type(message).__name__}: {error.message.removeprefix(_PREFIX)}") from None
+
+
+def _log_place(expr: str, place: Queued) -> None:
+    if not place.devices:
+        logger.warning("no registered device matches %r; waiting for one", expr)
+        return
+    eta = f", about {place.eta_s:.0f} s" if place.eta_s is not None else ""
+    logger.info("waiting for %r: number %d of %d in the queue%s", expr, place.position, place.rivals, eta)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(head, *rows)]
+    lines = [head, tuple("-" * width for width in widths), *rows]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in lines)
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

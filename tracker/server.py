@@ -1,0 +1,322 @@
+"""The tracker's only I/O: one thread, one ROUTER socket, the state machine between them.
+
+`serve(options)` runs it in this process, `Tracker(...)` in a child of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import sys
+import time
+from typing import Any
+
+import msgspec
+import zmq
+
+from compiler.errors import TunefarmError
+from rpc_server.errors import ConnectError, ProtocolError, RemoteError, ServerStartError
+from rpc_server.registrar import LIVENESS, split_address
+from rpc_server.service import (
+    ChildService,
+    announce,
+    bind,
+    bind_address,
+    report_start_failure,
+    stop_on_signals,
+    watch_lifeline,
+)
+from rpc_server.sockets import prepare
+from rpc_server.tracker_messages import (
+    LIMITS,
+    Admin,
+    AdminDone,
+    BoxHello,
+    BoxRefused,
+    EventPage,
+    Query,
+    ToBox,
+    ToClient,
+    from_tracker,
+    to_tracker,
+)
+from rpc_server.wire import Kind, check_frames, encode_error
+from tracker.errors import RegistrationError
+from tracker.farm import Command, Record, Timing
+from tracker.log import EventLog
+from tracker.state import Tick, TrackerState
+
+logger = logging.getLogger("tracker")
+
+DEFAULT_PORT = 9190
+
+_BURST = 512
+_LONGEST_POLL_S = 0.25
+_STALL_S = 1.0
+_OVERLOAD_S = 5.0
+_QUEUE = 10_000
+_ROUTE_IDLE_S = 300.0
+
+
+class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tracker runs.
+
+    `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `port_file` is written
+    with the port once it listens. `log_size` events are kept. `lifeline_fd` is a descriptor whose end of file
+    ends the tracker.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    port_end: int = 0
+    insecure: bool = False
+    timing: Timing = Timing()
+    log_size: int = 20_000
+    port_file: str = ""
+    lifeline_fd: int = -1
+    silent: bool = False
+
+
+def serve(options: TrackerOptions) -> None:
+    """Run a tracker until SIGINT, SIGTERM or the end of its lifeline; prints "listening on HOST:PORT".
+
+    Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
+    while nothing authenticates them.
+    """
+    danger = "lend out and take back every device"
+    address = bind_address(options.host, options.port, insecure=options.insecure, danger=danger, logger=logger)
+    context = zmq.Context(io_threads=1)
+    front = context.socket(zmq.ROUTER)
+    prepare(front, LIVENESS, LIMITS)
+    # A peer that does not read loses messages rather than filling this process; both sides say things again.
+    front.setsockopt(zmq.SNDHWM, _QUEUE)
+    front.setsockopt(zmq.RCVHWM, _QUEUE)
+    try:
+        port = bind(front, options.host, address, options.port, options.port_end)
+        loop = TrackerLoop(front, options.timing, options.log_size)
+        with stop_on_signals(loop.stop):
+            watch_lifeline(options.lifeline_fd, loop.stop)
+            announce(options.host, port, port_file=options.port_file, silent=options.silent)
+            loop.run()
+    finally:
+        front.close(linger=200)
+        context.term()
+
+
+class SteadyClock:
+    """Monotonic seconds that stand still while this process does: if it was stopped or starved, nobody's
+    deadline passes before their messages have been read. Read it at least every `_LONGEST_POLL_S`."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._lost = 0.0
+
+    def read(self) -> float:
+        now = time.monotonic()
+        self._lost += max(0.0, now - self._last - _STALL_S)
+        self._last = now
+        return now - self._lost
+
+
+class TrackerLoop:
+    """Receives, lets the state machine decide, sends."""
+
+    def __init__(self, front: zmq.Socket[bytes], timing: Timing, log_size: int) -> None:
+        self._front = front
+        self._state = TrackerState(run=secrets.token_hex(4), timing=timing)
+        self._log = EventLog(log_size)
+        self._clock = SteadyClock()
+        self._now = self._clock.read()
+        self._routes: dict[str, bytes] = {}
+        self._fresh: set[str] = set()
+        self._sweep_at = self._now + _ROUTE_IDLE_S
+        self._stop_reason: str | None = None
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def stop(self, reason: str) -> None:
+        """End `run`. Safe in signal handlers and other threads while it runs."""
+        self._stop_reason = reason
+        os.eventfd_write(self._wake_fd, 1)
+
+    def run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._front, zmq.POLLIN)
+        poller.register(self._wake_fd, zmq.POLLIN)
+        while self._stop_reason is None:
+            poller.poll(self._poll_ms())
+            self._read_clock()
+            drained = self._receive()
+            due = self._state.next_tick
+            # A tick decides who is dead: not before what has arrived is read, unless that never ends.
+            if due is not None and self._now >= due + (0.0 if drained else _OVERLOAD_S):
+                self._obey(self._state.handle(Tick(), self._now))
+            if self._now >= self._sweep_at:
+                self._sweep_routes()
+        logger.info("the tracker ends: %s", self._stop_reason)
+
+    def _poll_ms(self) -> int:
+        due = self._state.next_tick
+        wait_s = _LONGEST_POLL_S if due is None else min(_LONGEST_POLL_S, due - self._now)
+        return max(0, int(wait_s * 1000) + 1)
+
+    def _read_clock(self) -> None:
+        self._now = self._clock.read()
+        self._state.unix_offset = time.time() - self._now
+
+    def _receive(self) -> bool:
+        """Take in what has arrived, up to a burst. Says whether that was all."""
+        for _ in range(_BURST):
+            try:
+                parts = self._front.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return True
+            route = parts[0].bytes
+            frames = [part.buffer for part in parts[1:]]
+            try:
+                self._on_message(route, frames, parts[-1])
+            except TunefarmError as error:
+                self._answer_error(route, frames, error)
+            except Exception as error:  # a defect of ours must not cost the farm its tracker
+                logger.exception("a message failed")
+                self._answer_error(route, frames, RemoteError(f"{type(error).__name__}: {error}"))
+        return False
+
+    def _on_message(self, route: bytes, frames: list[memoryview], last: zmq.Frame) -> None:
+        header = check_frames(frames, LIMITS)
+        message = to_tracker.decode_body(frames[1])
+        if isinstance(message, Query | Admin):
+            if header.kind is not Kind.REQUEST:
+                raise ProtocolError(f"{type(message).__name__} comes as a request")
+            self._send(route, self._answer(message), Kind.REPLY, header.request_id)
+            return
+        if header.kind is not Kind.NOTE:
+            raise ProtocolError(f"{type(message).__name__} comes as a note")
+        if isinstance(message, BoxHello):
+            try:
+                message = _with_address(message, last)
+            except RegistrationError as error:
+                self._send(route, BoxRefused(error.kind, error.message, error.hint or ""))
+                return
+        self._routes[message.peer] = route
+        self._fresh.add(message.peer)
+        self._obey(self._state.handle(message, self._now))
+
+    def _answer(self, message: Query | Admin) -> ToClient:
+        match message:
+            case Admin():
+                devices = self._state.find(message.target)
+                self._obey(self._state.handle(message, self._now))
+                return AdminDone(devices)
+            case Query("devices", after, limit):
+                return self._state.device_page(after, limit, self._now)
+            case Query("queue"):
+                return self._state.queue_page()
+            case Query("events", after, limit):
+                events, more = self._log.page(int(after) if after.isdecimal() else 0, limit)
+                return EventPage(events, self._log.first, more)
+        raise ProtocolError(f"nothing to ask for is called {message.what!r}")
+
+    def _obey(self, commands: list[Command]) -> None:
+        for command in commands:
+            if isinstance(command, Record):
+                self._log.append(command.event)
+            elif (route := self._routes.get(command.peer)) is not None:
+                self._send(route, command.message)
+
+    def _send(self, route: bytes, message: ToBox | ToClient, kind: Kind = Kind.NOTE, request_id: int = 0) -> None:
+        # ROUTER drops what a vanished or stuck peer cannot take; both sides say things again.
+        frames = from_tracker.encode(message, kind, request_id=request_id)
+        with contextlib.suppress(zmq.Again):
+            self._front.send_multipart([route, *frames], zmq.NOBLOCK)
+
+    def _answer_error(self, route: bytes, frames: list[memoryview], error: TunefarmError) -> None:
+        request_id = 0
+        with contextlib.suppress(TunefarmError, IndexError):
+            request_id = check_frames(frames, LIMITS).request_id
+        if isinstance(error, ProtocolError):
+            logger.warning("refused a message: %s", error.message)
+        with contextlib.suppress(zmq.Again):
+            self._front.send_multipart([route, *encode_error(error, request_id)], zmq.NOBLOCK)
+
+    def _sweep_routes(self) -> None:
+        """Forget the ways to peers that have said nothing since the last sweep."""
+        self._routes = {peer: route for peer, route in self._routes.items() if peer in self._fresh}
+        self._fresh.clear()
+        self._sweep_at = self._now + _ROUTE_IDLE_S
+
+
+def _with_address(hello: BoxHello, frame: zmq.Frame) -> BoxHello:
+    """Fill an empty host in with the address the box is seen to come from, and check the rest."""
+    address = hello.address
+    if address.startswith(":"):
+        seen = str(frame.get("Peer-Address")).removeprefix("::ffff:")
+        address = f"[{seen}]{address}" if ":" in seen else f"{seen}{address}"
+    try:
+        split_address(address)
+    except ConnectError as error:
+        raise RegistrationError(f"box {hello.box!r} gives a bad address: {error.message}") from None
+    return msgspec.structs.replace(hello, address=address)
+
+
+class Tracker:
+    """A tracker in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+
+    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. Further
+    `options` are TrackerOptions fields. Raises ServerStartError.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        port_end: int = 9199,
+        silent: bool = False,
+        **options: Any,
+    ) -> None:
+        settings = TrackerOptions(host=host, port=port, port_end=port_end if port else 0, **options)
+        self.host = host
+        self._child = ChildService(
+            "tracker.server",
+            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
+            silent=silent,
+        )
+        self.port = self._child.port
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child.is_alive
+
+    def terminate(self) -> None:
+        """Stop the tracker and wait until it is gone. Boxes keep their leases. Harmless when it is gone already."""
+        self._child.terminate()
+
+    def __enter__(self) -> Tracker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_child"):
+            self.terminate()
+
+
+def _main(text: str) -> int:
+    """The child of `Tracker`: its options as JSON on the command line."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+    try:
+        serve(msgspec.json.decode(text, type=TrackerOptions))
+    except ServerStartError as error:
+        report_start_failure(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1]))
