@@ -1,0 +1,304 @@
+"""A record store with believable contents: devices, finished, failed, interrupted and running runs.
+
+For tests of the pages and the API, and to look at: `python tests/seed_records.py FILE` makes one, and
+`python tests/seed_records.py FILE --serve` also serves it, with a run that goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from rpc_server.measure import FailureKind
+from rpc_server.tracker_messages import DeviceInfo
+from tuner.records.model import (
+    NewDevice,
+    NewRun,
+    NewRunTask,
+    NewTrial,
+    NewWorkload,
+    Run,
+    RunState,
+    TrialPurpose,
+    Workload,
+)
+from tuner.records.store import RecordStore
+from tuner.records.types import utcnow
+
+TARGET = "llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu"
+ZEN3 = "amd-epyc-7763-64-core-processor/znver3/2t/3f9c1e0a77d2"
+XEON = "intel-xeon-platinum-8481c/sapphirerapids/4t/b02f4d9c6e11"
+TOOLCHAIN = {"tunefarm": "0.1.0", "llvm": "22.1.0"}
+MATMUL_FLOPS = 2.0 * 512**3
+CONV_FLOPS = 2.0 * 64 * 56 * 56 * 64 * 9
+
+CRASH_TEXT = """the executor ended with SIGSEGV while it ran the trial's first call
+  device   rack1-03/0
+  artifact 9b1f03ac2e55
+last lines of its stderr:
+  Fatal Python error: Segmentation fault
+  Current thread 0x00007f2d4c1b3740 (most recent call first):
+    File "compiler/runtime/module.py", line 212 in __call__
+"""
+TIMEOUT_TEXT = "the build ran past 10 s: LLVM was still optimising\n  unrolled 4096 iterations of k_1"
+WRONG_TEXT = "output 0 differs from the reference at [3, 17]: got 1.25, want 131.8 (rtol 1e-4)"
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Ids of what a test looks for."""
+
+    matmul: Workload
+    conv: Workload
+    softmax: Workload
+    finished: int
+    failed: int
+    interrupted: int
+    running: int
+    devices: tuple[int, ...]
+
+
+def trace_of(tiles: tuple[int, int], vector: int) -> str:
+    """A trace as the schedule engine writes it."""
+    steps: list[list[object]] = [
+        ["get_block", [], {"name": "C"}, ["b0"]],
+        ["get_loops", ["b0"], {}, ["l0", "l1", "l2"]],
+        ["sample_perfect_tile", ["l0"], {"n": 2, "max_innermost_factor": 64}, ["x0", "x1"]],
+        ["split", ["l0", "x0", "x1"], {"preserve_unit_iters": True}, ["l3", "l4"]],
+        ["parallel", ["l3"], {}, []],
+    ]
+    record = {"format": "tunefarm.trace", "version": 1, "steps": steps, "decisions": [list(tiles)], "lanes": vector}
+    return json.dumps(record, separators=(",", ":"))
+
+
+def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
+    """Fill an empty store."""
+    now = now or utcnow()
+    rng = random.Random(20)
+    matmul = _workload(store, "matmul:512,512,512:float32", "matmul", [512, 512, 512], "5e1f", MATMUL_FLOPS)
+    conv = _workload(store, "conv2d:1,64,56,56,64,3,3:float32", "conv2d", [1, 64, 56, 56, 64, 3, 3], "c04d", CONV_FLOPS)
+    softmax = _workload(store, "softmax:128,4096:float32", "softmax", [128, 4096], "50f7", None)
+    devices = (
+        _device(store, "rack1-01/0", ZEN3, "AMD EPYC 7763 64-Core Processor", 2),
+        _device(store, "rack1-02/0", ZEN3, "AMD EPYC 7763 64-Core Processor", 2),
+        _device(store, "lab-xeon/0", XEON, "Intel Xeon Platinum 8481C", 4),
+    )
+    target = store.upsert_target(TARGET).id
+
+    def start(workloads: tuple[Workload, ...], budget: int, command: str) -> Run:
+        tasks = tuple(NewRunTask(workload_id=w.id, target_id=target, budget=budget) for w in workloads)
+        return store.start_run(
+            NewRun(
+                tasks=tasks,
+                toolchain=TOOLCHAIN,
+                name=", ".join(w.name for w in workloads),
+                command=command,
+                host="build-7",
+                user="ada",
+            )
+        )
+
+    base = "tunefarm tune {} --trials {} --tracker 127.0.0.1:9190 --key cpu"
+    first = start((matmul, conv), 64, base.format(f"{matmul.name} {conv.name}", 64))
+    _fill(store, first, now - timedelta(hours=30), 64, devices[:2], rng, 0)
+    store.set_run_state(first.id, RunState.FINISHED)
+
+    broken = start((softmax,), 64, base.format(softmax.name, 64))
+    why = "LLVM ERROR: no exp on this target"
+    store.add_trials([_failed(broken, 0, f"f{i:031x}", FailureKind.BUILD, why) for i in range(12)])
+    message = f"the first 12 trials all failed with build; the first one:\n{why}"
+    store.set_run_state(broken.id, RunState.FAILED, message)
+
+    stopped = start((softmax,), 200, base.format(softmax.name, 200))
+    _fill(store, stopped, now - timedelta(hours=3), 77, devices[2:], rng, 40)
+    store.set_run_state(stopped.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)")
+
+    running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400))
+    _fill(store, running, running.started_at, 55, devices[:2], rng, 90, pace_s=0.002)
+    return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices)
+
+
+def _workload(store: RecordStore, name: str, op: str, args: list[int], start: str, flops: float | None) -> Workload:
+    function = f"@T.prim_func\ndef {op}(a: T.handle, b: T.handle):\n    ...\n"
+    spec = {"op": op, "args": args, "dtype": "float32"}
+    return store.upsert_workload(
+        NewWorkload(key=(start * 16)[:64], name=name, spec=spec, function=function, flops=flops)
+    )
+
+
+def _device(store: RecordStore, name: str, device_class: str, cpu: str, cores: int) -> int:
+    fingerprint = {"cpu_model": cpu, "cores": cores, "hostname": name.partition("/")[0], "governor": "performance"}
+    return store.upsert_device(
+        NewDevice(name=name, key="cpu", device_class=device_class, fingerprint=fingerprint, features=("avx2", "fma"))
+    ).id
+
+
+def _failed(run: Run, task: int, digest: str, kind: FailureKind, text: str, device: int | None = None) -> NewTrial:
+    return NewTrial(
+        task_id=run.tasks[task].id,
+        digest=digest,
+        trace=trace_of((8, 64), 8),
+        device_id=device,
+        failure=kind,
+        failure_text=text,
+        build_s=0.09,
+        measure_s=None if device is None else 0.8,
+    )
+
+
+def _fill(
+    store: RecordStore,
+    run: Run,
+    start: datetime,
+    count: int,
+    devices: tuple[int, ...],
+    rng: random.Random,
+    salt: int,
+    pace_s: float = 0.24,
+) -> None:
+    """`count` trials a task, better and better, some failing; then the finals."""
+    trials = []
+    for i, task in enumerate(run.tasks):
+        flops = task.workload.flops or 4e7
+        trials.append(
+            NewTrial(
+                task_id=task.id,
+                device_id=devices[0],
+                purpose=TrialPurpose.BASELINE,
+                samples=_samples(flops / (2.4e9 - 0.6e9 * i), rng),
+                verified=True,
+                finished_at=start,
+                build_s=0.11,
+                measure_s=1.4,
+            )
+        )
+    for number in range(count):
+        for task in range(len(run.tasks)):
+            when = start + timedelta(seconds=2 + pace_s * (number * len(run.tasks) + task))
+            trials.append(next_trial(run, task, number, devices, rng, salt, when))
+    store.add_trials(trials)
+
+
+def next_trial(
+    run: Run, task: int, number: int, devices: tuple[int, ...], rng: random.Random, salt: int, when: datetime
+) -> NewTrial:
+    """The `number`-th search trial of a task."""
+    digest = f"{rng.getrandbits(96):024x}{salt:04x}{number:04x}"
+    device = devices[number % len(devices)]
+    roll = rng.random()
+    if roll < 0.03:
+        return _failed(run, task, digest, FailureKind.CRASH, CRASH_TEXT, device)
+    if roll < 0.06:
+        return _failed(run, task, digest, FailureKind.BUILD_TIMEOUT, TIMEOUT_TEXT)
+    if roll < 0.07:
+        return _failed(run, task, digest, FailureKind.WRONG_RESULT, WRONG_TEXT, device)
+    ceiling = (118e9, 84e9)[task % 2] * (1 - math.exp(-(number + 4) / 22))
+    speed = ceiling * rng.betavariate(2.2, 1.6) + 2e9
+    flops = run.tasks[task].workload.flops or 4e7
+    noisy = rng.random() < 0.06
+    return NewTrial(
+        task_id=run.tasks[task].id,
+        digest=digest,
+        trace=trace_of((2 ** rng.randrange(6), 2 ** rng.randrange(1, 7)), 8),
+        device_id=device,
+        samples=_samples(flops / speed, rng, 0.09 if noisy else 0.006),
+        verified=True,
+        noise=("spread",) if noisy else (),
+        build_s=rng.uniform(0.06, 0.14),
+        measure_s=rng.uniform(0.1, 0.5),
+        environment={"load1": round(rng.uniform(0.4, 1.6), 2)},
+        measured_by="17-c0ffee",
+        started_at=when - timedelta(seconds=0.4),
+        finished_at=when,
+    )
+
+
+def _samples(cost: float, rng: random.Random, spread: float = 0.006) -> tuple[float, ...]:
+    return tuple(cost * (1 + abs(rng.gauss(0, spread))) for _ in range(5))
+
+
+def go_on(store: RecordStore, run_id: int, stop: threading.Event, pause_s: float = 0.25) -> Iterator[int]:
+    """Adds trials to a run one by one, as a tuner would; yields their ids."""
+    rng = random.Random(run_id)
+    run = store.run(run_id)
+    devices = tuple(device.id for device in store.devices())[:2]
+    number = run.trials
+    while not stop.wait(pause_s):
+        yield store.add_trial(next_trial(run, number % len(run.tasks), number // 2, devices, rng, 7, utcnow()))
+        number += 1
+
+
+class FakeTracker:
+    """A tracker's answers without a tracker. `problem` is raised when set."""
+
+    def __init__(self) -> None:
+        self.problem: Exception | None = None
+        self.asked = 0
+
+    def devices(self) -> list[DeviceInfo]:
+        self.asked += 1
+        if self.problem is not None:
+            raise self.problem
+        common = {"tags": (), "lease": None, "leases": 41, "known_s": 7200.0}
+        cpu = {"cpu_model": "AMD EPYC 7763 64-Core Processor", "cores": 2}
+        xeon = {"cpu_model": "Intel Xeon Platinum 8481C", "cores": 4}
+        rows = [
+            ("rack1-01/0", "leased", "", "ada", 6400.0, 0.4, cpu, ZEN3),
+            ("rack1-02/0", "gone", "its box is gone", None, 5100.0, 312.0, cpu, ZEN3),
+            ("rack1-03/0", "quarantined", "the probe kernel failed after a crash", None, 90.0, 0.9, cpu, ZEN3),
+            (
+                "lab-xeon/0",
+                "ready",
+                "",
+                None,
+                1200.0,
+                0.6,
+                {"cpu_model": "Intel Xeon Platinum 8481C", "cores": 4},
+                XEON,
+            ),
+        ]
+        return [
+            DeviceInfo(
+                id=name,
+                box=name.partition("/")[0],
+                slot=0,
+                key="cpu",
+                address=f"10.0.4.{11 + i}:9091",
+                state=state,
+                reason=reason,
+                fingerprint=device_class,
+                attributes=attributes,
+                user=user,
+                held_s=12.0 if user else 0.0,
+                busy_s=busy,
+                seen_s=seen,
+                **common,
+            )
+            for i, (name, state, reason, user, busy, seen, attributes, device_class) in enumerate(rows)
+        ]
+
+
+def main() -> None:
+    from webui.server import WebOptions, serve_app
+
+    path = sys.argv[1]
+    with RecordStore.open(path, create=True) as store:
+        runs = store.runs(limit=1)
+        running = runs[0].id if runs else seed(store).running
+        if "--serve" in sys.argv:
+            stop = threading.Event()
+            worker = threading.Thread(target=lambda: list(go_on(store, running, stop)), daemon=True)
+            worker.start()
+            serve_app(store, FakeTracker(), WebOptions(db=path, port=0), print)
+            stop.set()
+            worker.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Workloads, devices and health."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from tuner.records.errors import RecordNotFound
+from webui.api.models import DevicesReply, Health, Workload, WorkloadDetail, WorkloadPage
+from webui.api.replies import ERRORS, conditional
+from webui.context import Ctx
+
+router = APIRouter(tags=["catalog"], responses=ERRORS)
+
+
+@router.get("/workloads")
+def workloads(
+    context: Ctx,
+    after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> WorkloadPage:
+    """Workloads that were ever tuned, in the order they were first seen."""
+    found = context.store.workloads(after, limit + 1)
+    page = found[:limit]
+    return WorkloadPage(
+        workloads=[Workload.of(workload) for workload in page], next=page[-1].id if len(found) > limit else None
+    )
+
+
+@router.get("/workloads/{key}", response_model=WorkloadDetail)
+def workload(request: Request, context: Ctx, key: str) -> Response:
+    """One workload with the text of its function."""
+    found = context.store.workload(key)
+    if found is None:
+        raise RecordNotFound(f"there is no workload with key {key}")
+    return conditional(request, WorkloadDetail(**Workload.of(found).model_dump(), function=found.function))
+
+
+@router.get("/devices")
+def devices(context: Ctx) -> DevicesReply:
+    """The fleet: live from the tracker, or as recorded when there is none or it is away."""
+    return DevicesReply.of(context.fleet.view())
+
+
+@router.get("/health")
+def health(context: Ctx) -> Health:
+    """Whether the app can answer: 503 when the record store cannot."""
+    context.store.runs(limit=1)
+    view = context.fleet.view()
+    return Health(
+        status="ok",
+        version=context.version,
+        store=context.store.address,
+        tracker="none" if not context.fleet.tracked else "away" if view.problem else "ok",
+        tracker_problem=view.problem,
+    )

@@ -1,0 +1,101 @@
+"""Turning errors into replies, and replies into conditional ones."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from compiler.errors import TargetError, TunefarmError
+from tuner.records.errors import InvalidRecord, RecordNotFound, StoreUnavailable
+from webui.api.models import ErrorBody, ErrorReply
+from webui.errors import BadRequest, NoConfigError, Unauthorised
+
+_log = logging.getLogger(__name__)
+
+_STATUS: tuple[tuple[type[TunefarmError], int], ...] = (
+    (NoConfigError, 404),
+    (RecordNotFound, 404),
+    (BadRequest, 400),
+    (InvalidRecord, 400),
+    (TargetError, 400),
+    (Unauthorised, 401),
+    (StoreUnavailable, 503),
+)
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorReply, "description": "a parameter is wrong"},
+    404: {"model": ErrorReply, "description": "there is no such thing"},
+    503: {"model": ErrorReply, "description": "the record store does not answer"},
+}
+"""What any route may answer besides its own reply, for OpenAPI."""
+
+
+def status_of(error: TunefarmError) -> int:
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def body_of(error: Exception) -> tuple[int, ErrorBody]:
+    """The status and body that tell a client of `error`."""
+    match error:
+        case TunefarmError():
+            body = ErrorBody(kind=error.kind, message=error.message, hint=error.hint, detail=_plain(error.detail))
+            return status_of(error), body
+        case RequestValidationError():
+            problems = [_problem(entry) for entry in error.errors()]
+            return 400, ErrorBody(kind="bad_request", message="; ".join(problems))
+        case HTTPException():
+            phrase = HTTPStatus(error.status_code).phrase
+            kind = phrase.lower().replace(" ", "_")
+            message = error.detail if error.detail != phrase else _PHRASES.get(error.status_code, phrase)
+            return error.status_code, ErrorBody(kind=kind, message=message)
+        case _:
+            message = f"the web app failed: {type(error).__name__}"
+            return 500, ErrorBody(kind="internal", message=message, hint="its log says more")
+
+
+_PHRASES = {404: "there is no such page", 405: "this address does not take that method"}
+
+
+def _problem(entry: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in entry["loc"] if part not in ("query", "path", "body"))
+    return f"{where}: {entry['msg'].lower()}"
+
+
+def _plain(detail: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value if isinstance(value, str | int | float | list | None) else str(value)
+        for key, value in detail.items()
+    }
+
+
+def error_response(error: Exception) -> JSONResponse:
+    status, body = body_of(error)
+    headers = {"WWW-Authenticate": 'Basic realm="tunefarm"'} if status == 401 else None
+    return JSONResponse(ErrorReply(error=body).model_dump(), status, headers)
+
+
+def conditional(request: Request, reply: BaseModel) -> Response:
+    """`reply` with an ETag; 304 without a body when the client has that already."""
+    body = reply.model_dump_json().encode()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    known = {entry.strip().removeprefix("W/") for entry in request.headers.get("if-none-match", "").split(",")}
+    if tag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def log_failure(request: Request, error: Exception) -> None:
+    """Errors that are the app's own fault go into its log in full."""
+    if body_of(error)[0] >= 500 and not isinstance(error, HTTPException):
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)

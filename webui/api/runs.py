@@ -1,0 +1,146 @@
+"""Runs and their trials."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from tuner.records import model
+from tuner.records.store import RecordStore
+from tuner.records.types import utcnow
+from webui.api.models import (
+    CurvePoint,
+    CurveReply,
+    FailureCount,
+    Run,
+    RunDetail,
+    RunPage,
+    RunProgress,
+    RunTask,
+    TaskCurve,
+    Trial,
+    TrialDetail,
+    TrialPage,
+    TrialPoint,
+)
+from webui.api.replies import ERRORS
+from webui.context import Ctx
+from webui.errors import BadRequest
+from webui.progress import WINDOW, Progress, progress
+
+router = APIRouter(tags=["runs"], responses=ERRORS)
+
+_LAST = 2**31 - 1  # above every sequence number
+
+
+@router.get("/runs")
+def runs(
+    context: Ctx,
+    before: Annotated[int | None, Query(ge=1, description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> RunPage:
+    """Runs, newest first."""
+    found = context.store.runs(limit + 1, before)
+    page = [Run.of(run) for run in found[:limit]]
+    return RunPage(runs=page, next=page[-1].id if len(found) > limit else None)
+
+
+@router.get("/runs/{run_id}")
+def run(context: Ctx, run_id: int) -> RunDetail:
+    """One run, its failures by kind and its progress."""
+    return run_detail(context.store, run_id)
+
+
+def run_detail(store: RecordStore, run_id: int) -> RunDetail:
+    found = store.run(run_id)
+    return RunDetail(
+        **Run.fields_of(found),
+        failures=[FailureCount.of(failure) for failure in store.failure_histogram(run_id)],
+        progress=RunProgress.of(current_progress(store, found)),
+    )
+
+
+def current_progress(store: RecordStore, run: model.Run) -> Progress:
+    latest = store.trials(run.id, before=_LAST, limit=WINDOW, with_trace=False)
+    return progress(run, latest, utcnow())
+
+
+@router.get("/runs/{run_id}/trials")
+def trials(
+    context: Ctx,
+    run_id: int,
+    after: Annotated[int | None, Query(ge=0, description="only trials after this sequence number")] = None,
+    before: Annotated[
+        int | None, Query(ge=0, description="only trials before this one, latest first; 0: from the end")
+    ] = None,
+    status: Annotated[model.TrialStatus | None, Query(description="only such trials")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> TrialPage:
+    """A run's trials, in order, or from the end with `before`."""
+    if after is not None and before is not None:
+        raise BadRequest("give after or before, not both")
+    context.store.run(run_id)
+    page, following = trial_page(context.store, run_id, after, before, status, limit)
+    return TrialPage(trials=[Trial.of(trial) for trial in page], next=following)
+
+
+def trial_page(
+    store: RecordStore,
+    run_id: int,
+    after: int | None,
+    before: int | None,
+    status: model.TrialStatus | None,
+    limit: int,
+) -> tuple[tuple[model.Trial, ...], int | None]:
+    """A page and the cursor of the next one. `before` 0 starts at the end."""
+    found = store.trials(run_id, after, limit + 1, status, before=_LAST if before == 0 else before, with_trace=False)
+    page = found[:limit]
+    return page, page[-1].sequence if len(found) > limit else None
+
+
+@router.get("/trials/{trial_id}")
+def trial(context: Ctx, trial_id: int) -> TrialDetail:
+    """One trial with its trace and the full text of its failure."""
+    found = context.store.trial(trial_id)
+    return TrialDetail(
+        **Trial.fields_of(found),
+        trace=found.trace,
+        target=found.target,
+        device_class=found.device_class,
+        environment=dict(found.environment),
+        started_at=found.started_at,
+    )
+
+
+@router.get("/runs/{run_id}/curve")
+def curve(
+    context: Ctx,
+    run_id: int,
+    workload: Annotated[str | None, Query(description="only this workload key")] = None,
+    max_points: Annotated[int, Query(ge=2, le=5000, description="most points a curve")] = 500,
+) -> CurveReply:
+    """The best-so-far curve of each of the run's tasks, and its trials as points, thinned out when many."""
+    found = context.store.run(run_id)
+    tasks = [task for task in found.tasks if workload in (None, task.workload.key)]
+    curves = [_task_curve(context.store, found, task, max_points) for task in tasks]
+    shown = [p.sequence for c in curves for p in c.points] + [t.sequence for c in curves for t in c.trials]
+    return CurveReply(run=run_id, state=found.state, sequence=max(shown, default=0), curves=curves)
+
+
+def _task_curve(store: RecordStore, run: model.Run, task: model.RunTask, max_points: int) -> TaskCurve:
+    key = task.workload.key
+    points = [
+        CurvePoint(trial=p.trial_id, sequence=p.sequence, elapsed_s=p.elapsed_s, cost_s=p.cost)
+        for p in store.best_curve(run.id, key, max_points, task.target)
+    ]
+    sampled = [
+        TrialPoint(
+            sequence=t.sequence,
+            elapsed_s=(t.finished_at - run.started_at).total_seconds(),
+            cost_s=t.cost,
+        )
+        for t in store.sample_trials(run.id, key, max_points, task.target)
+        if t.purpose is not model.TrialPurpose.BASELINE
+    ]
+    return TaskCurve(task=RunTask.of(task), points=points, trials=sampled)

@@ -1,0 +1,84 @@
+"""The web app: API, pages and static files around a record store and, perhaps, a tracker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from compiler.errors import TunefarmError
+from tuner.records.store import RecordStore
+from webui.api import best, catalog, events, runs
+from webui.api.replies import error_response, log_failure
+from webui.context import Context
+from webui.fleet import DeviceSource, Fleet
+from webui.guard import Guard
+from webui.pages import routes as pages
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def create_app(
+    store: RecordStore,
+    tracker: DeviceSource | None = None,
+    *,
+    hosts: Collection[str] | None = None,
+    tokens: Collection[str] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> FastAPI:
+    """The app over an open store. It closes neither the store nor the tracker.
+
+    `hosts` are the names it answers to (None: any); `tokens`, when there are any, are needed for every
+    request; `stopping` tells live streams that the server is about to end.
+    """
+    fleet = Fleet(store, tracker)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        fleet.close()
+
+    app = FastAPI(
+        title="tunefarm",
+        version=_version(),
+        description="Best configs, runs and devices of a tunefarm.",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+        lifespan=lifespan,
+    )
+    app.state.context = Context(store=store, fleet=fleet, version=_version(), stopping=stopping)
+    for router in (best.router, runs.router, events.router, catalog.router):
+        app.include_router(router, prefix="/api/v1")
+    app.include_router(pages.router)
+    app.mount("/static", StaticFiles(directory=_STATIC), name="static")
+    for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, _on_error)
+    app.add_middleware(Guard, hosts=hosts, tokens=tokens, error_page=_error_page)
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("tunefarm")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    log_failure(request, error)
+    return _error_page(request, error)
+
+
+def _error_page(request: Request, error: Exception) -> Response:
+    """JSON for programs, a page for people."""
+    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+        return error_response(error)
+    return pages.error_page(request, error)

@@ -1,0 +1,31 @@
+"""What every route needs, and how a route gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from tuner.records.store import RecordStore
+from webui.fleet import Fleet
+
+
+@dataclass(frozen=True)
+class Context:
+    """`stopping` turns true when the server is about to end, so that streams end with it."""
+
+    store: RecordStore
+    fleet: Fleet
+    version: str
+    stopping: Callable[[], bool]
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+Ctx = Annotated[Context, Depends(_context)]
+"""A parameter of this type receives the app's context."""

@@ -1,0 +1,76 @@
+"""The templates' environment: where they lie, and the filters that format what they show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from compiler.errors import CompileError
+from compiler.schedule.trace import Trace
+from webui import format as formats
+
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def trace_text(text: str) -> str:
+    """A recorded trace as the Python calls that make it; as JSON when this version cannot read it."""
+    try:
+        return Trace.from_json(text).as_python()
+    except CompileError:
+        return pretty(text)
+
+
+def pretty(text: str) -> str:
+    """JSON with one line for each entry of its outer two levels; other text as it is."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return text
+    return _lines(data, 2, "")
+
+
+def _lines(data: object, depth: int, indent: str) -> str:
+    inner = indent + "  "
+    match data:
+        case dict() if data and depth:
+            rows = [f"{inner}{json.dumps(key)}: {_lines(value, depth - 1, inner)}" for key, value in data.items()]
+            return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+        case list() if data and depth:
+            return "[\n" + ",\n".join(inner + _lines(value, depth - 1, inner) for value in data) + f"\n{indent}]"
+        case _:
+            return json.dumps(data, ensure_ascii=False)
+
+
+def words(name: object) -> str:
+    """run_timeout as "run timeout"."""
+    return str(name).replace("_", " ")
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, not too long."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= 160 else line[:159] + "…"
+
+
+ENVIRONMENT.filters.update(
+    ago=formats.ago,
+    count=formats.count,
+    duration=formats.duration,
+    first_line=first_line,
+    key=formats.key,
+    percent=formats.percent,
+    rate=formats.rate,
+    speed=formats.speed,
+    stamp=formats.stamp,
+    times=formats.times,
+    trace=trace_text,
+    words=words,
+)

@@ -1,0 +1,173 @@
+"""Serving the web app: address, port, start and end."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from tuner.records.store import RecordStore
+from webui.app import create_app
+from webui.errors import WebStartError
+from webui.fleet import DeviceSource
+from webui.tracker_link import TrackerLink
+
+_log = logging.getLogger(__name__)
+
+_GRACE_S = 2
+"""How long requests under way may take once the server was told to end."""
+
+
+@dataclass(frozen=True)
+class WebOptions:
+    """`db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records).
+
+    `port` 0 takes a free one. `port_file` gets the port once the app answers. `tokens`: with any, every request
+    needs one. `insecure` allows an address other than loopback without tokens.
+    """
+
+    db: str
+    tracker: tuple[str, int] | None = None
+    host: str = "127.0.0.1"
+    port: int = 9180
+    port_file: Path | None = None
+    tokens: tuple[str, ...] = ()
+    insecure: bool = False
+
+
+def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    `announce` receives one line, "listening on http://host:port", when the app answers. Raises WebStartError,
+    and what `RecordStore.open` raises.
+    """
+    check_exposure(options)
+    with ExitStack() as stack:
+        store = stack.enter_context(RecordStore.open(options.db))
+        tracker = None
+        if options.tracker is not None:
+            tracker = TrackerLink(*options.tracker)
+            stack.callback(tracker.close)
+        serve_app(store, tracker, options, announce)
+
+
+def serve_app(
+    store: RecordStore, tracker: DeviceSource | None, options: WebOptions, announce: Callable[[str], None]
+) -> None:
+    """`serve` with a store and a tracker that are open already; they stay so."""
+    check_exposure(options)
+    listener = bind(options.host, options.port)
+    app = create_app(
+        store,
+        tracker,
+        hosts=allowed_hosts(options),
+        tokens=options.tokens,
+        stopping=lambda: server.should_exit,
+    )
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        lifespan="on",
+    )
+    server = _Server(config, lambda: _started(listener, options, announce))
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        _log.info("interrupted")
+    finally:
+        listener.close()
+        if options.port_file is not None:
+            options.port_file.unlink(missing_ok=True)
+    if not server.started:
+        raise WebStartError("the web app did not start", hint="its log says why")
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+
+def _started(listener: socket.socket, options: WebOptions, announce: Callable[[str], None]) -> None:
+    port = listener.getsockname()[1]
+    announce(f"listening on {url(options.host, port)}")
+    sys.stdout.flush()
+    if not is_loopback(options.host) and not options.tokens:
+        _log.warning("anyone who reaches this address can read everything: no tokens are set")
+    if options.port_file is not None:
+        part = options.port_file.with_name(options.port_file.name + ".part")
+        part.write_text(f"{port}\n")
+        part.replace(options.port_file)
+
+
+def url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(options: WebOptions) -> None:
+    """Raises WebStartError for an address that others reach when nothing guards it."""
+    if not is_loopback(options.host) and not options.tokens and not options.insecure:
+        raise WebStartError(
+            f"{options.host} can be reached from other machines, and no tokens guard the app",
+            hint="give a token, bind to 127.0.0.1, or say --insecure to let everyone in",
+        )
+
+
+def allowed_hosts(options: WebOptions) -> Sequence[str] | None:
+    """On loopback, the names loopback goes by: a page elsewhere whose name was made to point here is refused."""
+    if not is_loopback(options.host):
+        return None
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    return sorted({shown, "127.0.0.1", "localhost", "[::1]"})
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises WebStartError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise _refused(host, port, error) from None
+    except OverflowError:
+        raise WebStartError(f"{port} is no port", hint="ports go from 0 (any free one) to 65535") from None
+
+
+def _refused(host: str, port: int, error: OSError) -> WebStartError:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return WebStartError(f"port {port} on {host} is in use", hint="give another --port, or 0 for any free one")
+        case errno.EACCES:
+            return WebStartError(f"port {port} may not be bound", hint="ports below 1024 need privileges")
+        case errno.EADDRNOTAVAIL:
+            return WebStartError(f"{host} is no address of this machine")
+    if isinstance(error, socket.gaierror):
+        return WebStartError(f"{host} is no known address")
+    return WebStartError(f"cannot listen on {url(host, port)}: {error.strerror or error}")
