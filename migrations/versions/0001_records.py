@@ -217,6 +217,7 @@ def _best() -> None:
         _time("since"),
         _time("updated_at"),
     )
+    op.create_index("ix_best_configs_updated_at", "best_configs", ["updated_at"])
 
 
 def downgrade() -> None:

@@ -229,6 +229,8 @@ def test_no_read_walks_a_growing_table(tmp_path: Path) -> None:
         store.measured_digests(KEY, TARGET, "c")
         store.best(KEY, TARGET, "c")
         store.best_configs(after=1, limit=5)
+        store.newest_best_configs(5)
+        store.best_config(1)
         store.workloads(after=1, limit=5)
         store.devices(after=1, limit=5)
         store.top_traces(KEY, 5)
@@ -237,6 +239,6 @@ def test_no_read_walks_a_growing_table(tmp_path: Path) -> None:
         # a run's tasks and failure kinds, and a key's toolchains: a handful of rows each, sorted as they are
         "FROM run_tasks",
         "FROM run_failures",
-        "ORDER BY best_configs.updated_at",
+        "AND targets.text = ? AND device_classes.name = ? ORDER BY best_configs.updated_at",
     )
     assert [scan for scan in plans.scans if not any(words in scan for words in allowed)] == []

@@ -404,6 +404,9 @@ class TestBest:
         assert json.loads(config.trace) == {"steps": "b"}
         assert config.low <= config.cost <= config.high
         assert farm.store.best_configs() == (config,)
+        assert farm.store.best_config(config.id) == config
+        with pytest.raises(RecordNotFound):
+            farm.store.best_config(config.id + 1)
 
     def test_unverified_and_failed_trials_never_count(self, farm: Farm) -> None:
         run = farm.run()
@@ -459,6 +462,7 @@ class TestBest:
         assert [c.digest for c in farm.store.best_configs(device_class=SPR)] == ["s", "v"]
         assert [c.digest for c in farm.store.best_configs(target=V4, workload_key=KEY)] == ["v"]
         assert farm.store.best_configs(workload_key=OTHER_KEY) == ()
+        assert [c.digest for c in farm.store.newest_best_configs(2)] == ["v", "s"]
 
 
 class TestLookup:

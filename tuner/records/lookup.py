@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, select
 from compiler.cpu_features import architecture
 from compiler.target import Target as CompilerTarget
 from tuner.records import catalog
+from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig, BestLookup
 from tuner.records.schema import (
     BestConfigRow,
@@ -90,6 +91,18 @@ def best_configs(
     if device_class is not None:
         query = query.where(DeviceClassRow.name == device_class)
     return tuple(to_best(row) for row in connection.execute(query))
+
+
+def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
+    query = best_select().order_by(BestConfigRow.updated_at.desc()).limit(limit)
+    return tuple(to_best(row) for row in connection.execute(query))
+
+
+def best_config(connection: Connection, config_id: int) -> BestConfig:
+    row = connection.execute(best_select().where(BestConfigRow.id == config_id)).first()
+    if row is None:
+        raise RecordNotFound(f"there is no best config {config_id}")
+    return to_best(row)
 
 
 def best(

@@ -243,4 +243,4 @@ class BestConfigRow(Base):
     high: Mapped[float]
     samples: Mapped[list[Any]]
     since: Mapped[datetime]
-    updated_at: Mapped[datetime]
+    updated_at: Mapped[datetime] = mapped_column(index=True)

@@ -224,11 +224,13 @@ class RecordStore:
             yield from found
             after = found[-1].sequence
 
-    def sample_trials(self, run_id: int, workload_key: str, max_points: int = 500) -> tuple[Trial, ...]:
+    def sample_trials(
+        self, run_id: int, workload_key: str, max_points: int = 500, target: str | None = None
+    ) -> tuple[Trial, ...]:
         """At most `max_points` trials of one workload, spread over the whole run, without traces: what a
-        scatter plot shows. Raises RecordNotFound."""
+        scatter plot shows. `target` chooses when a run has the workload on several. Raises RecordNotFound."""
         with reading(self._engine) as connection:
-            return trials.sample(connection, run_id, workload_key, max_points)
+            return trials.sample(connection, run_id, workload_key, max_points, target)
 
     def run_digests(self, run_id: int) -> frozenset[str]:
         """Digests of all candidates the run has trials of: what a resumed run need not try again."""
@@ -278,6 +280,17 @@ class RecordStore:
         """Best configs with an id above `after`, by id, of the workload, target and device class given."""
         with reading(self._engine) as connection:
             return lookup.best_configs(connection, after, _page_size(limit), workload_key, target, device_class)
+
+    def newest_best_configs(self, limit: int = 10) -> tuple[BestConfig, ...]:
+        """The best configs that changed or were confirmed last, latest first."""
+        with reading(self._engine) as connection:
+            return lookup.newest(connection, _page_size(limit))
+
+    def best_config(self, config_id: int) -> BestConfig:
+        """One best config by its id, which stays the same when a faster candidate takes its place. Raises
+        RecordNotFound."""
+        with reading(self._engine) as connection:
+            return lookup.best_config(connection, config_id)
 
 
 def _page_size(limit: int) -> int:

@@ -108,9 +108,11 @@ def page(
     return tuple(_to_trial(row, with_trace) for row in connection.execute(query))
 
 
-def sample(connection: Connection, run_id: int, workload_key: str, max_points: int) -> tuple[Trial, ...]:
+def sample(
+    connection: Connection, run_id: int, workload_key: str, max_points: int, target: str | None
+) -> tuple[Trial, ...]:
     """At most `max_points` of a task's trials, spread evenly over the run, without traces."""
-    task = find_task(connection, run_id, workload_key, None)
+    task = find_task(connection, run_id, workload_key, target)
     step = max(1.0, task.sequence / max_points)
     numbers = {round(1 + i * step) for i in range(min(max_points, task.sequence))}
     query = (
