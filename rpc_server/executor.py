@@ -7,6 +7,7 @@ root: afterwards it may be unable to read its own installation.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -14,16 +15,21 @@ import os
 import pwd
 import socket
 import sys
+import tempfile
 from collections import deque
 
 import msgspec
-import numpy.lib.format
-import numpy.random
+import numpy as np
 
+from compiler.artifact import ArgSpec, Artifact
 from compiler.errors import TunefarmError
 from compiler.runtime import native
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import empty
+from rpc_server.compare import disagreement, fill
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor_session import ExecutorSession
+from rpc_server.flush import flush_caches
 from rpc_server.isolation import become, die_with_parent, limit_resources
 from rpc_server.messages import Begin, Data, Fetch, Hello, Phase, private_codec, public_codec
 from rpc_server.processes import ExecutorSettings
@@ -105,6 +111,21 @@ def _begin(begin: Begin, supervised: Supervised) -> ExecutorSession:
     return ExecutorSession(begin.folder, fetch=supervised.fetch, phase=supervised.phase)
 
 
+def _warm_up() -> None:
+    """Use once what a session may need, so that lazy imports happen now, while they can, and not in a trial."""
+    native.load()
+    flush_caches([])
+    spec = ArgSpec("x", "float32", (4,))
+    got = empty((4,), "float32").copyfrom(fill(spec, 0, 0)).numpy()
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        np.save(f"{folder}/x.npy", got, allow_pickle=False)
+        want = np.load(f"{folder}/x.npy", mmap_mode="r", allow_pickle=False)
+        disagreement(got, want + 1, "float32", 1e-4, 0.0)
+    with contextlib.suppress(TunefarmError):
+        load_artifact(Artifact("llvm", (), (), {"object": b""}))
+    repr(got)
+
+
 def main(text: str) -> int:
     settings = msgspec.json.decode(text, type=ExecutorSettings)
     die_with_parent(settings.parent)
@@ -112,8 +133,7 @@ def main(text: str) -> int:
     stream = FrameStream(socket.socket(fileno=settings.socket))
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-    native.load()
-    numpy.random.Generator(numpy.random.PCG64(0)).random(1)
+    _warm_up()
     limit_resources(settings.memory_limit, settings.max_open_files, settings.cpus)
     warning = ""
     if settings.user:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ import zmq
 
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
-from rpc_server.fingerprint import local_fingerprint
+from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
 from rpc_server.leases import LeaseTable
 from rpc_server.messages import BoxStatus
 from rpc_server.processes import ExecutorSettings
+from rpc_server.registrar import Registrar, cpu_device
 from rpc_server.sockets import Liveness, endpoint, is_loopback, prepare, resolve
 from rpc_server.supervisor import Supervisor
 from rpc_server.supervisor_records import SupervisorConfig
@@ -34,6 +35,7 @@ logger = logging.getLogger("rpc_server")
 
 DEFAULT_PORT = 9091
 _AUTO = -1
+_EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
 class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +93,17 @@ def serve(options: ServerOptions) -> None:
 
 def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
-    user = _executor_user(options.user, parent)
-    folder = ServerFolder(parent, shared=bool(user))
+    try:
+        user = _executor_user(options.user, parent)
+        folder = ServerFolder(parent, shared=bool(user))
+    except OSError as error:
+        raise ServerStartError(f"cannot make a folder in {parent}: {error.strerror}") from None
     try:
         folder.remove_leftovers()
         fingerprint = local_fingerprint()
         name = options.name or f"{fingerprint.hostname}:{port}"
         memory = _memory_limit(options, fingerprint.memory)
+        leases = LeaseTable() if options.tracker else None
         supervisor = Supervisor(
             front,
             folder.path,
@@ -111,11 +117,15 @@ def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> No
                 pool=PoolConfig(warm=options.warm),
             ),
             ExecutorSettings(user=user, memory_limit=memory, cpus=options.cpus, libraries=options.libraries),
-            leases=LeaseTable() if options.tracker else None,
+            leases=leases,
             info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
             blob_capacity=options.blob_capacity,
         )
-        with _stop_on_signals(supervisor), _lifeline(supervisor, options.lifeline_fd):
+        with (
+            _stop_on_signals(supervisor),
+            _lifeline(supervisor, options.lifeline_fd),
+            _registered(options, name, port, fingerprint, leases),
+        ):
             _announce(options, port)
             supervisor.run()
     finally:
@@ -198,14 +208,17 @@ def _announce(options: ServerOptions, port: int) -> None:
     if options.port_file:
         path = Path(options.port_file)
         partial = path.with_name(path.name + ".partial")
-        partial.write_text(f"{port}\n")
-        partial.replace(path)
+        try:
+            partial.write_text(f"{port}\n")
+            partial.replace(path)
+        except OSError as error:
+            raise ServerStartError(f"cannot write {path}: {error.strerror}") from None
     if not options.silent:
         print(f"listening on {options.host}:{port}", flush=True)
 
 
 @contextlib.contextmanager
-def _stop_on_signals(supervisor: Supervisor) -> Any:
+def _stop_on_signals(supervisor: Supervisor) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into a clean stop, where this thread may set handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -223,7 +236,34 @@ def _stop_on_signals(supervisor: Supervisor) -> Any:
 
 
 @contextlib.contextmanager
-def _lifeline(supervisor: Supervisor, fd: int) -> Any:
+def _registered(
+    options: ServerOptions, name: str, port: int, fingerprint: Fingerprint, leases: LeaseTable | None
+) -> Iterator[None]:
+    """Lend the box out through its tracker, if it has one."""
+    if leases is None:
+        yield
+        return
+    # An empty host: the tracker takes the one it sees the box come from.
+    host = options.address or ("" if options.host in _EVERY_INTERFACE else options.host)
+    try:
+        registrar = Registrar(
+            options.tracker,
+            box=name,
+            address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
+            leases=leases,
+        )
+    except ConnectError as error:
+        raise ServerStartError(f"tracker {options.tracker}: {error.message}", hint=error.hint) from None
+    registrar.start()
+    try:
+        yield
+    finally:
+        registrar.stop()
+
+
+@contextlib.contextmanager
+def _lifeline(supervisor: Supervisor, fd: int) -> Iterator[None]:
     """Stop when the other end of a pipe closes, however its holder died."""
 
     def watch() -> None:

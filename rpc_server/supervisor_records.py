@@ -43,7 +43,10 @@ class Request:
 
 @dataclass(slots=True)
 class Session:
-    """`head_started`: when the head of `queue` began; its deadline counts from `head_since`."""
+    """`head_started`: when the head of `queue` began; its deadline counts from `head_since`.
+
+    `measuring`: the last request that was answered was a trial.
+    """
 
     number: int
     conn: bytes
@@ -57,6 +60,7 @@ class Session:
     head_since: float = 0.0
     head_timeout: float | None = None
     phase: str = ""
+    measuring: bool = False
 
     @property
     def ends_at(self) -> float | None:

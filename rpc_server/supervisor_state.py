@@ -70,6 +70,7 @@ class SupervisorState:
         self._sessions: dict[int, Session] = {}
         self._by_conn: dict[bytes, Session] = {}
         self._over: dict[bytes, SessionEnded] = {}  # connections whose session ended, and why
+        self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
         self._waiting: deque[Waiting] = deque()
         self._next_session = 1
         self._stopping = ""
@@ -221,12 +222,20 @@ class SupervisorState:
             self._over.pop(next(iter(self._over)))
         if tell:
             self._emit(Tell(session.conn, note))
-        if self.pool.get(session.executor) is None:
-            self._emit(ForgetSession(session.number))
-        self._emit(*self.pool.kill(session.executor, Verdict.CLOSED, now))
-        if session.lease is not None:
-            self._emit(Report(LeaseReport(session.lease, "closed", why.message)))
         self._log(logging.INFO, f"session {session.number} of {session.request.client} ended: {why.message}")
+        self._leaving[session.number] = (
+            None if session.lease is None else LeaseReport(session.lease, "closed", why.message)
+        )
+        if self.pool.get(session.executor) is None:
+            self._left(session.number)
+        self._emit(*self.pool.kill(session.executor, Verdict.CLOSED, now))
+
+    def _left(self, number: int) -> None:
+        """Nothing of an ended session runs any more: the device is free for the next."""
+        report = self._leaving.pop(number, None)
+        self._emit(ForgetSession(number))
+        if report is not None:
+            self._emit(Report(report))
 
     # --- calls --------------------------------------------------------------------------------------------
 
@@ -272,7 +281,9 @@ class SupervisorState:
         if not session.queue or session.queue[0].request_id != event.request_id:
             self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
             return
-        session.queued_bytes -= session.queue.popleft().nbytes
+        done = session.queue.popleft()
+        session.queued_bytes -= done.nbytes
+        session.measuring = done.trial
         self._start_head(session, now)
         self._emit(ToClient(session.conn, event.frames))
 
@@ -299,7 +310,7 @@ class SupervisorState:
             return
         session = self._sessions.get(executor.session)
         if session is None:
-            self._emit(ForgetSession(executor.session))
+            self._left(executor.session)
         elif session.executor == executor.number:
             self._lost_under(session, event.report, executor.verdict, now)
 
@@ -331,8 +342,9 @@ class SupervisorState:
             self._emit(Answer(session.conn, head.request_id, Measured(result)))
         elif head is not None:
             self._emit(Fail(session.conn, head.request_id, error))
-        survives = session.request.restart_on_crash and (head is None or head.trial)
-        if survives and verdict is not Verdict.STUCK:
+        # Between trials nothing is lost with an executor; arrays and modules are.
+        measuring = session.measuring if head is None else head.trial
+        if session.request.restart_on_crash and measuring and verdict is not Verdict.STUCK:
             self._restart(session, now)
         else:
             self._end(session, error, now)
@@ -394,7 +406,7 @@ class SupervisorState:
                 self._attach(session, executor)
                 self._start_head(session, now)
                 self._emit(*(ToExecutor(executor.number, request.frames) for request in session.queue))
-        while self._waiting and len(self._sessions) < self.config.max_sessions:
+        while self._waiting and len(self._sessions) + len(self._leaving) < self.config.max_sessions:
             executor = self.pool.take_warm(self._next_session)
             if executor is None:
                 return

@@ -73,12 +73,31 @@ define void @$name(ptr %a, ptr %b) {
   unreachable
 }
 """
+_IDLE = """
+define void @$name(ptr %a, ptr %b) {
+  ret void
+}
+"""
+_SLEEPY = """
+declare i32 @usleep(i32)
+define void @$name(ptr %a, ptr %b) {
+  %x = call i32 @usleep(i32 1500000)
+  ret void
+}
+"""
 _BODIES = {
     "add_one": "  %r = fadd float %va, 1.0",
     "negate": "  %r = fneg float %va",
     "almost": "  %r = fadd float %va, 0x3FF0000040000000",  # 1 + 2**-22 or so
 }
-_WHOLE = {"segfault": _SEGFAULT, "forever": _FOREVER, "hungry": _HUNGRY, "exit": _EXIT}
+_WHOLE = {
+    "segfault": _SEGFAULT,
+    "forever": _FOREVER,
+    "hungry": _HUNGRY,
+    "exit": _EXIT,
+    "idle": _IDLE,
+    "sleepy": _SLEEPY,
+}
 
 
 @lru_cache(maxsize=64)

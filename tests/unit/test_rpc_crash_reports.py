@@ -1,0 +1,74 @@
+import signal
+
+import pytest
+
+from rpc_server.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
+from rpc_server.errors import (
+    DeadlineExceeded,
+    DeviceLost,
+    ExecutorCrashed,
+    OutOfMemory,
+    SessionClosed,
+)
+from rpc_server.measure import FailureKind
+
+GIB = 1 << 30
+CALL = CallUnderWay("call of 'f'", "timing", 1.5, 2.0)
+
+
+def died(number, **changes):
+    return ExitReport(signal=number, **changes)
+
+
+@pytest.mark.parametrize(
+    ("report", "verdict", "kind", "words"),
+    [
+        (died(signal.SIGSEGV), Verdict.NONE, ExecutorCrashed, "killed by SIGSEGV while running call of 'f' (timing)"),
+        (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "exited with code 3"),
+        (ExitReport(exit_code=3, stderr="oops"), Verdict.NONE, ExecutorCrashed, "oops"),
+        (died(signal.SIGKILL), Verdict.DEADLINE, DeadlineExceeded, "deadline of 2 s"),
+        (died(signal.SIGKILL), Verdict.MEMORY, OutOfMemory, "limit 1024 MiB"),
+        (died(signal.SIGKILL), Verdict.CLOSED, SessionClosed, "closed"),
+        (died(signal.SIGKILL), Verdict.PROTOCOL, ExecutorCrashed, "protocol"),
+        (ExitReport(), Verdict.STUCK, DeviceLost, "driver hangs"),
+        (died(signal.SIGKILL), Verdict.NONE, ExecutorCrashed, "SIGKILL"),
+        (died(signal.SIGKILL, kernel_out_of_memory=True), Verdict.NONE, OutOfMemory, "out of memory"),
+        (died(signal.SIGABRT, stderr="std::bad_alloc"), Verdict.NONE, OutOfMemory, "SIGABRT"),
+        (died(signal.SIGSEGV, peak_memory=GIB * 3 // 4), Verdict.NONE, OutOfMemory, "peak 768 MiB"),
+        (died(signal.SIGSEGV, peak_memory=GIB // 2), Verdict.NONE, ExecutorCrashed, "SIGSEGV"),
+        (
+            died(signal.SIGSEGV, base_address_space=GIB, last_address_space=2 * GIB),
+            Verdict.NONE,
+            OutOfMemory,
+            "SIGSEGV",
+        ),
+        (died(signal.SIGILL, peak_memory=GIB), Verdict.NONE, ExecutorCrashed, "SIGILL"),
+        (died(99), Verdict.NONE, ExecutorCrashed, "signal 99"),
+    ],
+)
+def test_what_is_said(report, verdict, kind, words):
+    error = explain(report, verdict, CALL, GIB)
+    assert type(error) is kind
+    assert words in error.message
+    assert error.detail["call"] == "call of 'f' (timing)"
+
+
+def test_details_for_machines():
+    error = explain(died(signal.SIGBUS, stderr="x"), Verdict.NONE, None, None)
+    assert isinstance(error, ExecutorCrashed)
+    assert (error.signal, error.exit_code, error.stderr, error.call) == ("SIGBUS", None, "x", "")
+    assert "between two calls" in error.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (DeadlineExceeded("late"), FailureKind.RUN_TIMEOUT),
+        (OutOfMemory("big"), FailureKind.OUT_OF_MEMORY),
+        (ExecutorCrashed("bang"), FailureKind.CRASH),
+        (DeviceLost("gone"), FailureKind.DEVICE_LOST),
+    ],
+)
+def test_trials_fail_with_a_kind(error, kind):
+    result = failed_trial(error, 2.5, "look: ")
+    assert (result.failure, result.text, result.elapsed_s) == (kind, f"look: {error.message}", 2.5)
