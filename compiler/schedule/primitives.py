@@ -1,5 +1,18 @@
 """The modules of primitives: importing this one registers them all."""
 
-from compiler.schedule import kinds, loops, query
+from compiler.schedule import (
+    cache,
+    compute_at,
+    inline,
+    kinds,
+    loops,
+    query,
+    reduction,
+    rfactor,
+    sampling,
+    storage,
+)
 
-__all__ = ["kinds", "loops", "query"]
+__all__ = [
+    "cache", "compute_at", "inline", "kinds", "loops", "query", "reduction", "rfactor", "sampling", "storage",
+]  # fmt: skip

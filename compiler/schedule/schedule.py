@@ -231,6 +231,86 @@ class Schedule:
         """Take the note `ann_key` off a block or loop."""
         self._do("unannotate", (block_or_loop,), ann_key=ann_key)
 
+    # ------------------------------------------------------------------- where blocks stand
+
+    def compute_at(
+        self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Compute in each iteration of `loop` just what is read there of `block`'s result."""
+        self._do("compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
+
+    def reverse_compute_at(
+        self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+    ) -> None:
+        """Consume in each iteration of `loop` just what is made there, in `block`."""
+        self._do("reverse_compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
+
+    def compute_inline(self, block: BlockRV) -> None:
+        """Put `block`'s expression wherever its result is read."""
+        self._do("compute_inline", (block,))
+
+    def reverse_compute_inline(self, block: BlockRV) -> None:
+        """Put the elementwise `block` into the block that makes its input."""
+        self._do("reverse_compute_inline", (block,))
+
+    # ----------------------------------------------------------------------------- buffers
+
+    def cache_read(
+        self,
+        block: BlockRV,
+        read_buffer_index: int,
+        storage_scope: str,
+        consumer_blocks: Sequence[BlockRV] = (),
+    ) -> BlockRV:
+        """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
+        inputs = (block, *consumer_blocks)
+        attrs: dict[str, Any] = {"read_buffer_index": read_buffer_index, "storage_scope": storage_scope}
+        return _one(BlockRV, self._do("cache_read", inputs, **attrs))
+
+    def cache_write(self, block: BlockRV, write_buffer_index: int, storage_scope: str) -> BlockRV:
+        """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
+        attrs: dict[str, Any] = {"write_buffer_index": write_buffer_index, "storage_scope": storage_scope}
+        return _one(BlockRV, self._do("cache_write", (block,), **attrs))
+
+    def set_scope(self, block: BlockRV, buffer_index: int, storage_scope: str) -> None:
+        """Keep a buffer that `block` writes in `storage_scope`."""
+        self._do("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
+
+    # -------------------------------------------------------------------------- reductions
+
+    def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+        """Take the init of `block` out, to before `loop`; returns the init block."""
+        return _one(BlockRV, self._do("decompose_reduction", (block, loop)))
+
+    def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
+        """Reduce each iteration of `loop` apart first; returns the block of partial results."""
+        return _one(BlockRV, self._do("rfactor", (loop,), factor_axis=factor_axis))
+
+    # ---------------------------------------------------------------------------- sampling
+
+    def sample_categorical(
+        self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
+    ) -> ExprRV:
+        """One of the integers `candidates`; `decision` is its position."""
+        attrs = {"candidates": tuple(map(int, candidates)), "probs": tuple(map(float, probs))}
+        return _one(ExprRV, self._do("sample_categorical", (), decision, **attrs))
+
+    def sample_perfect_tile(
+        self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
+    ) -> list[ExprRV]:
+        """`n` factors whose product is the extent of `loop`; `decision` gives them."""
+        factors = None if decision is None else tuple(map(int, decision))
+        attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
+        return _all(ExprRV, self._do("sample_perfect_tile", (loop,), factors, **attrs))
+
+    def sample_tile(
+        self, loop: LoopRV, n: int, max_innermost_factor: int = 64, decision: Sequence[int] | None = None
+    ) -> list[ExprRV]:
+        """`n` factors that cover the extent of `loop`, dividing it or not; `decision` gives all but the first."""
+        factors = None if decision is None else tuple(map(int, decision))
+        attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
+        return _all(ExprRV, self._do("sample_tile", (loop,), factors, **attrs))
+
 
 def _function_of(func_or_mod: n.PrimFunc | IRModule) -> tuple[n.PrimFunc, IRModule, str]:
     """The function to schedule, its module and its name."""

@@ -7,7 +7,7 @@ has some tens of statements, and walking them costs less than keeping an index r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.ir.base import Node
@@ -164,6 +164,31 @@ def replace_at(path: Path, new: Stmt | None) -> Stmt:
         current = _with_child(path[position], path[position + 1], current)
     assert current is not None
     return current
+
+
+def edit(stmt: Stmt, edits: Mapping[Stmt, Stmt | None]) -> Stmt | None:
+    """`stmt` with the statements that are keys of `edits` replaced; None takes one out, and the loops then
+    empty. Block bodies are not entered."""
+    if stmt in edits:
+        return edits[stmt]
+    if isinstance(stmt, n.BlockRealize):
+        return stmt
+    if isinstance(stmt, n.For):
+        body = edit(stmt.body, edits)
+        return stmt if body is stmt.body else None if body is None else with_body(stmt, body)
+    if isinstance(stmt, n.SeqStmt):
+        parts = [edit(child, edits) for child in stmt.seq]
+        if all(part is child for part, child in zip(parts, stmt.seq)):
+            return stmt
+        return seq(*parts) if any(part is not None for part in parts) else None
+
+    def go(child: Node) -> Node:
+        if not isinstance(child, Stmt):
+            return child
+        new = edit(child, edits)
+        return seq() if new is None else new
+
+    return map_children(stmt, go)
 
 
 def nest(loops: Sequence[n.For], body: Stmt) -> Stmt:

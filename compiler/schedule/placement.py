@@ -1,0 +1,182 @@
+"""Which part of a buffer a place in the loops touches, and loops made anew over just that part.
+
+A `Box` is one (least, extent) a dimension, in terms of the loops outside the place. Boxes may be larger than
+what is touched, never smaller; `exact` says when they are not larger either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.arith.analyzer import Analyzer
+from compiler.schedule.expr import TRUE, subst, variables
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
+
+Side = tuple[PrimExpr, PrimExpr]  # least, extent
+Box = tuple[Side, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A region that a block touches. `values` say what its iteration variables are, `moving` which loops (or
+    iteration variables) run while one visit of the place lasts, with their (least, extent)."""
+
+    region: n.BufferRegion
+    values: Mapping[n.Var, PrimExpr]
+    moving: Mapping[n.Var, Side]
+
+
+def access(region: n.BufferRegion, realize: n.BlockRealize, loops: Iterable[n.For]) -> Access:
+    """`region` of the block of `realize` while `loops` run."""
+    values = {iv.var: v for iv, v in zip(realize.block.iter_vars, realize.iter_values)}
+    return Access(region, values, {f.loop_var: (f.min, f.extent) for f in loops})
+
+
+def whole_access(region: n.BufferRegion, block: n.Block) -> Access:
+    """`region` of `block` over all of its iterations."""
+    domains = {iv.var: (iv.dom.min, iv.dom.extent) for iv in block.iter_vars if iv.dom is not None}
+    return Access(region, {}, domains)
+
+
+def analyzer_of(loops: Iterable[n.For]) -> Analyzer:
+    """An analyzer that knows the ranges of `loops`, given outermost first."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, n.Range(loop.min, loop.extent))
+    return analyzer
+
+
+def hull(analyzer: Analyzer, accesses: Sequence[Access], buffer: n.Buffer) -> Box:
+    """The least box that can be shown to hold all the accesses; not clipped to the buffer."""
+    return tuple(
+        _side(analyzer, [(a, a.region.region[d]) for a in accesses], size) for d, size in enumerate(buffer.shape)
+    )
+
+
+def _side(analyzer: Analyzer, ranges: Sequence[tuple[Access, n.Range]], size: PrimExpr) -> Side:
+    least: PrimExpr | None = None
+    most: PrimExpr | None = None
+    for item, interval in ranges:
+        found = _interval(analyzer, item, interval)
+        if found is None:
+            return ops.const(0, size.dtype), size
+        least = found[0] if least is None else _extreme(analyzer, ops.minimum, least, found[0])
+        most = found[1] if most is None else _extreme(analyzer, ops.maximum, most, found[1])
+    assert least is not None
+    assert most is not None
+    extent = analyzer.simplify(ops.add(ops.sub(most, least), 1))
+    if ops.as_int(extent) is None:
+        bound = analyzer.const_int_bound(extent)[1]
+        whole = ops.as_int(size)
+        if bound is None or (whole is not None and bound >= whole):
+            if ops.as_int(size) is not None or variables(extent) & {v for a, _ in ranges for v in a.moving}:
+                return ops.const(0, size.dtype), size
+        else:
+            extent = ops.const(bound, extent.dtype)
+    return least, extent
+
+
+def _interval(analyzer: Analyzer, item: Access, interval: n.Range) -> Side | None:
+    """(least, greatest) element of a region's side."""
+    low = subst(interval.min, item.values)
+    first = analyzer.int_set(low, item.moving)
+    if first is None or ops.is_const(interval.extent, 1):
+        return first
+    high = ops.sub(ops.add(low, subst(interval.extent, item.values)), 1)
+    last = analyzer.int_set(high, item.moving)
+    return None if last is None else (first[0], last[1])
+
+
+def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr:  # type: ignore[no-untyped-def]
+    return a if a is b else analyzer.simplify(choose(a, b))
+
+
+def clipped(box: Box, shape: Sequence[PrimExpr]) -> Box:
+    """`box` cut at the bounds of the buffer where both are constant; elsewhere it may reach outside."""
+    return tuple(_clip(side, size) for side, size in zip(box, shape))
+
+
+def _clip(side: Side, size: PrimExpr) -> Side:
+    low, extent, whole = ops.as_int(side[0]), ops.as_int(side[1]), ops.as_int(size)
+    if extent is None or whole is None:
+        return side
+    if low is None:
+        return side if extent < whole else (ops.const(0, size.dtype), size)
+    start, stop = max(low, 0), min(low + extent, whole)
+    return ops.const(start, size.dtype), ops.const(max(stop - start, 0), size.dtype)
+
+
+def is_exact(analyzer: Analyzer, item: Access, box: Box) -> bool:
+    """Whether the iterations of a block, each of which touches another element, touch all of `box`: there are as
+    many of them as elements."""
+    used = {v for r in item.region.region for v in variables(subst(r.min, item.values))}
+    count: PrimExpr = ops.const(1)
+    for var, (_, extent) in item.moving.items():
+        if var in used:
+            count = ops.mul(count, extent)
+    volume: PrimExpr = ops.const(1)
+    for _, extent in box:
+        volume = ops.mul(volume, extent)
+    return analyzer.can_prove_equal(count, volume)
+
+
+# ---------------------------------------------------------------------------------- new loops
+
+
+def new_nest(
+    analyzer: Analyzer, block: n.Block, sides: Mapping[n.Var, Side], preserve_unit_loops: bool
+) -> Stmt:
+    """`block` in loops of its own, one an iteration variable in their order, over the `sides` given (all of the
+    domain where none is). Where a side may reach outside the domain the block gets a predicate. Loops of one
+    iteration are left out unless `preserve_unit_loops`."""
+    loops: list[tuple[n.Var, PrimExpr]] = []
+    values: list[PrimExpr] = []
+    predicate: PrimExpr = TRUE
+    for position, iv in enumerate(block.iter_vars):
+        assert iv.dom is not None
+        low, extent = sides.get(iv.var, (iv.dom.min, iv.dom.extent))
+        value = low
+        if preserve_unit_loops or not ops.is_const(extent, 1):
+            var = n.Var(f"ax{position}", iv.var.dtype)
+            loops.append((var, extent))
+            value = ops.add(low, var)
+        values.append(value)
+        predicate = ops.logical_and(predicate, _guard(analyzer, iv.dom, low, extent, value))
+    nest: Stmt = n.BlockRealize(tuple(values), predicate, block)
+    for var, extent in reversed(loops):
+        nest = n.For(var, ops.const(0, var.dtype), extent, ForKind.SERIAL, nest)
+    return nest
+
+
+def _guard(analyzer: Analyzer, dom: n.Range, low: PrimExpr, extent: PrimExpr, value: PrimExpr) -> PrimExpr:
+    """The condition for `value`, in [low, low + extent), to lie in the domain; true where that is certain."""
+    guard = TRUE
+    if low is dom.min and extent is dom.extent:
+        return guard
+    if not analyzer.can_prove(ops.greater_equal(low, dom.min)):
+        guard = ops.greater_equal(value, dom.min)
+    end = ops.add(dom.min, dom.extent)
+    if not analyzer.can_prove(ops.less_equal(ops.add(low, extent), end)):
+        guard = ops.logical_and(guard, ops.less(value, end))
+    return guard
+
+
+def axis_of(index: n.Range, block: n.Block) -> tuple[n.IterVar, int] | None:
+    """The iteration variable v and the constant c when a region's side is the one element v + c."""
+    if not ops.is_const(index.extent, 1):
+        return None
+    expr, offset = index.min, 0
+    while isinstance(expr, n.Add | n.Sub) and isinstance(expr.b, n.IntImm):
+        offset += expr.b.value if isinstance(expr, n.Add) else -expr.b.value
+        expr = expr.a
+    for iv in block.iter_vars:
+        if iv.var is expr:
+            return iv, offset
+    return None
+
+
+def is_data(iv: n.IterVar) -> bool:
+    return iv.iter_type is IterType.DATA_PAR

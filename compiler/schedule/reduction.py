@@ -1,0 +1,92 @@
+"""Taking the init of a reduction out: decompose_reduction."""
+
+from __future__ import annotations
+
+from compiler.schedule import tree
+from compiler.schedule.dataflow import fresh_block_name, scope_around, with_regions
+from compiler.schedule.expr import conjunction, conjuncts, subst, subst_tree, variables
+from compiler.schedule.state import Effect, Illegal, loop_path, replaced
+from compiler.schedule.step import primitive
+from compiler.tir import nodes as n
+from compiler.tir.nodes import ForKind, IterType, Stmt
+from compiler.tir.visit import replace, seq
+
+
+@primitive("block", "loop", outputs="block")
+def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
+    """Take the init of a reduction out, into a block of its own right before `loop`.
+
+    No loop outside `loop` may run along a reduction axis. The blocks are then called C_init and C_update.
+
+        for i:                            →   for i:
+          for k:                                block C_init: C[vi] = 0
+            block C:                            for k:
+              init: C[vi] = 0                     block C_update: C[vi] = C[vi] + A[vi, vk]
+              C[vi] = C[vi] + A[vi, vk]
+    """
+    me, _ = scope_around(func, block)
+    path, realize = me.path, me.realize
+    if realize.block.init is None:
+        raise Illegal(f"block {block!r} has no init to take out", block)
+    around = tree.loops_of(path)
+    position = next((i for i, f in enumerate(around) if f.loop_var is loop), None)
+    if position is None:
+        loop_path(func, loop)
+        raise Illegal(f"loop {loop.name!r} is not around block {block!r}", loop)
+    data, reduced = loop_roles(realize)
+    for outer in around[:position]:
+        if outer.loop_var in reduced:
+            raise Illegal(
+                f"loop {outer.loop_var.name!r} outside loop {loop.name!r} runs along a reduction axis of block "
+                f"{block!r}: the init would run once for each of its iterations",
+                loop,
+                hint=f"decompose at loop {outer.loop_var.name!r}",
+            )
+    inside = around[position:]
+    for inner in inside:
+        if inner.loop_var in data and inner.loop_var in reduced:
+            raise Illegal(
+                f"loop {inner.loop_var.name!r} runs along a data axis and a reduction axis at once", inner.loop_var
+            )
+    init_name = fresh_block_name(func, f"{block}_init")
+    update_name = fresh_block_name(func, f"{block}_update")
+    dropped = {f.loop_var for f in inside} & reduced
+    init = _init_nest(realize, [f for f in inside if f.loop_var in data], dropped, init_name)
+    update_block = with_regions(replace(realize.block, name_hint=update_name, init=None))
+    loop_depth = path.index(inside[0])
+    update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
+    new = replaced(func, path[: loop_depth + 1], seq(init, update))
+    return Effect(new, (init_name,), {block: update_name})
+
+
+def loop_roles(realize: n.BlockRealize) -> tuple[set[n.Var], set[n.Var]]:
+    """The loops that run along data axes, and those that run along reduction axes."""
+    data: set[n.Var] = set()
+    reduced: set[n.Var] = set()
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        (reduced if iv.iter_type is IterType.COMM_REDUCE else data).update(variables(value))
+    return data, reduced
+
+
+def _init_nest(realize: n.BlockRealize, loops: list[n.For], dropped: set[n.Var], name: str) -> Stmt:
+    """The init in new loops like `loops`; conditions on the `dropped` loops do not concern it."""
+    block = realize.block
+    fresh = {f.loop_var: n.Var(f"{f.loop_var.name}_init", f.loop_var.dtype) for f in loops}
+    kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is IterType.DATA_PAR]
+    new_vars = {iv.var: n.Var(iv.var.name, iv.var.dtype) for iv, _ in kept}
+    assert block.init is not None
+    own = n.Block(
+        tuple(replace(iv, var=new_vars[iv.var]) for iv, _ in kept),
+        (), (), name, subst_tree(block.init, new_vars), span=block.span,
+    )  # fmt: skip
+    conditions = [c for c in conjuncts(realize.predicate) if not variables(c) & dropped]
+    body: Stmt = n.BlockRealize(
+        tuple(subst(v, fresh) for _, v in kept), subst(conjunction(conditions), fresh), with_regions(own)
+    )
+    for loop in reversed(loops):
+        kind = loop.kind if loop.kind is ForKind.THREAD_BINDING else ForKind.SERIAL
+        binding = loop.thread_binding if kind is ForKind.THREAD_BINDING else None
+        body = n.For(
+            fresh[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding
+        )
+    return body
