@@ -74,12 +74,18 @@ def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: 
 
 
 def announce(host: str, port: int, *, port_file: str = "", silent: bool = False) -> None:
-    """Say where the service listens, now that it does: in a file, whole or not at all, and on stdout."""
+    """Say where the service listens, now that it does: in a file, whole or not at all, and on stdout.
+
+    Raises ServerStartError: the file cannot be written.
+    """
     if port_file:
         path = Path(port_file)
         partial = path.with_name(path.name + ".partial")
-        partial.write_text(f"{port}\n")
-        partial.replace(path)
+        try:
+            partial.write_text(f"{port}\n")
+            partial.replace(path)
+        except OSError as error:
+            raise ServerStartError(f"cannot write {path}: {error.strerror}") from None
     if not silent:
         print(f"listening on {host}:{port}", flush=True)
 
