@@ -7,12 +7,9 @@ import importlib.metadata
 import logging
 import os
 import pwd
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +24,16 @@ from rpc_server.leases import LeaseTable
 from rpc_server.messages import BoxStatus
 from rpc_server.processes import ExecutorSettings
 from rpc_server.registrar import Registrar, cpu_device
-from rpc_server.sockets import Liveness, endpoint, is_loopback, prepare, resolve
+from rpc_server.service import (
+    ChildService,
+    announce,
+    bind,
+    bind_address,
+    report_start_failure,
+    stop_on_signals,
+    watch_lifeline,
+)
+from rpc_server.sockets import Liveness, prepare
 from rpc_server.supervisor import Supervisor
 from rpc_server.supervisor_records import SupervisorConfig
 
@@ -79,12 +85,13 @@ def serve(options: ServerOptions) -> None:
     Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
     while nothing authenticates them.
     """
-    address = _bind_address(options)
+    danger = "run code on this machine"
+    address = bind_address(options.host, options.port, insecure=options.insecure, danger=danger, logger=logger)
     context = zmq.Context(io_threads=1)
     front = context.socket(zmq.ROUTER)
     prepare(front, Liveness())
     try:
-        port = _bind(front, options, address)
+        port = bind(front, options.host, address, options.port, options.port_end)
         _serve_on(front, port, options)
     finally:
         front.close()
@@ -122,56 +129,17 @@ def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> No
             blob_capacity=options.blob_capacity,
         )
         with (
-            _stop_on_signals(supervisor),
-            _lifeline(supervisor, options.lifeline_fd),
+            stop_on_signals(supervisor.stop),
             _registered(options, name, port, fingerprint, leases),
         ):
-            _announce(options, port)
+            watch_lifeline(options.lifeline_fd, supervisor.stop)
+            announce(options.host, port, port_file=options.port_file, silent=options.silent)
             supervisor.run()
     finally:
         folder.remove()
 
 
 # --- starting ----------------------------------------------------------------------------------------------
-
-
-def _bind_address(options: ServerOptions) -> str:
-    """The numeric address to bind. Nothing authenticates clients yet, so only loopback unless told."""
-    try:
-        address = resolve(options.host, options.port)[0]
-    except ConnectError as error:
-        raise ServerStartError(f"cannot listen on {options.host!r}: {error.message}") from None
-    if not is_loopback(address):
-        if not options.insecure:
-            raise ServerStartError(
-                f"refusing to listen on {options.host}: whoever reaches it could run code on this machine",
-                hint="listen on 127.0.0.1 (an SSH tunnel reaches it), or pass --insecure on a trusted network",
-            )
-        logger.warning("listening on %s without authentication: anyone who reaches it can run code", address)
-    return address
-
-
-def _bind(front: zmq.Socket[bytes], options: ServerOptions, address: str) -> int:
-    last = max(options.port + 1, options.port_end)
-    error: zmq.ZMQError | None = None
-    for port in range(options.port, last):
-        try:
-            front.bind(endpoint(address, port))
-        except zmq.ZMQError as problem:
-            error = problem
-            if problem.errno in (zmq.EADDRINUSE, 13):
-                continue
-            break
-        bound = front.getsockopt_string(zmq.LAST_ENDPOINT)
-        return int(bound.rsplit(":", 1)[1])
-    assert error is not None
-    if error.errno == zmq.EADDRINUSE:
-        ports = f"port {options.port}" if last == options.port + 1 else f"every port from {options.port} to {last - 1}"
-        raise ServerStartError(
-            f"{ports} on {options.host} is in use",
-            hint=f"choose another --port (0 takes a free one), or find who has it: ss -ltnp 'sport = :{options.port}'",
-        )
-    raise ServerStartError(f"cannot listen on {options.host}:{options.port}: {error.strerror}")
 
 
 def _executor_user(wanted: str, parent: Path) -> str:
@@ -204,37 +172,6 @@ def _version() -> str:
         return "unknown"
 
 
-def _announce(options: ServerOptions, port: int) -> None:
-    if options.port_file:
-        path = Path(options.port_file)
-        partial = path.with_name(path.name + ".partial")
-        try:
-            partial.write_text(f"{port}\n")
-            partial.replace(path)
-        except OSError as error:
-            raise ServerStartError(f"cannot write {path}: {error.strerror}") from None
-    if not options.silent:
-        print(f"listening on {options.host}:{port}", flush=True)
-
-
-@contextlib.contextmanager
-def _stop_on_signals(supervisor: Supervisor) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a clean stop, where this thread may set handlers."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, _frame: object) -> None:
-        supervisor.stop(f"the server got {signal.Signals(number).name}")
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 @contextlib.contextmanager
 def _registered(
     options: ServerOptions, name: str, port: int, fingerprint: Fingerprint, leases: LeaseTable | None
@@ -260,21 +197,6 @@ def _registered(
         yield
     finally:
         registrar.stop()
-
-
-@contextlib.contextmanager
-def _lifeline(supervisor: Supervisor, fd: int) -> Iterator[None]:
-    """Stop when the other end of a pipe closes, however its holder died."""
-
-    def watch() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(fd, 64):
-                pass
-        supervisor.stop("the process that started the server is gone")
-
-    if fd >= 0:
-        threading.Thread(target=watch, name="lifeline", daemon=True).start()
-    yield
 
 
 # --- a server in a child process ---------------------------------------------------------------------------
@@ -317,63 +239,24 @@ class Server:
             **options,
         )
         self.host = host
-        self._silent = silent
-        self._lifeline: int | None = None
-        self._process = self._start(settings)
-        self.port = self._read_port()
-
-    def _start(self, settings: ServerOptions) -> subprocess.Popen[str]:
-        read_end, self._lifeline = os.pipe()
-        try:
-            settings = msgspec.structs.replace(settings, lifeline_fd=read_end, silent=False)
-            text = msgspec.json.encode(settings).decode()
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "rpc_server.server", text],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_package_path())},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if self._silent else None,
-                pass_fds=(read_end,),
-                start_new_session=True,
-                text=True,
-            )
-        finally:
-            os.close(read_end)
-
-    def _read_port(self) -> int:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line.startswith("listening on "):
-            return int(line.rsplit(":", 1)[1])
-        self.terminate()
-        try:
-            problem = msgspec.json.decode(line, type=dict[str, str])
-        except msgspec.MsgspecError:
-            raise ServerStartError("the server ended before it listened") from None
-        raise ServerStartError(problem.get("message", ""), hint=problem.get("hint") or None)
+        self._child = ChildService(
+            "rpc_server.server",
+            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
+            silent=silent,
+        )
+        self.port = self._child.port
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     @property
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return self._child.is_alive
 
     def terminate(self) -> None:
         """Stop the server and wait until it and its executors are gone. Harmless when it is already."""
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=15)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._child.terminate()
 
     def __enter__(self) -> Server:
         return self
@@ -382,22 +265,17 @@ class Server:
         self.terminate()
 
     def __del__(self) -> None:
-        if getattr(self, "_process", None) is not None:
+        if getattr(self, "_child", None) is not None:
             self.terminate()
 
 
-def _package_path() -> Sequence[str]:
-    root = str(Path(__file__).resolve().parent.parent)
-    return [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-
-
 def _main(text: str) -> int:
-    """The child of `Server`: its options as JSON on the command line, its failure as JSON on stdout."""
+    """The child of `Server`."""
     logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
     try:
         serve(msgspec.json.decode(text, type=ServerOptions))
     except ServerStartError as error:
-        print(msgspec.json.encode({"message": error.message, "hint": error.hint or ""}).decode(), flush=True)
+        report_start_failure(error)
         return 1
     return 0
 
