@@ -141,7 +141,7 @@ class TuningRun:
                 return Built(job, result)
             case fl.Opened(slot, device):
                 self._ledger.device(slot, device)
-                self._watcher.note(f"device {device.hostname} ready ({device.device_class})")
+                self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
                 return SlotUp(slot)
             case fl.Finished(slot, ticket, result):
                 return Measured(self._jobs.pop(ticket), slot, result)
@@ -151,8 +151,8 @@ class TuningRun:
                 return SlotDown(slot, reason)
             case _Recruit(count):
                 for number in range(len(self._slots), min(count, _MOST_SLOTS)):
-                    slot = self._slots[number] = fl.Slot(number, self._fleet, self._inbox.put)
-                    slot.start()
+                    self._slots[number] = fl.Slot(number, self._fleet, self._inbox.put)
+                    self._slots[number].start()
                 return None
 
     def _carry_out(self, commands: Sequence[Command]) -> None:

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rpc_server.fingerprint import Fingerprint
-
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, SessionClosed
+from rpc_server.fingerprint import Fingerprint
 from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device as records know it: its name on the farm, the key it is asked for by, and what it is."""
+
+    name: str
+    key: str
+    fingerprint: Fingerprint
 
 
 class DeviceSession(Protocol):
     """One leased device."""
 
-    def fingerprint(self) -> Fingerprint:
-        """What the device is."""
+    def device(self) -> DeviceInfo:
+        """Which device it is."""
 
     def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
         """Run one trial. Raises an RPCError only when the device is gone."""
@@ -38,6 +47,9 @@ class Fleet(Protocol):
 
     def label(self) -> str:
         """What the fleet is, for messages and records."""
+
+    def target(self) -> str:
+        """The canonical target to build for: the first device's. Raises TunefarmError when there is none."""
 
     def count(self) -> int:
         """How many devices answer to the request now (at least 1 while it makes sense to wait for one)."""
@@ -61,7 +73,7 @@ class Work:
 @dataclass(frozen=True)
 class Opened:
     slot: int
-    device: Fingerprint
+    device: DeviceInfo
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,7 @@ class Slot(threading.Thread):
 
     def _serve(self, session: DeviceSession) -> None:
         try:
-            self._news(Opened(self.number, session.fingerprint()))
+            self._news(Opened(self.number, session.device()))
             while (work := self._work.get()) is not None:
                 result = session.measure(work.request, work.artifacts)
                 self._news(Finished(self.number, work.ticket, result))
@@ -130,6 +142,8 @@ class Slot(threading.Thread):
             self._news(Lost(self.number, error.message))
         except RPCError as error:
             self._news(Lost(self.number, f"{error.kind}: {error.message}"))
+        except Exception:  # a defect must not leave the run waiting for this slot
+            self._news(Lost(self.number, traceback.format_exc(limit=-6)))
         finally:
             try:
                 session.close()

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-import msgspec
-from compiler.schedule.trace import Trace
-
 from compiler.errors import ScheduleError
-from rpc_server.fingerprint import Fingerprint
+from compiler.schedule.trace import Trace
 from tuner.engine_state import RecordTrial, Restored
 from tuner.errors import TuningError
+from tuner.fleet import DeviceInfo
 from tuner.options import RunOptions
 from tuner.records.model import (
     NewDevice,
@@ -120,14 +118,15 @@ class Ledger:
 
     # -- what happens
 
-    def device(self, slot: int, fingerprint: Fingerprint) -> None:
+    def device(self, slot: int, device: DeviceInfo) -> None:
         """The device that `slot` holds from now on."""
+        fingerprint = device.fingerprint
         row = self._store.upsert_device(
             NewDevice(
-                name=fingerprint.name,
-                key=fingerprint.key,
+                name=device.name,
+                key=device.key,
                 device_class=fingerprint.device_class,
-                fingerprint=msgspec.to_builtins(fingerprint),
+                fingerprint=fingerprint.to_builtins(),
                 features=tuple(fingerprint.features),
             )
         )
@@ -193,7 +192,7 @@ class Ledger:
 def _noise(samples: Sequence[float], environment: dict[str, float], cores: int) -> tuple[str, ...]:
     """What was odd about a measurement."""
     flags = []
-    if environment.get("load1", 0.0) > _NOISY_LOAD * cores:
+    if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")
     if len(samples) > 1 and max(samples) - min(samples) > _NOISY_SPREAD * min(samples):
         flags.append("spread")

@@ -1,0 +1,257 @@
+"""The three supplies of devices: servers by address, a tracker's devices, and a private server on this machine.
+
+Times of different device classes do not compare, so the first device decides which class a fleet uses; a device
+of another class is refused by name.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from compiler.artifact import Artifact
+from compiler.target import Target
+from rpc_server.client import RPCSession, box_status, open_session
+from rpc_server.errors import RPCError
+from rpc_server.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.measure import MeasureRequest, MeasureResult
+from rpc_server.server import Server
+from rpc_server.tracker_messages import DeviceInfo as TrackedDevice
+from tracker.capability import Capabilities, parse_capability
+from tracker.client import connect_tracker
+from tracker.holdings import Lease
+from tuner.errors import NoDevicesError, TuningError
+from tuner.fleet import DeviceInfo, DeviceSession
+
+_LOCALHOST = "127.0.0.1"
+_CONNECT_S = 5.0
+_POLL_S = 0.2
+_DEFAULT_KEY = "cpu"
+_OUT_OF_SERVICE = ("gone", "quarantined", "draining")
+
+
+class WrongDeviceError(TuningError):
+    """A device of another class than the run's: its times would not compare."""
+
+    kind = "wrong_device"
+
+
+def device_target(target: str, threads: int) -> str:
+    """The canonical target to build for on a device: its own, with as many cores as it has threads."""
+    return str(Target({**Target(target).export(), "num-cores": threads}))
+
+
+def local_target() -> str:
+    """`device_target` of this machine, as a server started by this process would report it."""
+    fingerprint = local_fingerprint()
+    return device_target(fingerprint.target, fingerprint.threads)
+
+
+class _Session:
+    """A device session over RPC. `release` gets what went wrong with the device, or ""."""
+
+    def __init__(
+        self, rpc: RPCSession, name: str, key: str, release: Callable[[str], None] = lambda _fault: None
+    ) -> None:
+        self._rpc = rpc
+        self._release = release
+        self._fault = ""
+        self._device = DeviceInfo(name, key, rpc.fingerprint())
+
+    def device(self) -> DeviceInfo:
+        return self._device
+
+    def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
+        try:
+            return self._rpc.measure(request, artifacts)
+        except RPCError as error:
+            self._fault = error.message
+            raise
+
+    def close(self) -> None:
+        try:
+            self._rpc.close()
+        finally:
+            self._release(self._fault)
+
+
+class _OneClass:
+    """The device class of a fleet, fixed by its first device. Safe in any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.name = ""
+
+    def admit(self, device: str, device_class: str) -> None:
+        """Raises WrongDeviceError for a device of another class than the first one's."""
+        with self._lock:
+            self.name = self.name or device_class
+        if device_class != self.name:
+            raise WrongDeviceError(
+                f"{device} is a {device_class}; this run measures on {self.name}, whose times would not compare",
+                hint="name devices of one class, or tune each class in a run of its own",
+            )
+
+
+class DirectFleet:
+    """Servers at known addresses, (host, port) each, one session to a server."""
+
+    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
+        if not addresses:
+            raise TuningError("a fleet needs at least one server", hint="name one: --device 127.0.0.1:9091")
+        self._addresses = tuple(dict.fromkeys(addresses))
+        self._class = _OneClass()
+
+    def label(self) -> str:
+        return " or ".join(f"{host}:{port}" for host, port in self._addresses)
+
+    def target(self) -> str:
+        """What to build for: what the first server that answers reports. Raises ConnectError when none does."""
+        for host, port in self._addresses[:-1]:
+            try:
+                return self._ask(host, port)
+            except RPCError:
+                continue
+        return self._ask(*self._addresses[-1])
+
+    def _ask(self, host: str, port: int) -> str:
+        fingerprint = Fingerprint.from_builtins(box_status(host, port, _CONNECT_S).fingerprint)
+        self._class.admit(f"{host}:{port}", fingerprint.device_class)
+        return device_target(fingerprint.target, fingerprint.threads)
+
+    def count(self) -> int:
+        return len(self._addresses)
+
+    def open(self, slot: int, wait_s: float) -> DeviceSession:
+        host, port = self._addresses[slot % len(self._addresses)]
+        rpc = open_session(host, port, wait_s=wait_s, connect_timeout=_CONNECT_S, restart_on_crash=True)
+        try:
+            session = _Session(rpc, rpc.box, rpc.status().key or _DEFAULT_KEY)
+            self._class.admit(rpc.box, session.device().fingerprint.device_class)
+        except BaseException:
+            rpc.close()
+            raise
+        return session
+
+    def close(self) -> None:
+        pass
+
+
+class LocalFleet(DirectFleet):
+    """This machine's CPU behind a private server on loopback, which ends with the fleet or this process."""
+
+    def __init__(self) -> None:
+        name = f"{socket.gethostname()}/local"
+        self._server = Server(_LOCALHOST, port=0, key=_DEFAULT_KEY, silent=True, name=name)
+        super().__init__([(_LOCALHOST, self._server.port)])
+
+    def label(self) -> str:
+        return "the private server on this machine"
+
+    def close(self) -> None:
+        self._server.terminate()
+
+
+class TrackerFleet:
+    """Devices that a tracker lends for a key or capability expression; "" stands for any device.
+
+    Devices that come later are used, one that is lost goes back with what was wrong. Raises ConnectError when no
+    tracker answers, CapabilityError for an expression that does not parse.
+    """
+
+    def __init__(self, host: str, port: int, key: str = "") -> None:
+        self._expr = key.strip() or "*"
+        self._wanted = parse_capability(self._expr)
+        self._class = _OneClass()
+        self._tracker = connect_tracker(host, port, user=_process_name())
+
+    def label(self) -> str:
+        what = "any device" if self._expr == "*" else f"devices matching {self._expr!r}"
+        return f"{what} of the tracker at {self._tracker.address}"
+
+    def target(self, wait_s: float = 10.0) -> str:
+        """What to build for: what the first device, by id, is. Waits for one to register.
+
+        Raises NoDevicesError when none has after `wait_s`.
+        """
+        deadline = time.monotonic() + wait_s
+        while not (found := self._in_service()):
+            if time.monotonic() > deadline:
+                raise NoDevicesError(
+                    f"the tracker at {self._tracker.address} has no device that matches {self._expr!r}",
+                    hint=f"start one: tunefarm server --tracker {self._tracker.address}; "
+                    "`tunefarm devices` lists those there are",
+                )
+            time.sleep(_POLL_S)
+        first = found[0]
+        self._class.admit(first.id, first.fingerprint)
+        target, threads = first.attributes.get("target"), first.attributes.get("threads")
+        if not isinstance(target, str) or not isinstance(threads, int):
+            raise TuningError(f"{first.id} does not say what to build for", hint="name it: --target 'llvm -mcpu=...'")
+        return device_target(target, threads)
+
+    def count(self) -> int:
+        return max(1, len(self._in_service()))
+
+    def open(self, slot: int, wait_s: float) -> DeviceSession:
+        lease = self._tracker.lease(self._request(), wait_s=wait_s)
+        try:
+            self._class.admit(lease.device, lease.fingerprint)
+            return self._open(lease)
+        except RPCError as error:
+            lease.release(fault=f"no session could be opened: {error.message}"[:2000])
+            raise
+        except BaseException:
+            lease.release()
+            raise
+
+    def close(self) -> None:
+        self._tracker.close()
+
+    def _open(self, lease: Lease) -> DeviceSession:
+        rpc = lease.open_session(connect_timeout=_CONNECT_S, restart_on_crash=True, client=self._tracker.user)
+        try:
+            return _Session(rpc, lease.device, lease.key, lambda fault: lease.release(fault[:2000]))
+        except BaseException:
+            rpc.close()
+            raise
+
+    def _in_service(self) -> list[TrackedDevice]:
+        """Registered devices that match and are of the run's class, once it has one, by id."""
+        return [
+            d
+            for d in self._tracker.devices()
+            if d.state not in _OUT_OF_SERVICE
+            and self._class.name in ("", d.fingerprint)
+            and self._wanted.admits(d.id)
+            and self._wanted.matches(Capabilities.of(d.key, d.tags, d.attributes))
+        ]
+
+    def _request(self) -> str:
+        """The expression to lease by. Once the class is known it is narrowed to what the class says of a device, so
+        that the tracker does not offer others."""
+        if not self._class.name:
+            return self._expr
+        model = next((d for d in self._in_service()), None)
+        if model is None:
+            return self._expr
+        terms = [self._expr]
+        for name in ("arch", "threads", "cpu_model"):
+            value = str(model.attributes.get(name, ""))
+            if re.fullmatch(r"[\w .@()+:/-]+", value):
+                terms.append(f'{name}="{value}"')
+        return " ".join(terms)
+
+
+def _process_name() -> str:
+    """Whom leases are for, so that `tunefarm devices` shows which process holds a device."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}:{os.getpid()}"
