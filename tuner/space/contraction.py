@@ -138,7 +138,7 @@ def tile(
     sch.reorder(*parallel, *inside, *reduce_loops, *m_tile, v_tile, v_lane)
     fused = sch.fuse(*parallel) if len(parallel) > 1 else parallel[0]
 
-    sch.reverse_compute_at(writer, v_panel)
+    sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     if shape.pack and roles.vector_operand is not None:
         _pack(sch, info, block, roles.vector_operand, fused, lanes)
     sch.parallel(fused)
@@ -193,7 +193,7 @@ def _pack(sch: Schedule, info: BlockInfo, block: BlockRV, operand: int, at: Loop
     """Copy the operand's panel under `at` into a buffer of its own, in vectors."""
     index = sch.read_index(block, info.inputs[operand].buffer.name)
     packed = sch.cache_read(block, index, "global")
-    sch.compute_at(packed, at)
+    sch.compute_at(packed, at, preserve_unit_loops=True)
     inner = sch.get_loops(packed)[-1]
     _, lane = sch.split(inner, [None, lanes])
     sch.vectorize(lane)
