@@ -21,7 +21,7 @@ from rpc_server.wire import Codec, Limits
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=2000)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Attribute = str | int | float | tuple[str, ...]
+Attribute = Text | int | float | Annotated[tuple[Text, ...], Meta(max_length=256)]
 Standing = Literal["ok", "draining", "suspect", "quarantined"]
 
 MAX_SLOTS = 64

@@ -189,7 +189,7 @@ class TrackerLoop:
         if isinstance(message, Query | Admin):
             if header.kind is not Kind.REQUEST:
                 raise ProtocolError(f"{type(message).__name__} comes as a request")
-            self._send(route, self._answer(message), Kind.REPLY, header.request_id)
+            self._reply(route, message, header.request_id)
             return
         if header.kind is not Kind.NOTE:
             raise ProtocolError(f"{type(message).__name__} comes as a note")
@@ -202,6 +202,17 @@ class TrackerLoop:
         self._routes[message.peer] = route
         self._fresh.add(message.peer)
         self._obey(self._state.handle(message, self._now))
+
+    def _reply(self, route: bytes, message: Query | Admin, request_id: int) -> None:
+        """Answer a question, with a shorter page where a whole one does not fit in a message."""
+        while True:
+            try:
+                self._send(route, self._answer(message), Kind.REPLY, request_id)
+                return
+            except ProtocolError:
+                if not isinstance(message, Query) or message.limit == 1:
+                    raise
+                message = msgspec.structs.replace(message, limit=message.limit // 2)
 
     def _answer(self, message: Query | Admin) -> ToClient:
         match message:
