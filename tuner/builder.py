@@ -153,7 +153,7 @@ class LocalBuilder:
     """A pool of worker processes on this machine, restarted when a worker dies or hangs."""
 
     def __init__(
-        self, workers: int | None = None, *, memory_bytes: int = 8 << 30, niceness: int = 10, attempts: int = 2
+        self, workers: int | None = None, *, memory_bytes: int = 8 << 30, niceness: int = 19, attempts: int = 2
     ) -> None:
         """`workers` defaults to the cores this process may use. A job whose worker died under it is tried
         `attempts` times, since it may have died of another job's doing."""

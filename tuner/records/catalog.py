@@ -116,6 +116,11 @@ def upsert_target(connection: Connection, text: str) -> Target:
     return _to_target(row)
 
 
+def targets(connection: Connection, limit: int) -> tuple[Target, ...]:
+    query = select(*TargetRow.__table__.columns).order_by(TargetRow.id).limit(limit)
+    return tuple(_to_target(row) for row in connection.execute(query))
+
+
 # ------------------------------------------------------------------------------------ devices
 
 
@@ -188,6 +193,10 @@ def _upsert_class(connection: Connection, name: str, features: Iterable[str]) ->
 def devices(connection: Connection, after: int, limit: int) -> tuple[Device, ...]:
     query = device_select().where(DeviceRow.id > after).order_by(DeviceRow.id).limit(limit)
     return tuple(_to_device(row) for row in connection.execute(query))
+
+
+def device_classes(connection: Connection, limit: int) -> tuple[str, ...]:
+    return tuple(connection.scalars(select(DeviceClassRow.name).order_by(DeviceClassRow.id).limit(limit)))
 
 
 def declare_compatible(connection: Connection, device_class: str, serves_from: Sequence[str]) -> None:

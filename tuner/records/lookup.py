@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, or_, select
 
 from compiler.cpu_features import architecture
 from compiler.target import Target as CompilerTarget
@@ -79,13 +79,13 @@ def best_configs(
     connection: Connection,
     after: int,
     limit: int,
-    workload_key: str | None,
+    workload: str | None,
     target: str | None,
     device_class: str | None,
 ) -> tuple[BestConfig, ...]:
     query = best_select().where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
-    if workload_key is not None:
-        query = query.where(WorkloadRow.key == workload_key)
+    if workload is not None:
+        query = query.where(or_(WorkloadRow.key == workload, WorkloadRow.name == workload))
     if target is not None:
         query = query.where(TargetRow.text == str(catalog.parse_target(target)))
     if device_class is not None:

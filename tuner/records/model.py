@@ -116,7 +116,7 @@ class NewRunTask:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
     """`options` is what `--resume` needs, `command` what a person types to repeat the run. `toolchain` maps
-    names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`)."""
+    names to versions (`{"tunefarm": "0.1.0", "llvm": "22.1.0"}`). `started_at` is for runs brought in later."""
 
     tasks: tuple[NewRunTask, ...]
     toolchain: Mapping[str, str]
@@ -125,6 +125,7 @@ class NewRun:
     command: str = ""
     host: str = ""
     user: str = ""
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

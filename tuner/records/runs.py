@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select, text, update
@@ -21,7 +22,7 @@ def start_run(connection: Connection, new: NewRun, state: RunState) -> Run:
     if any(task.budget < 0 for task in new.tasks):
         raise InvalidRecord("a task's trial budget is not negative")
     _check_references(connection, new)
-    now = utcnow()
+    now = new.started_at or utcnow()
     values = {
         "name": new.name,
         "state": str(state),
@@ -67,8 +68,8 @@ def _check_references(connection: Connection, new: NewRun) -> None:
             raise InvalidRecord(f"{table.__tablename__} has no row {min(missing)}")
 
 
-def set_state(connection: Connection, run_id: int, state: RunState, message: str | None) -> Run:
-    now = utcnow()
+def set_state(connection: Connection, run_id: int, state: RunState, message: str | None, at: datetime | None) -> Run:
+    now = at or utcnow()
     values: dict[str, Any] = {
         "state": str(state),
         "updated_at": now,

@@ -7,6 +7,7 @@ in the modules beside this one, a subject each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -130,6 +131,16 @@ class RecordStore:
         with reading(self._engine) as connection:
             return catalog.workloads(connection, after, _page_size(limit))
 
+    def targets(self, limit: int = 100) -> tuple[Target, ...]:
+        """The targets tuned for, in the order they were first seen."""
+        with reading(self._engine) as connection:
+            return catalog.targets(connection, _page_size(limit))
+
+    def device_classes(self, limit: int = 100) -> tuple[str, ...]:
+        """The device classes seen, in that order."""
+        with reading(self._engine) as connection:
+            return catalog.device_classes(connection, _page_size(limit))
+
     def devices(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
         """Devices with an id above `after`, by id."""
         with reading(self._engine) as connection:
@@ -141,10 +152,12 @@ class RecordStore:
         """Record a new run; its tasks come back in the order given, with their ids. Raises InvalidRecord."""
         return self._write(lambda c: runs.start_run(c, new, state))
 
-    def set_run_state(self, run_id: int, state: RunState, message: str | None = None) -> Run:
-        """Change a run's state. An ended state sets `finished_at`; RUNNING (a resumed run) clears it. None
-        keeps the message. Raises RecordNotFound."""
-        return self._write(lambda c: runs.set_state(c, run_id, state, message))
+    def set_run_state(
+        self, run_id: int, state: RunState, message: str | None = None, *, at: datetime | None = None
+    ) -> Run:
+        """Change a run's state, as of `at` (default: now). An ended state sets `finished_at`; RUNNING (a resumed
+        run) clears it. None keeps the message. Raises RecordNotFound."""
+        return self._write(lambda c: runs.set_state(c, run_id, state, message, at))
 
     def set_budgets(self, run_id: int, budgets: Mapping[int, int]) -> Run:
         """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""
@@ -273,13 +286,14 @@ class RecordStore:
         after: int = 0,
         limit: int = 100,
         *,
-        workload_key: str | None = None,
+        workload: str | None = None,
         target: str | None = None,
         device_class: str | None = None,
     ) -> tuple[BestConfig, ...]:
-        """Best configs with an id above `after`, by id, of the workload, target and device class given."""
+        """Best configs with an id above `after`, by id, of the workload (by key or name), target and device class
+        given."""
         with reading(self._engine) as connection:
-            return lookup.best_configs(connection, after, _page_size(limit), workload_key, target, device_class)
+            return lookup.best_configs(connection, after, _page_size(limit), workload, target, device_class)
 
     def newest_best_configs(self, limit: int = 10) -> tuple[BestConfig, ...]:
         """The best configs that changed or were confirmed last, latest first."""
