@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.codegen.linear import LinearForms
+from compiler.lower.linear import LinearForms
 from compiler.codegen.writer import FunctionWriter, Operand
 from compiler.errors import CodegenError
 from compiler.ir.base import Node

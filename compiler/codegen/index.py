@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.codegen.gen import Gen
-from compiler.codegen.linear import Linear
+from compiler.lower.linear import Linear
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import PINNED, Operand
 from compiler.tir import nodes as n

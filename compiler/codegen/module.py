@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from compiler.codegen import intrinsics, memory  # noqa: F401  (they register their emitters)
 from compiler.codegen.gen import CodegenOptions, Gen, ModuleText, Storage
-from compiler.codegen.linear import LinearForms
+from compiler.lower.linear import LinearForms
 from compiler.codegen.stmt import emit
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import FunctionWriter

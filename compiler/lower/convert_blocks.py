@@ -1,0 +1,82 @@
+"""Blocks dissolve into plain statements: iteration variables become their values, predicates become ifs.
+
+    block C where i*4 + j < 10:              if i*4 + j < 10:
+      vi = i*4 + j                   →         C[i*4 + j] = ...
+      C[vi] = ...
+
+Left are blocks without iteration variables that allocate buffers. A block's pragma annotations become
+attributes around its body.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ir.base import Node
+from compiler.lower.conditions import TRUE, guarded
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.visit import map_children, replace
+
+
+def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
+    """Replace every block by its body, except that allocating blocks stay."""
+    values: dict[n.Var, PrimExpr] = {}
+
+    def go(node: Node) -> Node:
+        match node:
+            case n.Var():
+                return values.get(node, node)
+            case n.BlockRealize():
+                return dissolve(node)
+        return map_children(node, go)
+
+    def dissolve(realize: n.BlockRealize) -> Stmt:
+        block = realize.block
+        assert block.init is None, "inits are lowered before blocks are"
+        for iter_var, value in zip(block.iter_vars, realize.iter_values):
+            bound = go(value)
+            assert isinstance(bound, PrimExpr)
+            values[iter_var.var] = bound
+        predicate, body = go(realize.predicate), go(block.body)
+        assert isinstance(predicate, PrimExpr)
+        assert isinstance(body, Stmt)
+        for buffer, region in reversed(block.match_buffers):
+            body = match_buffer(body, buffer, region, go)
+        body = _pragmas(block, body)
+        if block.alloc_buffers:
+            inner = n.Block((), (), (), block.name_hint, body, alloc_buffers=block.alloc_buffers)
+            body = n.BlockRealize((), TRUE, inner)
+        return guarded(predicate, body)
+
+    body = go(func.body)
+    assert isinstance(body, Stmt)
+    return func.with_body(body)
+
+
+def _pragmas(block: n.Block, body: Stmt) -> Stmt:
+    for key, value in block.annotations.items():
+        if key.startswith("pragma_") and isinstance(value, int | PrimExpr):
+            body = n.AttrStmt(None, key, ops.as_expr(value), body)
+    return body
+
+
+def match_buffer(body: Stmt, buffer: n.Buffer, region: n.BufferRegion, go: Any) -> Stmt:
+    """`body` with accesses of `buffer`, a view of `region`, made to the region's own buffer."""
+    starts = [go(r.min) for r in region.region]
+    skipped = len(starts) - len(buffer.shape)
+
+    def moved(indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        full = [ops.const(0, "int32")] * skipped + list(indices)
+        return tuple(ops.add(start, index) for start, index in zip(starts, full))
+
+    def view(node: Node) -> Node:
+        rebuilt = map_children(node, view)
+        if isinstance(rebuilt, n.BufferLoad | n.BufferStore) and rebuilt.buffer is buffer:
+            return replace(rebuilt, buffer=region.buffer, indices=moved(rebuilt.indices))
+        return rebuilt
+
+    result = view(body)
+    assert isinstance(result, Stmt)
+    return result

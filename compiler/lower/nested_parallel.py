@@ -1,0 +1,25 @@
+"""A parallel loop inside a parallel loop runs serially: its threads are busy with the outer one."""
+
+from __future__ import annotations
+
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.visit import map_children, replace
+
+
+def serialize_nested_parallel(func: n.PrimFunc) -> n.PrimFunc:
+    """Make every parallel loop under another one serial."""
+
+    def visit(stmt: Stmt, inside: bool) -> Stmt:
+        parallel = isinstance(stmt, n.For) and stmt.kind is ForKind.PARALLEL
+
+        def go(node: Node) -> Node:
+            return node if isinstance(node, PrimExpr) else visit(node, inside or parallel)  # type: ignore[arg-type]
+
+        rebuilt = map_children(stmt, go)
+        if parallel and inside:
+            return replace(rebuilt, kind=ForKind.SERIAL)
+        return rebuilt
+
+    return func.with_body(visit(func.body, False))

@@ -1,0 +1,65 @@
+"""Lowering: from scheduled blocks to loops over one-dimensional buffers. This file is its table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from compiler.lower.compact_buffers import compact_buffers
+from compiler.lower.convert_blocks import convert_blocks
+from compiler.lower.flatten_buffers import flatten_buffers
+from compiler.lower.hoist_guards import hoist_guards
+from compiler.lower.lower_allocations import lower_allocations
+from compiler.lower.lower_init import lower_init
+from compiler.lower.nested_parallel import serialize_nested_parallel
+from compiler.lower.partition_loops import partition_loops
+from compiler.lower.plan_allocation import plan_allocation
+from compiler.lower.simplify import simplify
+from compiler.lower.split_tails import split_tails
+from compiler.lower.unroll import unroll
+from compiler.lower.vectorize import vectorize
+from compiler.tir import nodes as n
+
+Pass = Callable[[n.PrimFunc], n.PrimFunc]
+
+
+def passes(vector_bits: int = 256, *, simple: bool = False) -> list[Pass]:
+    """The passes in order. `simple` leaves out those that only make code faster."""
+    blocks: list[Pass] = [
+        lower_init,
+        plan_allocation,
+        convert_blocks,
+        compact_buffers,
+        lower_allocations,
+    ]
+    loops: list[Pass] = [
+        flatten_buffers,
+        simplify,
+        serialize_nested_parallel,
+    ]
+    tiles: list[Pass] = [
+        split_tails,
+        hoist_guards,
+        partition_loops,
+    ]
+
+    def vectorized(func: n.PrimFunc) -> n.PrimFunc:
+        return vectorize(func, vector_bits)
+
+    return [*blocks, *loops, *([] if simple else tiles), vectorized, unroll]
+
+
+def stages(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False) -> Iterator[tuple[str, n.PrimFunc]]:
+    """The function after each pass, with the pass's name."""
+    for step in passes(vector_bits, simple=simple):
+        func = step(func)
+        yield step.__name__, func
+
+
+def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False) -> n.PrimFunc:
+    """`func` ready for code generation. A function that is lowered already comes back as it is.
+
+    `vector_bits`: the width of the vector registers it is meant for. Raises LoweringError.
+    """
+    for step in passes(vector_bits, simple=simple):
+        func = step(func)
+    return func

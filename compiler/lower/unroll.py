@@ -1,0 +1,98 @@
+"""Which loops are unrolled: those asked for, those under an auto-unroll pragma, and register tiles.
+
+The loop is only marked; code generation writes its body once for each value of the variable. A nest that would
+become more than `MOST_STATEMENTS` statements keeps its outer loops as loops.
+"""
+
+from __future__ import annotations
+
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.visit import free_vars, map_children, replace, walk
+
+MOST_STATEMENTS = 2048
+REGISTER_TILE_STATEMENTS = 128  # a loop over a local array is unrolled up to this size, to become registers
+AUTO_STEP = "pragma_auto_unroll_max_step"
+EXPLICIT = "pragma_unroll_explicit"
+UNROLL = "pragma_unroll"
+
+
+def unroll(func: n.PrimFunc) -> n.PrimFunc:
+    """Mark the loops to unroll; drop the pragmas that asked for it."""
+    body, _ = _Unroller().visit(func.body, 0)
+    return func.with_body(body)
+
+
+class _Unroller:
+    """Rewrites bottom-up, counting the statements each part becomes."""
+
+    def __init__(self) -> None:
+        self._local: set[n.Var] = set()
+
+    def visit(self, stmt: Stmt, step: int) -> tuple[Stmt, int]:
+        """`stmt` with loops marked, and its number of leaf statements. `step`: the auto-unroll limit."""
+        match stmt:
+            case n.AttrStmt() if stmt.attr_key in (AUTO_STEP, EXPLICIT):
+                limit = ops.as_int(stmt.value)
+                known = limit is not None and stmt.attr_key == AUTO_STEP
+                return self.visit(stmt.body, limit if known and limit is not None else step)
+            case n.For():
+                return self._loop(stmt, step)
+            case n.Allocate():
+                if stmt.scope == "local":
+                    self._local.add(stmt.buffer_var)
+                body, count = self.visit(stmt.body, step)
+                return (stmt if body is stmt.body else replace(stmt, body=body)), count
+            case n.SeqStmt() | n.IfThenElse() | n.LetStmt() | n.AttrStmt() | n.AssertStmt() | n.While():
+                return self._children(stmt, step)
+        return stmt, 1
+
+    def _children(self, stmt: Stmt, step: int) -> tuple[Stmt, int]:
+        total = 0
+
+        def go(node: object) -> object:
+            nonlocal total
+            if not isinstance(node, Stmt):
+                return node
+            new, count = self.visit(node, step)
+            total += count
+            return new
+
+        return map_children(stmt, go), max(total, 1)  # type: ignore[arg-type]
+
+    def _loop(self, loop: n.For, step: int) -> tuple[Stmt, int]:
+        limit = _number(loop.annotations.get(AUTO_STEP))
+        step = step if limit is None else limit
+        body, count = self.visit(loop.body, step)
+        annotations = {k: v for k, v in loop.annotations.items() if k not in (AUTO_STEP, EXPLICIT, UNROLL)}
+        kind = loop.kind
+        extent = ops.as_int(loop.extent)
+        if extent is None or kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            kind = ForKind.SERIAL if kind is ForKind.UNROLLED else kind
+        else:
+            total = count * extent
+            asked = kind is ForKind.UNROLLED or UNROLL in loop.annotations
+            if not asked:
+                asked = total <= step or (total <= REGISTER_TILE_STATEMENTS and self._indexes_tile(loop))
+            kind = ForKind.UNROLLED if asked and total <= MOST_STATEMENTS else ForKind.SERIAL
+            if kind is ForKind.UNROLLED:
+                count = total
+        if kind is loop.kind and body is loop.body and len(annotations) == len(loop.annotations):
+            return loop, count
+        return replace(loop, kind=kind, body=body, annotations=annotations), count
+
+    def _indexes_tile(self, loop: n.For) -> bool:
+        """Whether the loop's variable says which element of a local array is meant."""
+        return any(
+            loop.loop_var in free_vars(index)
+            for node in walk(loop.body)
+            if isinstance(node, n.BufferStore | n.BufferLoad) and node.buffer.data in self._local
+            for index in node.indices
+        )
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, PrimExpr):
+        return ops.as_int(value)
+    return value if isinstance(value, int) else None
