@@ -1,0 +1,216 @@
+"""Carrying out a te schedule: the stages' records replayed on the schedule engine.
+
+The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers
+before producers, is moved to where it is attached (which makes its loops anew, over just the
+region its consumer needs there) and its splits, fusions and reorderings are done on these loops.
+Reductions are then split into init and update at their outermost reduction loop, and last the loops
+become parallel, vectorised, unrolled or bound to threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from compiler.errors import ScheduleError
+from compiler.ir.base import Node
+from compiler.schedule.reduction import loop_roles
+from compiler.schedule.schedule import BlockRV, LoopRV
+from compiler.schedule.schedule import Schedule as Engine
+from compiler.schedule.state import block_path, realize_at
+from compiler.te.prim_func import Arg, build_func, identifier
+from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
+from compiler.te.schedule import Schedule, computed_stages
+from compiler.te.stage import Stage
+from compiler.te.tensor import PlaceholderOp, Tensor, topological
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import IterType, IterVar
+from compiler.tir.visit import map_children, replace
+
+
+def schedule_to_func(
+    schedule: Schedule,
+    args: Sequence[Arg],
+    name: str = "main",
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> n.PrimFunc:
+    """The TensorIR function of `args` computed as `schedule` says.
+
+    `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor. Raises
+    ScheduleError, naming the stage, for a step that is illegal on this computation; IRError for arguments
+    that do not fit it.
+    """
+    current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
+    bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
+    scopes = {stage.op: stage.scope for stage in schedule.stages}
+    func, names = build_func(current, name, scopes, bound)
+    wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
+    stages = [stage for stage in computed_stages(schedule) if stage.op in wanted]
+    engine = Engine(func)
+    nests = {stage: _Nest(stage, engine.get_block(names[stage.op])) for stage in stages}
+    for stage in stages:
+        if stage.attach_type is AttachType.INLINE:
+            with _naming(stage):
+                engine.compute_inline(nests.pop(stage).block)
+    for nest in reversed(nests.values()):
+        with _naming(nest.stage):
+            _place(engine, nest, nests)
+            for step in nest.stage.steps:
+                _apply(engine, nest, step)
+    for nest in nests.values():
+        with _naming(nest.stage):
+            _decompose(engine, nest)
+    for nest in nests.values():
+        with _naming(nest.stage):
+            _finish(engine, nest)
+    return _with_axis_names(engine, list(nests.values()))
+
+
+@dataclass
+class _Nest:
+    """A stage's block and the loop that each of its axes has become so far."""
+
+    stage: Stage
+    block: BlockRV
+    loops: dict[IterVar, LoopRV] = field(default_factory=dict)
+    init_loops: dict[IterVar, LoopRV] = field(default_factory=dict)
+
+
+@contextmanager
+def _naming(stage: Stage) -> Iterator[None]:
+    try:
+        yield
+    except ScheduleError as error:
+        message = f"stage {stage.name!r}: {error.message}"
+        raise ScheduleError(message, hint=error.hint, detail=error.detail) from error
+
+
+def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
+    if tensor not in schedule and isinstance(tensor.op, PlaceholderOp):
+        return tensor  # an argument that the computation does not use
+    return schedule.current(tensor)
+
+
+# ------------------------------------------------------------------------------------- place
+
+
+def _place(engine: Engine, nest: _Nest, nests: Mapping[Stage, _Nest]) -> None:
+    """Move the block to where its stage is attached, and find the loop of each axis."""
+    stage = nest.stage
+    if stage.attach_type is AttachType.SCOPE:
+        engine.compute_at(nest.block, _attach_loop(stage, nests), preserve_unit_loops=True)
+    axes = [*stage.op.axis, *stage.op.reduce_axis]
+    loops = engine.get_loops(nest.block)
+    nest.loops = dict(zip(axes, loops[len(loops) - len(axes) :]))
+
+
+def _attach_loop(stage: Stage, nests: Mapping[Stage, _Nest]) -> LoopRV:
+    parent, axis = stage.attach_stage, stage.attach_ivar
+    assert parent is not None
+    assert axis is not None
+    if parent not in nests:
+        raise ScheduleError(f"compute_at: stage {parent.name!r} has no loops: it is inlined")
+    loop = nests[parent].loops.get(axis)
+    if loop is not None:
+        return loop
+    if any(axis is leaf for leaf in parent.leaf_iter_vars):
+        raise ScheduleError(f"compute_at: stage {parent.name!r} does not use {stage.name!r}")
+    raise ScheduleError(
+        f"compute_at: axis {axis.var.name!r} of stage {parent.name!r} is no longer a loop",
+        hint=f"the loops of stage {parent.name!r} are {parent._leaves()}",
+    )
+
+
+def _apply(engine: Engine, nest: _Nest, step: Step) -> None:
+    loops = nest.loops
+    match step:
+        case Split():
+            parts = [None, step.factor] if step.nparts is None else [step.nparts, None]
+            loops[step.outer], loops[step.inner] = engine.split(loops.pop(step.parent), parts)
+        case Fuse():
+            loops[step.fused] = engine.fuse(loops.pop(step.outer), loops.pop(step.inner))
+        case Singleton():
+            loops[step.iter] = engine.add_unit_loop(nest.block)
+        case Reorder():
+            if step.axes:
+                engine.reorder(*(loops[axis] for axis in step.axes))
+        case _:
+            assert_never(step)
+
+
+# ------------------------------------------------------------------------------------ finish
+
+
+def _decompose(engine: Engine, nest: _Nest) -> None:
+    """Put the reduction's init right before the outermost reduction loop."""
+    stage = nest.stage
+    leaves = stage.leaf_iter_vars
+    if not stage.op.reduce_axis or any(_mixed(relation) for relation in stage.relations):
+        return
+    first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
+    realize = realize_at(block_path(engine.func, engine.get(nest.block).name_hint))
+    in_data, _ = loop_roles(realize)
+    data = [leaf for leaf in leaves[first:] if engine.get(nest.loops[leaf]).loop_var in in_data]
+    init = engine.decompose_reduction(nest.block, nest.loops[leaves[first]])
+    loops = engine.get_loops(init)
+    nest.init_loops = dict(zip(data, loops[len(loops) - len(data) :]))
+
+
+def _mixed(relation: Relation) -> bool:
+    return isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
+
+
+def _finish(engine: Engine, nest: _Nest) -> None:
+    for leaf, attr in nest.stage.iter_var_attrs.items():
+        if not any(leaf is axis for axis in nest.stage.leaf_iter_vars):
+            raise ScheduleError(
+                f"axis {leaf.var.name!r} was given a kind and then split or fused away",
+                hint="set the kinds of loops after splitting them",
+            )
+        for loops in (nest.loops, nest.init_loops):
+            if leaf in loops:
+                _set_kind(engine, loops[leaf], attr)
+    if nest.stage.double_buffered:
+        engine.annotate(nest.block, "double_buffer_scope", 0)
+
+
+def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
+    match attr.iter_type:
+        case IterType.VECTORIZED:
+            engine.vectorize(loop)
+        case IterType.PARALLELIZED:
+            engine.parallel(loop)
+        case IterType.UNROLLED:
+            engine.unroll(loop)
+        case _:
+            pass
+    if attr.bind_thread is not None:
+        engine.bind(loop, attr.bind_thread.thread_tag)
+    for key, value in attr.pragmas:
+        known = None if value is None else ops.as_int(value)
+        engine.annotate(loop, f"pragma_{key}", value if known is None else known)
+
+
+def _with_axis_names(engine: Engine, nests: Sequence[_Nest]) -> n.PrimFunc:
+    """The engine's function with each loop named after its axis."""
+    names: dict[n.Var, n.Var] = {}
+    for nest in nests:
+        for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
+            old = engine.get(loop).loop_var
+            names.setdefault(old, n.Var(identifier(axis.var.name), old.dtype))
+
+    def rename(node: Node) -> Node:
+        if isinstance(node, n.Var):
+            return names.get(node, node)
+        rebuilt = map_children(node, rename)
+        if isinstance(rebuilt, n.For) and rebuilt.loop_var in names:
+            return replace(rebuilt, loop_var=names[rebuilt.loop_var])
+        return rebuilt
+
+    func = engine.func
+    body = rename(func.body)
+    assert isinstance(body, n.Stmt)
+    return func.with_body(body)
