@@ -15,7 +15,7 @@ import zmq
 
 from rpc_server.errors import ConnectError, DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.messages import AnyMessage, SessionEnded, public_codec
-from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve
+from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
 from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
 
 # What a box may take beyond a call's deadline to kill the executor and say how it ended.
@@ -77,7 +77,7 @@ class Connection:
             )
             if ignore:
                 self._ignored.add(number)
-            self._socket.send_multipart(frames, copy=not buffers)
+            send_frames(self._socket, frames)
             return number
 
     def wait(

@@ -78,6 +78,10 @@ class Supervised:
     def send(self, frames: list[Buffer]) -> None:
         self._stream.send(frames)
 
+    def recycle(self, frames: list[memoryview]) -> None:
+        """A request is dealt with: nothing of it is kept."""
+        self._stream.recycle(frames)
+
 
 def serve_session(supervised: Supervised) -> None:
     """Answer requests in order until the supervisor goes away."""
@@ -103,6 +107,7 @@ def serve_session(supervised: Supervised) -> None:
         except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
             answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
         supervised.send(answer)
+        supervised.recycle(frames)
 
 
 def _begin(begin: Begin, supervised: Supervised) -> ExecutorSession:

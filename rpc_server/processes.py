@@ -76,6 +76,7 @@ class ExecutorProcess:
         self.pid = self._child.pid
         self.pidfd = os.pidfd_open(self.pid)
         self.stream = FrameStream(ours)
+        self.waits_to_write = False
         self.stderr_fd: int | None = read_end
         self._stderr = b""
         self._base_address_space = 0

@@ -21,6 +21,7 @@ from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
 from rpc_server.leases import LeaseTable
+from rpc_server.memory import keep_freed_memory
 from rpc_server.messages import BoxStatus
 from rpc_server.processes import ExecutorSettings
 from rpc_server.registrar import Registrar, cpu_device
@@ -85,6 +86,7 @@ def serve(options: ServerOptions) -> None:
     Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
     while nothing authenticates them.
     """
+    keep_freed_memory()
     danger = "run code on this machine"
     address = bind_address(options.host, options.port, insecure=options.insecure, danger=danger, logger=logger)
     context = zmq.Context(io_threads=1)

@@ -20,7 +20,9 @@ from rpc_server.wire import Buffer
 
 _COUNT = struct.Struct("<I")
 _READ_SIZE = 1 << 16
-_MAX_VECTORS = 64
+_MAX_VECTORS = 256
+_SMALL = 1 << 12  # frames up to this size are copied together rather than sent as pieces
+_WORTH_KEEPING = 1 << 16
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32  # Linux; root only
 
@@ -46,8 +48,8 @@ def stream_pair() -> tuple[socket.socket, socket.socket]:
 
 
 class FrameStream:
-    """One end. On a blocking socket `send` returns when all is written and `receive` when a message is there;
-    on a non-blocking one `send` keeps what does not fit (see `backlog`) and `receive` returns what came.
+    """One end. `put` queues a message, `flush` writes: on a blocking socket all of it, on a non-blocking one what
+    fits (see `backlog`). `receive` returns what came, on a blocking socket at least one message.
     """
 
     def __init__(self, sock: socket.socket, limits: StreamLimits | None = None) -> None:
@@ -56,9 +58,10 @@ class FrameStream:
         self._out: deque[memoryview] = deque()
         self._chunk = bytearray(_READ_SIZE)
         self._pending = bytearray()  # read but not yet understood: at most a prefix and a small part
-        self._body: bytearray | None = None  # the message being filled
+        self._body: bytearray | None = None  # the message being filled, perhaps longer than it
+        self._spare: bytearray | None = None
         self._sizes: tuple[int, ...] = ()
-        self._filled = 0
+        self._filled = self._total = 0
 
     def fileno(self) -> int:
         return self.sock.fileno()
@@ -68,13 +71,28 @@ class FrameStream:
         """Something waits to be written: call `flush` when the socket is writable."""
         return bool(self._out)
 
+    def put(self, frames: Sequence[Buffer]) -> None:
+        """Queue a message. Big buffers are not copied and must not change before they are written."""
+        small = [struct.pack(f"<I{len(frames)}I", len(frames), *map(len, frames))]
+        for frame in frames:
+            if len(frame) <= _SMALL:
+                small.append(bytes(frame))
+            else:
+                self._out.append(memoryview(b"".join(small)))
+                self._out.append(memoryview(frame).cast("B"))
+                small.clear()
+        if small:
+            self._out.append(memoryview(b"".join(small)))
+
     def send(self, frames: Sequence[Buffer]) -> None:
-        """Queue a message and write what fits. The buffers must not change before they are written."""
-        views = [memoryview(frame).cast("B") for frame in frames]
-        prefix = struct.pack(f"<I{len(views)}I", len(views), *map(len, views))
-        self._out.append(memoryview(prefix))
-        self._out.extend(view for view in views if len(view))
+        self.put(frames)
         self.flush()
+
+    def recycle(self, frames: Sequence[memoryview]) -> None:
+        """Take back a received message that nobody looks at any more: the next big one is read into its memory."""
+        owner = frames[0].obj
+        if isinstance(owner, bytearray) and len(owner) >= _WORTH_KEEPING:
+            self._spare = owner
 
     def flush(self) -> None:
         """Write as much as the socket takes. Raises StreamClosed when nobody reads any more."""
@@ -100,7 +118,8 @@ class FrameStream:
         """
         messages: list[list[memoryview]] = []
         while True:
-            target = self._chunk if self._body is None else memoryview(self._body)[self._filled :]
+            body = self._body
+            target = self._chunk if body is None else memoryview(body)[self._filled : self._total]
             try:
                 count = self.sock.recv_into(target)
             except BlockingIOError:
@@ -109,7 +128,7 @@ class FrameStream:
                 raise StreamClosed(str(error)) from None
             if count == 0:
                 raise StreamClosed("end of stream")
-            if self._body is None:
+            if body is None:
                 self._pending += memoryview(self._chunk)[:count]
             else:
                 self._filled += count
@@ -123,7 +142,7 @@ class FrameStream:
             if self._body is None and not self._begin():
                 return
             assert self._body is not None
-            if self._filled < len(self._body):
+            if self._filled < self._total:
                 return
             messages.append(self._split(self._body))
             self._body = None
@@ -142,7 +161,11 @@ class FrameStream:
         total = sum(self._sizes)
         if total > self._limits.max_message:
             raise ProtocolError(f"a message of {total} bytes is over the limit of {self._limits.max_message}")
-        self._body = bytearray(total)
+        if self._spare is not None and _WORTH_KEEPING <= total <= len(self._spare):
+            self._body, self._spare = self._spare, None
+        else:
+            self._body = bytearray(total)
+        self._total = total
         self._filled = min(total, len(self._pending) - start)
         self._body[: self._filled] = memoryview(self._pending)[start : start + self._filled]
         del self._pending[: start + self._filled]

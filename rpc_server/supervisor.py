@@ -47,7 +47,7 @@ from rpc_server.messages import (
     public_codec,
 )
 from rpc_server.processes import ExecutorProcess, ExecutorSettings
-from rpc_server.sockets import Monitor
+from rpc_server.sockets import Monitor, send_frames
 from rpc_server.stream import StreamClosed
 from rpc_server.supervisor_events import (
     Answer,
@@ -85,6 +85,7 @@ from rpc_server.wire import Address, Buffer, Kind, check_frames, encode_error, t
 logger = logging.getLogger("rpc_server")
 
 MEMORY_SAMPLE_S = 0.05
+_POLLOUT = int(zmq.POLLOUT)
 _BURST = 64  # messages taken from one source before the others get a turn
 
 
@@ -114,6 +115,7 @@ class Supervisor:
         self._state = SupervisorState(config, lambda frames: describe(frames[1]))
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._processes: dict[int, ExecutorProcess] = {}
+        self._unsent: dict[int, ExecutorProcess] = {}
         self._conn_of_fd: dict[int, bytes] = {}
         self._started = time.monotonic()
         self._next_sample = 0.0
@@ -148,14 +150,17 @@ class Supervisor:
         stopping = False
         try:
             self._handle(TimePassed())
+            self._flush()
             while not (stopping and not self._processes):
                 for key, events in self._poller.poll(self._poll_ms()):
                     if (handler := self._handlers.get(key)) is not None:
                         handler(events)
                 self._on_time()
+                self._flush()
                 if self._stop_reason and not stopping:
                     stopping = True
                     self._handle(ShutdownAsked(self._stop_reason))
+                    self._flush()
         finally:
             for process in self._processes.values():
                 process.kill()
@@ -298,8 +303,8 @@ class Supervisor:
 
     def _send(self, conn: bytes, frames: Iterable[Buffer]) -> None:
         # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
-        with contextlib.suppress(zmq.Again, zmq.ZMQError):
-            self._front.send_multipart([conn, *frames], zmq.NOBLOCK, copy=False)
+        with contextlib.suppress(zmq.ZMQError):
+            send_frames(self._front, [conn, *frames])
 
     # --- executors ----------------------------------------------------------------------------------------
 
@@ -325,10 +330,9 @@ class Supervisor:
 
     def _on_executor(self, process: ExecutorProcess, events: int) -> None:
         try:
-            if events & zmq.POLLOUT:
-                process.stream.flush()
-                self._watch_stream(process)
-            if events & ~zmq.POLLOUT:
+            if events & _POLLOUT:
+                self._unsent[process.number] = process
+            if events & ~_POLLOUT:
                 for _ in range(_BURST):
                     messages = process.stream.receive()
                     if not messages:
@@ -381,14 +385,19 @@ class Supervisor:
         process = self._processes.get(number)
         if process is None:
             return
-        with contextlib.suppress(StreamClosed):
-            process.stream.send(frames)
-            self._watch_stream(process)
+        process.stream.put(frames)
+        self._unsent[number] = process
 
-    def _watch_stream(self, process: ExecutorProcess) -> None:
-        events = zmq.POLLIN | (zmq.POLLOUT if process.stream.backlog else 0)
-        if process.stream.fileno() in self._handlers:
-            self._poller.modify(process.stream.fileno(), events)
+    def _flush(self) -> None:
+        """Write what this turn of the loop queued for executors: one system call for many messages."""
+        while self._unsent:
+            _, process = self._unsent.popitem()
+            fd = process.stream.fileno()
+            with contextlib.suppress(StreamClosed):
+                process.stream.flush()
+                if process.stream.backlog != process.waits_to_write and fd in self._handlers:
+                    process.waits_to_write = process.stream.backlog
+                    self._poller.modify(fd, zmq.POLLIN | (zmq.POLLOUT if process.waits_to_write else 0))
 
     def _begin(self, command: BeginSession) -> None:
         try:

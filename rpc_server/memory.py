@@ -1,0 +1,20 @@
+"""The C library's allocator, told what a process that passes chunks along needs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def keep_freed_memory(below: int = 32 << 20, keep: int = 256 << 20) -> None:
+    """Reuse freed buffers of up to `below` bytes instead of returning them to the kernel (glibc; else nothing).
+
+    A chunk of a MiB that is mapped, faulted in page by page and unmapped costs more than copying it.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_M_MMAP_THRESHOLD, below)
+        libc.mallopt(_M_TRIM_THRESHOLD, keep)
