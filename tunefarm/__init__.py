@@ -11,10 +11,9 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tunefarm.version import __version__
-
 # public name -> module, or module:attribute
 _NAMES = {
+    "__version__": "tunefarm.version:__version__",
     "error": "tunefarm.error",
     "ir": "tunefarm.ir",
     "nd": "tunefarm.nd",
@@ -30,26 +29,48 @@ _NAMES = {
     "Target": "compiler.target:Target",
     "build": "compiler.driver:build",
     "lower": "compiler.driver:lower",
+    "cl": "compiler.runtime.device:cl",
     "cpu": "compiler.runtime.device:cpu",
     "cuda": "compiler.runtime.device:cuda",
     "device": "compiler.runtime.device:device",
+    "ext_dev": "compiler.runtime.device:ext_dev",
+    "gpu": "compiler.runtime.device:gpu",
+    "hexagon": "compiler.runtime.device:hexagon",
+    "metal": "compiler.runtime.device:metal",
+    "mtl": "compiler.runtime.device:mtl",
+    "opencl": "compiler.runtime.device:opencl",
+    "rocm": "compiler.runtime.device:rocm",
+    "vpi": "compiler.runtime.device:vpi",
+    "vulkan": "compiler.runtime.device:vulkan",
+    "webgpu": "compiler.runtime.device:webgpu",
     "get_global_func": "compiler.runtime.registry:get_global_func",
     "register_func": "compiler.runtime.registry:register_func",
 }
 
-__all__ = ["__version__", *_NAMES]
+__all__ = [*_NAMES]
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.driver import build as build
     from compiler.driver import lower as lower
-    from compiler.runtime.registry import get_global_func as get_global_func
-    from compiler.runtime.registry import register_func as register_func
 
     from compiler.errors import TunefarmError as TunefarmError
     from compiler.ir.module import IRModule as IRModule
+    from compiler.runtime.device import cl as cl
     from compiler.runtime.device import cpu as cpu
     from compiler.runtime.device import cuda as cuda
     from compiler.runtime.device import device as device
+    from compiler.runtime.device import ext_dev as ext_dev
+    from compiler.runtime.device import gpu as gpu
+    from compiler.runtime.device import hexagon as hexagon
+    from compiler.runtime.device import metal as metal
+    from compiler.runtime.device import mtl as mtl
+    from compiler.runtime.device import opencl as opencl
+    from compiler.runtime.device import rocm as rocm
+    from compiler.runtime.device import vpi as vpi
+    from compiler.runtime.device import vulkan as vulkan
+    from compiler.runtime.device import webgpu as webgpu
+    from compiler.runtime.registry import get_global_func as get_global_func
+    from compiler.runtime.registry import register_func as register_func
     from compiler.target import Target as Target
     from tunefarm import error as error
     from tunefarm import ir as ir
@@ -61,6 +82,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import tir as tir
     from tunefarm import topi as topi
     from tunefarm.error import TVMError as TVMError
+    from tunefarm.version import __version__ as __version__
 
 
 def __getattr__(name: str) -> Any:

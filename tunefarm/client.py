@@ -11,6 +11,8 @@ import httpx
 
 from compiler.errors import TunefarmError, error_from_kind
 
+_ADDRESS_HINT = "write it like http://127.0.0.1:9180"
+
 
 class ApiError(TunefarmError):
     """The web app does not answer, or not as the API says."""
@@ -35,10 +37,18 @@ class BestReply:
 
 
 class Client:
-    """Talks to one web app. Use as a context manager, or call `close`."""
+    """Talks to one web app. `token` is for one that asks for it. Use as a context manager, or call `close`.
 
-    def __init__(self, base_url: str = "http://127.0.0.1:9180", timeout_s: float = 10.0) -> None:
-        self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=timeout_s)
+    Every method raises ApiError when the app does not answer or answers with something else, and the error that the
+    app reports, as its class.
+    """
+
+    def __init__(self, base_url: str = "http://127.0.0.1:9180", token: str = "", timeout_s: float = 10.0) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._http = httpx.Client(base_url=base_url.rstrip("/"), headers=headers, timeout=timeout_s)
+        except httpx.InvalidURL as error:
+            raise ApiError(f"{base_url!r} is no address of a web app: {error}", hint=_ADDRESS_HINT) from None
 
     def __enter__(self) -> Client:
         return self
@@ -88,6 +98,8 @@ class Client:
     def _send(self, path: str, query: Mapping[str, Any]) -> httpx.Response:
         try:
             return self._http.get(path, params=dict(query))
+        except httpx.UnsupportedProtocol as error:
+            raise ApiError(f"{self._http.base_url} is no address of a web app: {error}", hint=_ADDRESS_HINT) from None
         except httpx.HTTPError as error:
             raise ApiError(
                 f"no answer from {self._http.base_url}: {error}",
@@ -96,12 +108,14 @@ class Client:
 
     def _data(self, response: httpx.Response, also: tuple[int, ...] = ()) -> Mapping[str, Any]:
         try:
-            data: Mapping[str, Any] = response.json()
+            data = response.json()
         except ValueError:
+            data = None
+        if not isinstance(data, dict):
             raise ApiError(
-                f"{response.url} answered {response.status_code} with something that is not JSON",
+                f"{response.url} answered {response.status_code} with something that is not a JSON object",
                 hint="does the address belong to a tunefarm web app?",
-            ) from None
+            )
         if response.is_success or response.status_code in also:
             return data
         error = data.get("error", {})

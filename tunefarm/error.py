@@ -13,17 +13,39 @@ from compiler.errors import (
     TunefarmError,
 )
 from compiler.errors import TunefarmError as TVMError
+from rpc_server.errors import (
+    ConnectError,
+    DeadlineExceeded,
+    DeviceLost,
+    ExecutorCrashed,
+    LeaseRefused,
+    OutOfMemory,
+    RemoteError,
+    RPCError,
+    SessionClosed,
+    SessionRefused,
+)
 
 __all__ = [
     "ArgumentError",
     "ArtifactError",
     "CodegenError",
     "CompileError",
+    "ConnectError",
+    "DeadlineExceeded",
     "DeviceError",
+    "DeviceLost",
+    "ExecutorCrashed",
     "IRError",
+    "LeaseRefused",
     "LoweringError",
+    "OutOfMemory",
+    "RPCError",
+    "RemoteError",
     "ScheduleError",
+    "SessionClosed",
+    "SessionRefused",
     "TVMError",
     "TargetError",
     "TunefarmError",
-]
+]  # fmt: skip

@@ -1,6 +1,40 @@
 """Arrays on devices."""
 
-from compiler.runtime.device import cpu, cuda, device
-from compiler.runtime.ndarray import NDArray, array, empty
+from compiler.runtime.device import (
+    cl,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    mtl,
+    opencl,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)
+from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
 
-__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty"]
+__all__ = [
+    "NDArray",
+    "array",
+    "cl",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "gpu",
+    "hexagon",
+    "metal",
+    "mtl",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]  # fmt: skip

@@ -11,9 +11,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from compiler.errors import TunefarmError
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class SettingsError(TunefarmError, ValueError):
@@ -35,7 +37,7 @@ class Settings:
     api: str = _setting("http://127.0.0.1:9180", "address of the web app, for commands that fetch configs")
     host: str = _setting("127.0.0.1", "interface that servers bind to; other than loopback needs insecure")
     insecure: bool = _setting(False, "let servers bind to other interfaces without keys")
-    threads: int = _setting(0, "threads of parallel loops; 0 means every core this process may use")
+    api_token: str = _setting("", "token the web app asks for, when it asks for one")
     log_level: str = _setting("warning", "debug, info, warning or error")
 
 
@@ -61,7 +63,7 @@ def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | No
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
     for path in config_files():
-        if path.is_file():
+        if path.is_file() or "TUNEFARM_CONFIG" in os.environ:
             values.update(_from_toml(path))
             break
     for f in fields(Settings):
@@ -85,15 +87,15 @@ def _from_toml(path: Path) -> dict[str, Any]:
 
 
 def _parse(name: str, value: Any, source: str) -> Any:
-    default = getattr(Settings, name)
-    try:
-        if isinstance(default, bool):
-            if isinstance(value, bool):
-                return value
-            return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
-        if isinstance(default, int):
-            return int(value)
-        return str(value)
-    except (KeyError, ValueError, AttributeError):
-        wanted = type(default).__name__
-        raise SettingsError(f"{source}: {name} must be a {wanted}, not {value!r}") from None
+    """A setting's value from text or TOML. A string is never taken from another type, nor a bool from a number."""
+    if get_type_hints(Settings)[name] is bool:
+        known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        found = value if isinstance(value, bool) else known.get(value.lower()) if isinstance(value, str) else None
+        if found is None:
+            raise SettingsError(f"{source}: {name} must be true or false, not {value!r}")
+        return found
+    if not isinstance(value, str):
+        raise SettingsError(f"{source}: {name} must be a string, not {value!r}")
+    if name == "log_level" and value not in LOG_LEVELS:
+        raise SettingsError(f"{source}: {name} must be one of {', '.join(LOG_LEVELS)}, not {value!r}")
+    return value

@@ -61,15 +61,20 @@ class _Recruit:
     count: int
 
 
-_News = _BuildDone | _Recruit | fl.Opened | fl.Finished | fl.Lost
+@dataclass(frozen=True)
+class _Stop:
+    """The user wants out; what arrived before is still recorded."""
+
+
+_News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
 class TuningRun:
     """Tunes `tasks` on the devices of `fleet`, recording into `ledger`.
 
     Call `run` once. It returns when every task is done, and raises NoDevicesError when no device came within
-    `options.device_wait_s`; KeyboardInterrupt passes through. In both cases what was measured is recorded and the
-    run can be resumed.
+    `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured is recorded and the run
+    can be resumed.
     """
 
     def __init__(
@@ -87,7 +92,7 @@ class TuningRun:
         self._ledger = ledger
         self._options = options
         self._watcher = watcher or Silent()
-        self._inbox: queue.Queue[_News] = queue.Queue()
+        self._inbox: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._slots: dict[int, fl.Slot] = {}
         self._jobs: dict[int, Job] = {}
         self._artifacts: dict[str, Artifact] = {}
@@ -122,6 +127,10 @@ class TuningRun:
             self._shut_down()
         return self.snapshot()
 
+    def stop(self) -> None:
+        """Make `run` end soon, between two events. Safe in signal handlers and other threads."""
+        self._inbox.put(_Stop())
+
     def _step(self) -> None:
         try:
             news = self._inbox.get(timeout=_TICK_S)
@@ -149,6 +158,8 @@ class TuningRun:
                 self._last_loss = reason
                 self._watcher.note(f"slot {slot} has no device: {reason}")
                 return SlotDown(slot, reason)
+            case _Stop():
+                raise KeyboardInterrupt
             case _Recruit(count):
                 for number in range(len(self._slots), min(count, _MOST_SLOTS)):
                     self._slots[number] = fl.Slot(number, self._fleet, self._inbox.put)

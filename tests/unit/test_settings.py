@@ -36,8 +36,25 @@ def test_booleans(text, value):
 
 
 def test_a_wrong_type_names_the_variable():
-    with pytest.raises(SettingsError, match=r"TUNEFARM_THREADS.*int.*'many'"):
-        load(environ={"TUNEFARM_THREADS": "many"})
+    with pytest.raises(SettingsError, match=r"TUNEFARM_INSECURE.*true or false.*'perhaps'"):
+        load(environ={"TUNEFARM_INSECURE": "perhaps"})
+
+
+def test_a_log_level_is_one_of_four():
+    with pytest.raises(SettingsError, match=r"TUNEFARM_LOG_LEVEL.*debug, info, warning, error.*'loud'"):
+        load(environ={"TUNEFARM_LOG_LEVEL": "loud"})
+
+
+def test_a_number_in_the_file_is_not_taken_for_a_string(tmp_path):
+    (tmp_path / "tunefarm.toml").write_text("tracker = 9190\n")
+    with pytest.raises(SettingsError, match=r"tunefarm\.toml: tracker must be a string, not 9190"):
+        load(environ={})
+
+
+def test_an_explicit_file_that_is_missing_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("TUNEFARM_CONFIG", str(tmp_path / "nowhere.toml"))
+    with pytest.raises(SettingsError, match=r"nowhere\.toml"):
+        load(environ={})
 
 
 def test_an_unknown_name_in_the_file_is_refused(tmp_path):

@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import click
 from compiler.driver import compile_artifact
-from compiler.schedule.trace import Trace, apply_trace
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
+from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from rpc_server.measure import EvaluatorOptions, MeasureRequest, MeasureResult
-from tunefarm.cli.common import address
+from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError, address
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.fleet import DeviceSession, Fleet
+from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet, local_target
 from tuner.task import TuningTask
 
 _EPILOG = """\b
 Examples:
   tunefarm build matmul:512,512,512:float32 --out build/
-  tunefarm build matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --require-tuned --check
+  tunefarm build matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --require-tuned
+  tunefarm build matmul:512,512,512 --key cpu --check --json
+\b
+Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
+--require-tuned was given, 4 a built kernel failed its check.
 """
 
-
-class NotTunedError(TunefarmError):
-    """Kernels have no config and the build asked for one."""
-
-    kind = "not_tuned"
-
-
-class CheckFailedError(TunefarmError):
-    """A tuned kernel's output differs from the untuned one's, or it does not run."""
-
-    kind = "check_failed"
+_WAIT_S = 30.0
+_CHECK = EvaluatorOptions(number=1, repeat=5, min_repeat_ms=20)
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,14 @@ class Built:
 
     @property
     def how(self) -> str:
+        """hit: tuned for exactly this; near: a compatible config, `reply.explain` says which; untuned."""
         return "untuned" if not self.reply.hit else {"exact": "hit", "compatible": "near"}[self.reply.match]
+
+    @property
+    def failure(self) -> str:
+        if self.measured is None or self.measured.failure is None:
+            return ""
+        return f"{self.measured.failure}: {self.measured.text}"
 
 
 @click.command(epilog=_EPILOG)
@@ -63,23 +67,33 @@ class Built:
 @click.option("--api", help="Address of the web app.  [default: the setting, http://127.0.0.1:9180]")
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--device-class", help="Device class the configs must be for.  [default: the device's, if one is given]")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for the artifacts.")
+@click.option("--out", type=FOLDER, help="Folder for the artifacts.")
 @click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config.")
-@click.option("--check", is_flag=True, help="Run each kernel and compare it with the untuned build.")
+@click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")
-@click.option("--tracker", help="Address of the tracker.  [default: the setting]")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", metavar="HOST:PORT", help="Check on this server.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
 def build(settings: Settings, workloads: tuple[str, ...], **given: Any) -> None:
-    """Build WORKLOADs with the best configs the web app knows, and report hit, near or untuned for each."""
+    """Build WORKLOADs with the best configs the web app knows, and report hit, near or untuned for each.
+
+    With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
+    """
     with ExitStack() as stack:
-        client = stack.enter_context(Client(given["api"] or settings.api))
-        session = _session(stack, settings, given)
-        device = session.fingerprint() if session is not None else None
-        target = Target(given["target"] or (device.target if device else str(Target.host())))
-        device_class = given["device_class"] or (device.device_class if device else None)
-        tasks = [TuningTask.from_spec(w, target) for w in workloads]
+        client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
+        target = Target(given["target"]) if given["target"] else None
+        tasks = [TuningTask.from_spec(w, target or "llvm") for w in workloads]  # bad names fail before anything starts
+        fleet = _fleet(settings, given)
+        session = None
+        if fleet is not None:
+            stack.callback(fleet.close)
+            target = target or Target(fleet.target())
+            session = fleet.open(0, wait_s=_WAIT_S)
+            stack.callback(session.close)
+        target = target or Target(local_target())
+        tasks = [TuningTask(t.name, t.func, target, t.spec) for t in tasks]
+        device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
         replies = [client.best(t.key, str(target), device_class) for t in tasks]
         if given["require_tuned"]:
             _require(tasks, replies)
@@ -89,6 +103,16 @@ def build(settings: Settings, workloads: tuple[str, ...], **given: Any) -> None:
     else:
         for built in report:
             _print(built)
+    _complain(report)
+
+
+def _fleet(settings: Settings, given: dict[str, Any]) -> Fleet | None:
+    """Where to check, if anywhere."""
+    if given["device"]:
+        return DirectFleet([address(given["device"], "--device")])
+    if given["key"] or given["tracker"]:
+        return TrackerFleet(*address(given["tracker"] or settings.tracker, "--tracker"), given["key"] or "")
+    return LocalFleet() if given["check"] else None
 
 
 def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply]) -> None:
@@ -101,61 +125,49 @@ def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply]) -> None:
         )
 
 
-def _session(stack: ExitStack, settings: Settings, given: dict[str, Any]) -> DeviceSession | None:
-    if not (given["check"] or given["key"] or given["device"]):
-        return None
-    fleet: Fleet
-    if given["device"]:
-        fleet = DirectFleet([address(given["device"], "--device")])
-    elif given["key"] or given["tracker"]:
-        fleet = TrackerFleet(*address(given["tracker"] or settings.tracker, "--tracker"), given["key"] or "")
-    else:
-        fleet = LocalFleet()
-    stack.callback(fleet.close)
-    session = fleet.open(0, wait_s=30.0)
-    stack.callback(session.close)
-    return session
-
-
 def _build(task: TuningTask, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
     """Replay the trace (or none), build, write, and check on the device if there is one."""
     func = task.func
     if reply.trace is not None:
         func = apply_trace(func, Trace.from_json(reply.trace)).func
     artifact = compile_artifact(func, task.target, name="main")
-    measured = None
-    if session is not None:
-        measured = _check(task, artifact, session)
-    path = None
-    if out is not None:
+    measured = _check(task, artifact, session) if session is not None else None
+    return Built(task, reply, artifact, _write(artifact, task.name, out) if out is not None else None, measured)
+
+
+def _write(artifact: Artifact, name: str, out: Path) -> Path:
+    path = out / (re.sub(r"[^\w.-]+", "_", name) + ".tunefarm")
+    try:
         out.mkdir(parents=True, exist_ok=True)
-        path = out / f"{task.name.replace(':', '_').replace(',', 'x')}.tfa"
         path.write_bytes(artifact.to_bytes())
-    return Built(task, reply, artifact, path, measured)
+    except OSError as error:
+        raise TunefarmError(f"cannot write {path}: {error.strerror}", hint="give another folder with --out") from None
+    return path
 
 
 def _check(task: TuningTask, artifact: Artifact, session: DeviceSession) -> MeasureResult:
+    """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
     reference = compile_artifact(task.func, task.target, name="main")
-    request = MeasureRequest(
-        artifact=artifact.digest,
-        reference=reference.digest,
-        options=EvaluatorOptions(number=1, repeat=5, min_repeat_ms=20),
-        timeout_s=60.0,
-    )
-    result = session.measure(request, (artifact, reference))
-    if result.failure is not None:
+    request = MeasureRequest(artifact=artifact.digest, reference=reference.digest, options=_CHECK, timeout_s=60.0)
+    return session.measure(request, (artifact, reference))
+
+
+def _complain(report: Sequence[Built]) -> None:
+    failed = [b for b in report if b.failure]
+    if failed:
+        lines = "\n".join(f"    {b.task.name} ({b.how}, config {b.reply.digest}): {b.failure}" for b in failed)
         raise CheckFailedError(
-            f"{task.name}: the built kernel fails its check with {result.failure}: {result.text}",
-            hint="build it untuned, and report the config's digest so that it can be withdrawn",
+            f"{len(failed)} of {len(report)} kernels failed their check:\n{lines}",
+            hint="tune them again on this device class before shipping the build",
         )
-    return result
 
 
 def _print(built: Built) -> None:
     line = f"{built.task.name}: {built.how}"
-    if built.measured is not None:
-        cost = sorted(built.measured.costs)[len(built.measured.costs) // 2]
-        line += f", output checked, {built.task.flops / cost / 1e9:.1f} GFLOP/s"
+    if built.failure:
+        line += ", check failed"
+    elif built.measured is not None:
+        line += f", output checked, {built.task.flops / median(built.measured.costs) / 1e9:.1f} GFLOP/s"
     if built.path is not None:
         line += f", {built.path}"
     click.echo(line)
@@ -165,15 +177,16 @@ def _print(built: Built) -> None:
 
 
 def _as_json(built: Built) -> dict[str, Any]:
-    costs = built.measured.costs if built.measured else ()
     return {
         "kernel": built.task.name,
         "config": built.how,
         "digest": built.reply.digest,
         "explain": list(built.reply.explain),
+        "target": str(built.task.target),
         "artifact": str(built.path) if built.path else None,
         "artifact_digest": built.artifact.digest,
-        "checked": built.measured is not None,
+        "checked": built.measured is not None and not built.failure,
+        "failure": built.failure or None,
         "flops": built.task.flops,
-        "costs_s": list(costs),
+        "costs_s": list(built.measured.costs) if built.measured else [],
     }

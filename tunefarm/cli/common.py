@@ -1,13 +1,114 @@
-"""What several subcommands share."""
+"""What several subcommands share: reading addresses, cores and sizes, and writing tables."""
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+from typing import IO
+
 import click
+from rich.console import Console
+
+from compiler.errors import TunefarmError
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_NO_CONFIG = 3
+EXIT_CHECK_FAILED = 4
+EXIT_INTERRUPTED = 130
+
+PORT = click.IntRange(0, 65535)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+_PIPE_WIDTH = 200
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def address(text: str, option: str) -> tuple[str, int]:
-    """HOST:PORT as a pair. A usage error names the option."""
+    """HOST:PORT (or [V6]:PORT) as a pair. A usage error names the option."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise click.BadParameter(f"{text!r} is not HOST:PORT, for example 127.0.0.1:9190", param_hint=option)
     return host, int(port)
+
+
+class Cores(click.ParamType):
+    """A list of core numbers, such as "0,2" or "0-3,8", of which this process may use every one."""
+
+    name = "LIST"
+
+    def convert(
+        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        cores: set[int] = set()
+        for part in value.split(","):
+            found = re.fullmatch(r"\s*(\d{1,5})(?:-(\d{1,5}))?\s*", part)
+            if found is None:
+                self.fail(f"{value!r} is not a list of cores, for example 0,1 or 0-3", param, ctx)
+            low, high = int(found[1]), int(found[2] or found[1])
+            cores.update(range(low, high + 1))
+        usable = os.sched_getaffinity(0)
+        if missing := sorted(cores - usable):
+            self.fail(
+                f"there is no core {missing[0]} that this process may use; there are {_ranges(usable)}", param, ctx
+            )
+        return tuple(sorted(cores))
+
+
+class Size(click.ParamType):
+    """A number of bytes, with or without a unit: 8GiB, 512M, 0."""
+
+    name = "SIZE"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
+        if found is None:
+            self.fail(f"{value!r} is not a size, for example 8GiB or 512M", param, ctx)
+        return int(float(found[1]) * _UNITS[found[2]])
+
+
+def _ranges(numbers: set[int]) -> str:
+    """{0, 1, 2, 5} as "0-2, 5"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def console(file: IO[str] | None = None) -> Console:
+    """Where tables go. Colours and the window's width only on a terminal; elsewhere no cell is cut short."""
+    found = Console(file=file, highlight=False)
+    return found if found.is_terminal else Console(file=file, highlight=False, width=_PIPE_WIDTH)
+
+
+class NotTunedError(TunefarmError):
+    """Kernels have no config and the build asked for one."""
+
+    kind = "not_tuned"
+
+
+class CheckFailedError(TunefarmError):
+    """A tuned kernel's output differs from the untuned one's, or it does not run."""
+
+    kind = "check_failed"
+
+
+def exit_code(error: TunefarmError) -> int:
+    """The exit status an error ends the command with."""
+    match error:
+        case NotTunedError():
+            return EXIT_NO_CONFIG
+        case CheckFailedError():
+            return EXIT_CHECK_FAILED
+        case _:
+            return EXIT_ERROR

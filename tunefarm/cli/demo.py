@@ -234,6 +234,3 @@ def _print_result(
 def _kinds(failures: Sequence[FailureCount], task_id: int) -> str:
     mine = [f"{f.count} {f.kind}" for f in failures if f.task_id == task_id]
     return ", ".join(mine) or "none"
-
-
-

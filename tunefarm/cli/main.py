@@ -7,25 +7,43 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from compiler.errors import TunefarmError
 from tunefarm import settings
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, exit_code
 from tunefarm.version import __version__
 
+logger = logging.getLogger("tunefarm")
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """Where a subcommand is, and its line in the list, so that showing the list imports none of them."""
+
+    where: str
+    summary: str
+
+    def load(self) -> click.Command:
+        module, attribute = self.where.split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
 COMMANDS = {
-    "tracker": "tunefarm.cli.farm:tracker",
-    "server": "tunefarm.cli.farm:server",
-    "devices": "tunefarm.cli.farm:devices",
-    "tune": "tunefarm.cli.tune:tune",
-    "runs": "tunefarm.cli.records:runs",
-    "best": "tunefarm.cli.records:best",
-    "build": "tunefarm.cli.build:build",
-    "web": "tunefarm.cli.web:web",
-    "db": "tunefarm.cli.db:db",
-    "demo": "tunefarm.cli.demo:demo",
+    "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
+    "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
+    "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
+    "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
+    "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
+    "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
+    "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
+    "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
+    "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
+    "db": Subcommand("tunefarm.cli.db:db", "Create, check and upgrade the record store."),
 }
 
 
@@ -34,34 +52,49 @@ class _LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[cmd_name].split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
+        return COMMANDS[cmd_name].load() if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+_EPILOG = """\b
+Start with:
+  tunefarm demo             a whole farm on this machine
+  tunefarm COMMAND --help   what a command does, with examples
+\b
+Exit status:
+  0    done
+  1    an error, explained on stderr
+  2    wrong usage
+  3    no config for a kernel (best; build --require-tuned)
+  4    a built kernel failed its check (build --check)
+  130  interrupted
+"""
 
 
 @click.group(
     cls=_LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with `tunefarm demo`, which runs a whole farm on this machine.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_EPILOG,
 )
 @click.version_option(__version__, prog_name="tunefarm")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="What is logged to stderr.")
+@click.option("--log-level", type=click.Choice(settings.LOG_LEVELS), help="What is logged to stderr.")
 @click.pass_context
 def cli(ctx: click.Context, log_level: str | None) -> None:
     """Tune and benchmark tensor kernels on a fleet of real machines.
 
-    Every default below can be set by an environment variable (TUNEFARM_DB, TUNEFARM_TRACKER, ...) or in
-    tunefarm.toml.
+    What the commands call "the setting" comes from an environment variable (TUNEFARM_DB, TUNEFARM_TRACKER, ...) or
+    from tunefarm.toml.
     """
     ctx.obj = settings.load({"log_level": log_level})
-    level = getattr(logging, ctx.obj.log_level.upper(), logging.WARNING)
+    level = getattr(logging, ctx.obj.log_level.upper())
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> Any:
-    """Entry point: errors made on purpose are printed as text, never as a traceback."""
+    """Entry point: what goes wrong is printed as text with what to do next, never as a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         return cli.main(args=list(argv) if argv is not None else None, prog_name="tunefarm", standalone_mode=False)
@@ -72,22 +105,31 @@ def main(argv: Sequence[str] | None = None) -> Any:
         return sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return sys.exit(130)
+        return sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, `head` for example, has gone
         sys.stderr.close()
         return sys.exit(141)
     except TunefarmError as error:
-        _report(error)
-        return sys.exit(1)
+        logger.debug("the command failed", exc_info=True)
+        report(error.message, error.hint)
+        return sys.exit(exit_code(error))
+    except Exception as error:
+        logger.debug("the command failed", exc_info=True)
+        report(
+            f"{type(error).__name__}: {error}",
+            "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
+        )
+        return sys.exit(EXIT_ERROR)
 
 
 def _terminate(signum: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _report(error: TunefarmError) -> None:
+def report(message: str, hint: str | None) -> None:
+    """An error as a person reads it, in colour on a terminal."""
     click.secho("error: ", fg="red", bold=True, err=True, nl=False)
-    click.echo(error.message, err=True)
-    if error.hint:
+    click.echo(message, err=True)
+    if hint:
         click.secho("  hint: ", fg="yellow", err=True, nl=False)
-        click.echo(error.hint, err=True)
+        click.echo(hint, err=True)

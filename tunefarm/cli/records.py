@@ -6,26 +6,47 @@ import json
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
+from compiler.target import Target
+from tunefarm.cli.common import EXIT_NO_CONFIG, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
+from tuner.fleets import local_target
 from tuner.records.model import BestLookup, Run
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
+_RUNS_EPILOG = """\b
+Examples:
+  tunefarm runs
+  tunefarm runs --json | jq '.[0].state'
+\b
+Exit status: 0, 1 an error, 2 wrong usage.
+"""
+_BEST_EPILOG = """\b
+Examples:
+  tunefarm best matmul:512,512,512:float32
+  tunefarm best matmul:512,512,512 --target "llvm -mcpu=znver3 -num-cores=1"
+\b
+Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
+"""
 
-@click.command(epilog="\b\nExamples:\n  tunefarm runs\n  tunefarm runs --json | jq '.[0].state'")
+
+@click.command(epilog=_RUNS_EPILOG)
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     """List tuning runs, newest first."""
-    found = RecordStore.open(db or settings.db).runs(limit=limit)
+    with RecordStore.open(db or settings.db) as store:
+        found = store.runs(limit=limit)
     if as_json:
         click.echo(json.dumps([_run_json(r) for r in found]))
+        return
+    if not found:
+        click.echo("no runs yet; start one: tunefarm tune matmul:512,512,512:float32")
         return
     table = Table("run", "state", "started (UTC)", "trials", "failed", "workloads")
     for run in found:
@@ -37,7 +58,7 @@ def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
             str(run.failed),
             run.name,
         )
-    Console().print(table)
+    console().print(table)
 
 
 def _run_json(run: Run) -> dict[str, Any]:
@@ -54,7 +75,7 @@ def _run_json(run: Run) -> dict[str, Any]:
     }
 
 
-@click.command(epilog="\b\nExample:\n  tunefarm best matmul:512,512,512:float32")
+@click.command(epilog=_BEST_EPILOG)
 @click.argument("workload")
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
@@ -65,16 +86,15 @@ def best(
     settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool
 ) -> None:
     """Show the best known config of WORKLOAD, and why it is the one; exit status 3 on a miss."""
-    from compiler.target import Target
-
-    task = TuningTask.from_spec(workload, Target(target) if target else Target.host())
-    lookup = RecordStore.open(db or settings.db).best(task.key, str(task.target), device_class)
+    task = TuningTask.from_spec(workload, Target(target or local_target()))
+    with RecordStore.open(db or settings.db) as store:
+        lookup = store.best(task.key, str(task.target), device_class)
     if as_json:
         click.echo(json.dumps(_lookup_json(lookup)))
     else:
         _print_lookup(task, lookup)
     if lookup.config is None:
-        raise click.exceptions.Exit(3)
+        raise click.exceptions.Exit(EXIT_NO_CONFIG)
 
 
 def _print_lookup(task: TuningTask, lookup: BestLookup) -> None:

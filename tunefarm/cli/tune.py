@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import click
-from rich.console import Console
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
 
-from tunefarm.cli.common import address
+from compiler.target import Target
+from tunefarm.cli.common import EXIT_ERROR, address, console
 from tunefarm.cli.display import make_display, summary_table
 from tunefarm.settings import Settings
 from tuner.builder import LocalBuilder
 from tuner.engine import TuningRun
+from tuner.errors import TuningError
 from tuner.fleet import Fleet
+from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot
+from tuner.records.model import RunState
 from tuner.records.store import RecordStore
+from tuner.search.registry import STRATEGIES
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -33,7 +37,12 @@ Examples:
   tunefarm tune matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --trials 200 --key cpu
   tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random
   tunefarm tune --resume 7
+\b
+Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
 """
+
+_FIXED = ("target", "strategy", "seed", "timeout")
+_REPEATED = ("db", "tracker", "key", "devices")
 
 
 @click.command(epilog=_EPILOG)
@@ -41,14 +50,14 @@ Examples:
 @click.option("--trials", type=click.IntRange(1), help="Trials for each workload.  [default: 64]")
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
-@click.option("--tracker", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
-@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--strategy", help="evolutionary or random.  [default: evolutionary]")
+@click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to search.  [default: evolutionary]")
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
 @click.option("--builders", type=click.IntRange(1), help="Build processes.  [default: 2]")
-@click.option("--timeout", type=float, help="Seconds a candidate may run.  [default: 10]")
-@click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
+@click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_obj
@@ -58,56 +67,55 @@ def tune(settings: Settings, workloads: tuple[str, ...], **given: Any) -> None:
     A workload is an operator, its sizes and a dtype, such as matmul:512,512,512:float32. Without --key or --device a
     private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
     """
-    if bool(workloads) == bool(given["resume"]):
-        raise click.UsageError("give workloads to tune, or --resume RUN")
-    store = RecordStore.open(given["db"] or settings.db, create=given["resume"] is None)
-    fleet = _fleet(settings, given)
-    try:
-        options, tasks = _plan(store, fleet, workloads, given)
-        if given["resume"] is None:
-            ledger = Ledger.create(store, tasks, options, command=_command())
-        else:
-            ledger = Ledger.resume(store, given["resume"], tasks)
-    except BaseException:
-        fleet.close()
-        raise
-    snapshot = _run(tasks, fleet, ledger, options, quiet=given["quiet"])
-    if given["as_json"]:
-        click.echo(json.dumps(_as_json(snapshot)))
-    else:
-        Console().print(summary_table(snapshot))
-    errors = [t.error for t in snapshot.tasks if t.error]
-    if errors:
-        click.echo("\n".join(errors), err=True)
-        sys.exit(1)
-
-
-def _run(tasks: Sequence[TuningTask], fleet: Fleet, ledger: Ledger, options: RunOptions, quiet: bool) -> Snapshot:
-    console = Console(stderr=True)
-    display = nullcontext(Silent()) if quiet else make_display(console)
-    builder = LocalBuilder(options.builders)
-    try:
-        with display as watcher:
-            return TuningRun(tasks, fleet, builder, ledger, options, watcher).run()
-    except KeyboardInterrupt:
-        click.echo(
-            f"stopped; what was measured is kept. Go on with: tunefarm tune --resume {ledger.run_id}", err=True
-        )
-        raise
-
-
-def _plan(
-    store: RecordStore, fleet: Fleet, workloads: Sequence[str], given: dict[str, Any]
-) -> tuple[RunOptions, list[TuningTask]]:
-    """The run's options and tasks, from the flags or from the run that is resumed."""
-    if given["resume"] is not None:
-        options = RunOptions.from_json(store.run(given["resume"]).options)
-        if given["trials"] is not None:
-            options = replace(options, trials=given["trials"])
-        specs = [WorkloadSpec.from_json(w) for w in options.workloads]
-        return options, [TuningTask.from_spec(s, options.target) for s in specs]
+    _check_usage(workloads, given)
     specs = [WorkloadSpec.parse(w) for w in workloads]
-    target = given["target"] or fleet.target()
+    if given["target"]:
+        Target(given["target"])
+    with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
+        resumed = _resumed_options(store, given) if given["resume"] is not None else None
+        fleet = _fleet(settings, given)
+        try:
+            options = resumed or _new_options(fleet, specs, given)
+            tasks = [TuningTask.from_spec(WorkloadSpec.from_json(w), options.target) for w in options.workloads]
+            if resumed is None:
+                ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
+            else:
+                ledger = Ledger.resume(store, given["resume"], tasks)
+            snapshot = _run(tasks, fleet, ledger, options, given)
+        finally:
+            fleet.close()
+    _print(snapshot, given["as_json"])
+
+
+def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
+    if given["resume"] is None:
+        if not workloads:
+            raise click.UsageError("give workloads to tune, for example matmul:512,512,512, or --resume RUN")
+        return
+    if workloads:
+        raise click.UsageError("a resumed run has its workloads already")
+    if fixed := [name for name in _FIXED if given[name] is not None]:
+        raise click.UsageError(f"a resumed run keeps its {fixed[0]}")
+
+
+def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
+    """The run's own options, with a budget raised if --trials says so. Raises TuningError when nothing is left."""
+    run = store.run(given["resume"])
+    options = RunOptions.from_json(run.options)
+    if given["builders"] is not None:
+        options = replace(options, builders=given["builders"])
+    if given["trials"] is not None:
+        options = replace(options, trials=given["trials"])
+        store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
+    if run.state is RunState.FINISHED and all(task.trials >= options.trials for task in run.tasks):
+        raise TuningError(
+            f"run {run.id} is finished: every workload had its {options.trials} trials",
+            hint=f"raise the budget: tunefarm tune --resume {run.id} --trials {2 * options.trials}",
+        )
+    return options
+
+
+def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, Any]) -> RunOptions:
     flags = {
         "trials": given["trials"],
         "strategy": given["strategy"],
@@ -115,17 +123,17 @@ def _plan(
         "builders": given["builders"],
         "run_timeout_s": given["timeout"],
     }
-    tasks = [TuningTask.from_spec(s, target) for s in specs]
-    options = RunOptions(
-        target=target,
+    return RunOptions(
+        target=str(Target(given["target"])) if given["target"] else fleet.target(),
         workloads=tuple(s.to_json() for s in specs),
         **{k: v for k, v in flags.items() if v is not None},
     )
-    return options, tasks
 
 
 def _fleet(settings: Settings, given: dict[str, Any]) -> Fleet:
     if given["devices"]:
+        if given["key"] or given["tracker"]:
+            raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
         return DirectFleet([address(d, "--device") for d in given["devices"]])
     if given["key"] or given["tracker"]:
         host, port = address(given["tracker"] or settings.tracker, "--tracker")
@@ -133,8 +141,59 @@ def _fleet(settings: Settings, given: dict[str, Any]) -> Fleet:
     return LocalFleet()
 
 
-def _command() -> str:
-    return shlex.join(["tunefarm", *sys.argv[1:]])
+def _run(
+    tasks: Sequence[TuningTask], fleet: Fleet, ledger: Ledger, options: RunOptions, given: dict[str, Any]
+) -> Snapshot:
+    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
+    builder = LocalBuilder(options.builders)
+    try:
+        with display as watcher:
+            run = TuningRun(tasks, fleet, builder, ledger, options, watcher)
+            with _stop_on_signals(run):
+                return run.run()
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
+        raise
+    finally:
+        builder.close()
+
+
+@contextmanager
+def _stop_on_signals(run: TuningRun) -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends the run between two trials, so that none is lost; a second one ends it now."""
+
+    def stop(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        run.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _resume_command(run_id: int, given: dict[str, Any]) -> str:
+    """The command that goes on with the run on the same devices and store."""
+    words = ["tunefarm", "tune", "--resume", str(run_id)]
+    for name in _REPEATED:
+        values = given[name] if name == "devices" else [given[name]] if given[name] else []
+        for value in values:
+            words += ["--device" if name == "devices" else f"--{name}", value]
+    return shlex.join(words)
+
+
+def _print(snapshot: Snapshot, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_as_json(snapshot)))
+    else:
+        console().print(summary_table(snapshot))
+    errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]
+    if errors:
+        click.echo("\n".join(errors), err=True)
+        raise click.exceptions.Exit(EXIT_ERROR)
 
 
 def _as_json(snapshot: Snapshot) -> dict[str, Any]:

@@ -1,0 +1,165 @@
+"""`tunefarm tracker`, `tunefarm server` and `tunefarm devices`: the farm's processes and what they are doing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console
+from tunefarm.settings import Settings
+
+if TYPE_CHECKING:
+    from rpc_server.tracker_messages import DeviceInfo
+
+_STATE_STYLE = {"ready": "green", "leased": "cyan", "draining": "yellow", "suspect": "yellow", "quarantined": "red"}
+
+_TRACKER_EPILOG = """\b
+Examples:
+  tunefarm tracker
+  tunefarm tracker --host 10.0.0.5 --insecure
+\b
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
+"""
+
+
+@click.command(epilog=_TRACKER_EPILOG)
+@click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
+@click.option("--port", type=PORT, default=9190, show_default=True, help="Port; 0 takes a free one.")
+@click.option("--port-file", type=FILE, help="Write the port here once it listens.")
+@click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
+@click.pass_obj
+def tracker(settings: Settings, host: str | None, port: int, port_file: Path | None, insecure: bool) -> None:
+    """Run the tracker: devices register with it, and it lends them to whoever asks.
+
+    Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it; servers find a new one at the same address by
+    themselves and tell it of the leases that go on.
+    """
+    from tracker.server import TrackerOptions, serve
+
+    serve(
+        TrackerOptions(
+            host=host or settings.host,
+            port=port,
+            port_file=str(port_file or ""),
+            insecure=insecure or settings.insecure,
+        )
+    )
+
+
+_SERVER_EPILOG = """\b
+Examples:
+  tunefarm server
+  tunefarm server --tracker 127.0.0.1:9190 --key cpu
+  tunefarm server --port 0 --port-file /run/box0.port --cores 0,1 --tag quiet
+\b
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
+"""
+
+
+@click.command(epilog=_SERVER_EPILOG)
+@click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
+@click.option("--port", type=PORT, default=9091, show_default=True, help="Port; 0 takes a free one.")
+@click.option("--port-file", type=FILE, help="Write the port here once it listens.")
+@click.option("--tracker", metavar="HOST:PORT", help="Lend the device through this tracker, and only through it.")
+@click.option("--key", default="", help="Key the device is asked for by.  [default: cpu]")
+@click.option("--tag", "tags", multiple=True, help="A further word it can be asked for by; may be given often.")
+@click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
+@click.option("--address", "told", default="", metavar="HOST", help="Host that clients are told.  [default: --host]")
+@click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
+@click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
+@click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
+@click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
+@click.pass_obj
+def server(settings: Settings, cores: tuple[int, ...] | None, **given: Any) -> None:
+    """Run a device server: it measures what clients send, each session in a process of its own.
+
+    Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it and every session.
+    """
+    if given["tracker"]:
+        address(given["tracker"], "--tracker")
+    if cores:
+        os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
+    from rpc_server.server import ServerOptions, serve
+
+    memory = {} if given["memory_limit"] is None else {"memory_limit": given["memory_limit"]}
+    serve(
+        ServerOptions(
+            host=given["host"] or settings.host,
+            port=given["port"],
+            port_file=str(given["port_file"] or ""),
+            tracker=given["tracker"] or "",
+            key=given["key"],
+            tags=given["tags"],
+            name=given["name"],
+            address=given["told"],
+            user=given["user"],
+            insecure=given["insecure"] or settings.insecure,
+            **memory,
+        )
+    )
+
+
+_DEVICES_EPILOG = """\b
+Examples:
+  tunefarm devices
+  tunefarm devices --json | jq -r '.[] | select(.state == "ready") | .id'
+\b
+Exit status: 0, 1 when the tracker does not answer, 2 for wrong usage.
+"""
+
+
+@click.command(epilog=_DEVICES_EPILOG)
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
+    """List the devices of the tracker: state, who holds each, what it is and when it was last heard of."""
+    from tracker.client import connect_tracker
+
+    host, port = address(tracker or settings.tracker, "--tracker")
+    with connect_tracker(host, port) as session:
+        found = session.devices()
+    if as_json:
+        click.echo(json.dumps([asdict(d) for d in found]))
+    elif found:
+        console().print(_device_table(found))
+    else:
+        click.echo(
+            f"no devices are registered with the tracker at {host}:{port}; "
+            f"start one: tunefarm server --tracker {host}:{port}"
+        )
+
+
+def _device_table(devices: Sequence[DeviceInfo]) -> Table:
+    table = Table("device", "key", "state", "held by", "CPU")
+    table.add_column("cores", justify="right")
+    table.add_column("address")
+    table.add_column("last seen", justify="right")
+    for d in devices:
+        held = f"{d.user}, {_span(d.held_s)}" if d.user else "–"
+        cpu = str(d.attributes.get("cpu_model") or "–")
+        cores = str(d.attributes.get("threads") or "–")
+        seen = f"{_span(d.seen_s)} ago"
+        table.add_row(*map(Text, (d.id, d.key)), _state(d), *map(Text, (held, cpu, cores, d.address, seen)))
+    return table
+
+
+def _state(device: DeviceInfo) -> Text:
+    text = Text(device.state, style=_STATE_STYLE.get(device.state, "red"))
+    return text.append(f": {device.reason}", style="default") if device.reason else text
+
+
+def _span(seconds: float) -> str:
+    """A duration in one unit: 3 s, 12 min, 5 h, 2 d."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,72 @@
+"""`tunefarm web`: the dashboard and the REST API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from compiler.errors import TunefarmError
+from tunefarm.cli.common import FILE, PORT, address
+from tunefarm.settings import Settings
+
+_EPILOG = """\b
+Examples:
+  tunefarm web
+  tunefarm web --db postgresql://farm@db.lab/tunefarm --tracker 10.0.0.5:9190
+  tunefarm web --host 0.0.0.0 --token-file /etc/tunefarm/tokens
+\b
+Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
+@click.option("--port", type=PORT, default=9180, show_default=True, help="Port; 0 takes a free one.")
+@click.option("--port-file", type=FILE, help="Write the port here once it answers.")
+@click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.option(
+    "--tracker", metavar="HOST:PORT", help='Tracker whose devices to show, or "none".  [default: the setting]'
+)
+@click.option("--token-file", type=FILE, help="Answer only requests with one of the tokens in this file, one a line.")
+@click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without tokens.")
+@click.pass_obj
+def web(
+    settings: Settings,
+    host: str | None,
+    port: int,
+    port_file: Path | None,
+    db: str | None,
+    tracker: str | None,
+    token_file: Path | None,
+    insecure: bool,
+) -> None:
+    """Run the web app: runs as they happen, best configs and devices, as pages and as a REST API.
+
+    Prints "listening on http://HOST:PORT" when it answers. Ctrl-C ends it.
+    """
+    from tuner.records.store import RecordStore
+    from webui.server import WebOptions, serve
+    from webui.tracker_link import TrackerLink
+
+    where = tracker or settings.tracker
+    link = None if where == "none" else TrackerLink(*address(where, "--tracker"))
+    tokens = _tokens(token_file) if token_file is not None else ()
+    options = WebOptions(host or settings.host, port, port_file, tokens, insecure or settings.insecure)
+    with RecordStore.open(db or settings.db) as store:
+        try:
+            serve(store, link, options)
+        finally:
+            if link is not None:
+                link.close()
+
+
+def _tokens(path: Path) -> tuple[str, ...]:
+    try:
+        lines = [line.strip() for line in path.read_text().splitlines()]
+    except OSError as error:
+        raise TunefarmError(f"cannot read the tokens in {path}: {error.strerror}") from None
+    tokens = tuple(line for line in lines if line and not line.startswith("#"))
+    if not tokens:
+        raise TunefarmError(f"{path} holds no token", hint="write one a line; `openssl rand -hex 32` makes one")
+    return tokens
