@@ -19,6 +19,8 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.visit import walk
 
+_FILE = "<interpreted function>"
+_MAX_LOOPS = 12  # Python compiles at most 20 loops in one another, so a function starts after so many
 _COMPARE = {n.EQ: "==", n.NE: "!=", n.LT: "<", n.LE: "<=", n.GT: ">", n.GE: ">="}
 _ARITHMETIC = {n.Add: "+", n.Sub: "-", n.Mul: "*", n.FloorDiv: "//", n.FloorMod: "%"}
 
@@ -37,7 +39,7 @@ def compile_func(func: n.PrimFunc) -> Callable[..., None]:
     generator = _Generator()
     source = generator.function(func)
     scope: dict[str, Any] = {**generator.constants, "S": support, "np": np}
-    exec(compile(source, "<interpreted function>", "exec"), scope)  # source is our own output
+    exec(compile(source, _FILE, "exec"), scope)  # source is our own output
     body = scope["body"]
 
     def call(*args: Any) -> None:
@@ -73,12 +75,12 @@ def _bind(func: n.PrimFunc, args: tuple[Any, ...]) -> list[Any]:
 
 def _with_loop_values(error: LoweringError, loop_names: Mapping[str, str]) -> LoweringError:
     """The error with the loop variables' values at the failing place added."""
-    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if frame.f_code.co_name == "body":
-            values = {loop_names[k]: v for k, v in frame.f_locals.items() if k in loop_names}
-            where = ", ".join(f"{name}={value}" for name, value in values.items())
-            return type(error)(f"{error.message} (at {where or 'no loop'})", hint=error.hint, detail=values)
-    return error
+    values: dict[str, Any] = {}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == _FILE and frame.f_code.co_name.startswith("body"):
+            values |= {loop_names[k]: v for k, v in frame.f_locals.items() if k in loop_names}
+    where = ", ".join(f"{name}={value}" for name, value in values.items())
+    return type(error)(f"{error.message} (at {where or 'no loop'})", hint=error.hint, detail=values)
 
 
 class _Generator:
@@ -89,6 +91,7 @@ class _Generator:
         self.loop_names: dict[str, str] = {}
         self._lines: list[str] = []
         self._depth = 0
+        self._loops = 0
         self._vars: dict[n.Var, str] = {}
         self._buffers: dict[n.Buffer, str] = {}
         self._memory: dict[n.Var, str] = {}  # flat array behind a data pointer
@@ -164,7 +167,15 @@ class _Generator:
 
     # -- statements
 
-    def _block_of(self, stmt: n.Stmt) -> None:
+    def _block_of(self, stmt: n.Stmt, in_function: bool = False) -> None:
+        if in_function:
+            self._depth += 1
+            name = self._fresh("body")
+            self._line(f"def {name}():")
+            self._block_of(stmt)
+            self._line(f"{name}()")
+            self._depth -= 1
+            return
         self._depth += 1
         before = len(self._lines)
         self._stmt(stmt)
@@ -180,7 +191,9 @@ class _Generator:
             case n.For():
                 low = self._expr(stmt.min)
                 self._line(f"for {self._var(stmt.loop_var)} in range({low}, {low} + {self._expr(stmt.extent)}):")
-                self._block_of(stmt.body)
+                self._loops += 1
+                self._block_of(stmt.body, in_function=self._loops % _MAX_LOOPS == 0)
+                self._loops -= 1
             case n.BlockRealize():
                 self._realize(stmt)
             case n.BufferStore():
