@@ -9,46 +9,37 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
-import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
-from rpc_server.crash import ExitReport
 from rpc_server.errors import ProtocolError, RemoteError
+from rpc_server.executor_links import ExecutorLinks
 from rpc_server.executor_pool import ExecutorState
 from rpc_server.leases import LeaseTable
 from rpc_server.messages import (
     AnyMessage,
-    Begin,
     BlobsMissing,
     BlobStored,
     BoxInfo,
     BoxStatus,
     CloseSession,
-    Data,
     Done,
-    Fetch,
     HasBlobs,
-    Hello,
-    Need,
     OpenSession,
-    Phase,
     Ping,
     PutBlob,
     describe,
-    private_codec,
     public_codec,
 )
-from rpc_server.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.polling import PollTable
+from rpc_server.processes import ExecutorSettings
 from rpc_server.sockets import Monitor, send_frames
-from rpc_server.stream import StreamClosed
 from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
@@ -57,15 +48,9 @@ from rpc_server.supervisor_events import (
     Command,
     ConnectionLost,
     Event,
-    ExecutorBrokeProtocol,
-    ExecutorExited,
     ExecutorMemory,
-    ExecutorPhase,
-    ExecutorReady,
-    ExecutorReplied,
     Fail,
     ForgetSession,
-    Frames,
     Kill,
     LeaseOver,
     Log,
@@ -107,23 +92,18 @@ class Supervisor:
         blob_capacity: int = 1 << 30,
     ) -> None:
         self._front = front
-        self._folder = folder
         self._config = config
-        self._executor_settings = executor
         self._leases = leases
         self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
         self._state = SupervisorState(config, lambda frames: describe(frames[1]))
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
-        self._processes: dict[int, ExecutorProcess] = {}
-        self._unsent: dict[int, ExecutorProcess] = {}
+        self._poll = PollTable()
+        self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
         self._conn_of_fd: dict[int, bytes] = {}
         self._started = time.monotonic()
         self._next_sample = 0.0
-        self._warned = False
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poller = zmq.Poller()
-        self._handlers: dict[Any, Callable[[int], None]] = {}
         if leases is not None:
             leases.on_change(self.wake)
 
@@ -144,37 +124,24 @@ class Supervisor:
         self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
         monitor = Monitor(self._front, zmq.EVENT_DISCONNECTED)
         self._monitor = monitor
-        self._watch(self._front, self._on_front)
-        self._watch(monitor.socket, lambda _: self._on_monitor())
-        self._watch(self._wake_fd, lambda _: self._on_wake())
+        self._poll.watch(self._front, self._on_front)
+        self._poll.watch(monitor.socket, lambda _: self._on_monitor())
+        self._poll.watch(self._wake_fd, lambda _: self._on_wake())
         stopping = False
         try:
             self._handle(TimePassed())
-            self._flush()
-            while not (stopping and not self._processes):
-                for key, events in self._poller.poll(self._poll_ms()):
-                    if (handler := self._handlers.get(key)) is not None:
-                        handler(events)
+            while not (stopping and self._executors.all_gone):
+                self._executors.flush()
+                self._poll.wait(self._poll_ms())
                 self._on_time()
-                self._flush()
                 if self._stop_reason and not stopping:
                     stopping = True
                     self._handle(ShutdownAsked(self._stop_reason))
-                    self._flush()
         finally:
-            for process in self._processes.values():
-                process.kill()
+            self._executors.kill_all()
             monitor.close()
             self._front.close(linger=500)
             os.close(self._wake_fd)
-
-    def _watch(self, source: Any, handler: Callable[[int], None], events: int = zmq.POLLIN) -> None:
-        self._poller.register(source, events)
-        self._handlers[source] = handler
-
-    def _unwatch(self, source: Any) -> None:
-        if self._handlers.pop(source, None) is not None:
-            self._poller.unregister(source)
 
     def _poll_ms(self) -> int | None:
         times = [self._state.next_wakeup()]
@@ -195,10 +162,8 @@ class Supervisor:
         if self._config.memory_limit is not None and now >= self._next_sample:
             self._next_sample = now + MEMORY_SAMPLE_S
             for number in self._state.running():
-                process = self._processes.get(number)
-                sample = process.sample_memory() if process is not None else None
-                if sample is not None:
-                    self._handle(ExecutorMemory(number, sample.resident))
+                if (resident := self._executors.resident_memory(number)) is not None:
+                    self._handle(ExecutorMemory(number, resident))
 
     def _on_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -306,117 +271,6 @@ class Supervisor:
         with contextlib.suppress(zmq.ZMQError):
             send_frames(self._front, [conn, *frames])
 
-    # --- executors ----------------------------------------------------------------------------------------
-
-    def _spawn(self, number: int) -> None:
-        settings = msgspec.structs.replace(self._executor_settings, executor=number)
-        try:
-            process = ExecutorProcess(settings, self._folder)
-        except OSError as error:
-            logger.error("cannot start an executor: %s", error)
-            self._handle(ExecutorExited(number, ExitReport(stderr=str(error))))
-            return
-        self._processes[number] = process
-        self._watch(process.stream.fileno(), lambda events: self._on_executor(process, events))
-        self._watch(process.pidfd, lambda _: self._on_exit(process))
-        if process.stderr_fd is not None:
-            fd = process.stderr_fd
-            self._watch(fd, lambda _: self._on_stderr(process, fd))
-
-    def _on_stderr(self, process: ExecutorProcess, fd: int) -> None:
-        process.read_stderr()
-        if process.stderr_fd is None:
-            self._unwatch(fd)
-
-    def _on_executor(self, process: ExecutorProcess, events: int) -> None:
-        try:
-            if events & _POLLOUT:
-                self._unsent[process.number] = process
-            if events & ~_POLLOUT:
-                for _ in range(_BURST):
-                    messages = process.stream.receive()
-                    if not messages:
-                        return
-                    for frames in messages:
-                        self._from_executor(process, frames)
-        except StreamClosed:
-            self._unwatch(process.stream.fileno())  # it is ending: its pidfd tells how
-        except TunefarmError as error:
-            self._handle(ExecutorBrokeProtocol(process.number, error.message))
-
-    def _from_executor(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
-        header = check_frames(frames)
-        if header.kind in (Kind.REPLY, Kind.ERROR):
-            self._handle(ExecutorReplied(process.number, header.request_id, frames))
-            return
-        body = private_codec.decode_body(frames[1])
-        match body:
-            case Hello():
-                process.note_warm()
-                if body.warning and not self._warned:
-                    self._warned = True
-                    logger.warning("%s", body.warning)
-                self._handle(ExecutorReady(process.number, process.pid))
-            case Phase():
-                self._handle(ExecutorPhase(process.number, body.name, body.timeout_s))
-            case Fetch():
-                blob = self._blobs.read(body.digest)
-                answer = Need((body.digest,)) if blob is None else Data(len(blob))
-                buffers = () if blob is None else (blob,)
-                self._to_executor(
-                    process.number,
-                    private_codec.encode(answer, Kind.REPLY, request_id=header.request_id, buffers=buffers),
-                )
-            case _:
-                raise ProtocolError(f"an executor does not send {type(body).__name__}")
-
-    def _on_exit(self, process: ExecutorProcess) -> None:
-        """Take its last words, then bury it."""
-        with contextlib.suppress(StreamClosed, TunefarmError):
-            while messages := process.stream.receive():
-                for frames in messages:
-                    self._from_executor(process, frames)
-        for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
-            self._unwatch(source)
-        del self._processes[process.number]
-        self._handle(ExecutorExited(process.number, process.reap()))
-
-    def _to_executor(self, number: int, frames: Frames) -> None:
-        process = self._processes.get(number)
-        if process is None:
-            return
-        process.stream.put(frames)
-        self._unsent[number] = process
-
-    def _flush(self) -> None:
-        """Write what this turn of the loop queued for executors: one system call for many messages."""
-        while self._unsent:
-            _, process = self._unsent.popitem()
-            fd = process.stream.fileno()
-            with contextlib.suppress(StreamClosed):
-                process.stream.flush()
-                if process.stream.backlog != process.waits_to_write and fd in self._handlers:
-                    process.waits_to_write = process.stream.backlog
-                    self._poller.modify(fd, zmq.POLLIN | (zmq.POLLOUT if process.waits_to_write else 0))
-
-    def _begin(self, command: BeginSession) -> None:
-        try:
-            begin = Begin(command.session, str(self._session_folder(command.session)))
-        except OSError as error:
-            reason = f"no folder for session {command.session}: {error}"
-            self._handle(ExecutorBrokeProtocol(command.executor, reason))
-        else:
-            self._to_executor(command.executor, private_codec.encode(begin, Kind.NOTE))
-
-    def _session_folder(self, session: int) -> Path:
-        """A folder only the session's executors (and root) can enter. It outlives a crash within the session."""
-        folder = self._folder / f"session-{session}"
-        if not folder.exists():
-            folder.mkdir(mode=0o700)
-            if self._executor_settings.user:
-                shutil.chown(folder, self._executor_settings.user)
-        return folder
-
     # --- commands -----------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
@@ -426,7 +280,7 @@ class Supervisor:
     def _obey(self, command: Command) -> None:
         match command:
             case ToExecutor():
-                self._to_executor(command.executor, command.frames)
+                self._executors.send(command.executor, command.frames)
             case ToClient():
                 self._send(command.conn, command.frames)
             case Answer():
@@ -436,14 +290,13 @@ class Supervisor:
             case Tell():
                 self._send(command.conn, public_codec.encode(command.note, Kind.NOTE))
             case Spawn():
-                self._spawn(command.executor)
+                self._executors.spawn(command.executor)
             case Kill():
-                if (process := self._processes.get(command.executor)) is not None:
-                    process.kill()
+                self._executors.kill(command.executor)
             case BeginSession():
-                self._begin(command)
+                self._executors.begin(command.executor, command.session)
             case ForgetSession():
-                shutil.rmtree(self._folder / f"session-{command.session}", ignore_errors=True)
+                self._executors.forget(command.session)
             case Report():
                 if self._leases is not None:
                     self._leases.report(command.report)

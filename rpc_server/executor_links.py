@@ -1,0 +1,187 @@
+"""The supervisor's side of its executors: processes, streams, folders. Turns what they do into events."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from compiler.errors import TunefarmError
+from rpc_server.blobs import BlobStore
+from rpc_server.crash import ExitReport
+from rpc_server.errors import ProtocolError
+from rpc_server.messages import Begin, Data, Fetch, Hello, Need, Phase, private_codec
+from rpc_server.polling import WRITABLE, PollTable
+from rpc_server.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.stream import StreamClosed
+from rpc_server.supervisor_events import (
+    Event,
+    ExecutorBrokeProtocol,
+    ExecutorExited,
+    ExecutorPhase,
+    ExecutorReady,
+    ExecutorReplied,
+    Frames,
+)
+from rpc_server.wire import Kind, check_frames
+
+logger = logging.getLogger("rpc_server")
+
+_BURST = 64  # reads from one executor before the others get a turn
+
+
+class ExecutorLinks:
+    """`emit` takes the events; `folder` holds the sessions' folders."""
+
+    def __init__(
+        self,
+        poll: PollTable,
+        folder: Path,
+        settings: ExecutorSettings,
+        blobs: BlobStore,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._poll = poll
+        self._folder = folder
+        self._settings = settings
+        self._blobs = blobs
+        self._emit = emit
+        self._processes: dict[int, ExecutorProcess] = {}
+        self._unsent: dict[int, ExecutorProcess] = {}
+        self._warned = False
+
+    @property
+    def all_gone(self) -> bool:
+        return not self._processes
+
+    # --- what the supervisor asks for ---------------------------------------------------------------------
+
+    def spawn(self, number: int) -> None:
+        settings = msgspec.structs.replace(self._settings, executor=number)
+        try:
+            process = ExecutorProcess(settings, self._folder)
+        except OSError as error:
+            self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
+            return
+        self._processes[number] = process
+        self._poll.watch(process.stream.fileno(), lambda events: self._on_stream(process, events))
+        self._poll.watch(process.pidfd, lambda _: self._on_exit(process))
+        if (fd := process.stderr_fd) is not None:
+            self._poll.watch(fd, lambda _: self._on_stderr(process, fd))
+
+    def kill(self, number: int) -> None:
+        if (process := self._processes.get(number)) is not None:
+            process.kill()
+
+    def kill_all(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+
+    def send(self, number: int, frames: Frames) -> None:
+        """Queue a message until `flush`."""
+        if (process := self._processes.get(number)) is not None:
+            process.stream.put(frames)
+            self._unsent[number] = process
+
+    def flush(self) -> None:
+        """Write what a turn of the loop queued: one system call for many messages."""
+        while self._unsent:
+            _, process = self._unsent.popitem()
+            with contextlib.suppress(StreamClosed):
+                process.stream.flush()
+                if process.stream.backlog != process.waits_to_write:
+                    process.waits_to_write = process.stream.backlog
+                    self._poll.want_write(process.stream.fileno(), process.waits_to_write)
+
+    def begin(self, number: int, session: int) -> None:
+        """Start a session in an executor, in a folder that only it (and root) can enter.
+
+        The folder outlives a crash within the session.
+        """
+        folder = self._folder / f"session-{session}"
+        try:
+            if not folder.exists():
+                folder.mkdir(mode=0o700)
+                if self._settings.user:
+                    shutil.chown(folder, self._settings.user)
+        except OSError as error:
+            self._emit(ExecutorBrokeProtocol(number, f"no folder for session {session}: {error}"))
+        else:
+            self.send(number, private_codec.encode(Begin(session, str(folder)), Kind.NOTE))
+
+    def forget(self, session: int) -> None:
+        """Delete a session's folder."""
+        shutil.rmtree(self._folder / f"session-{session}", ignore_errors=True)
+
+    def resident_memory(self, number: int) -> int | None:
+        process = self._processes.get(number)
+        sample = process.sample_memory() if process is not None else None
+        return None if sample is None else sample.resident
+
+    # --- what executors do --------------------------------------------------------------------------------
+
+    def _on_stderr(self, process: ExecutorProcess, fd: int) -> None:
+        process.read_stderr()
+        if process.stderr_fd is None:
+            self._poll.unwatch(fd)
+
+    def _on_stream(self, process: ExecutorProcess, events: int) -> None:
+        try:
+            if events & WRITABLE:
+                self._unsent[process.number] = process
+            if events & ~WRITABLE:
+                for _ in range(_BURST):
+                    messages = process.stream.receive()
+                    if not messages:
+                        return
+                    for frames in messages:
+                        self._on_message(process, frames)
+        except StreamClosed:
+            # It is ending, and its pidfd will tell how; or it closed its end and is of no use any more.
+            self._poll.unwatch(process.stream.fileno())
+            process.kill()
+        except TunefarmError as error:
+            self._emit(ExecutorBrokeProtocol(process.number, error.message))
+
+    def _on_message(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
+        header = check_frames(frames)
+        if header.kind in (Kind.REPLY, Kind.ERROR):
+            self._emit(ExecutorReplied(process.number, header.request_id, frames))
+            return
+        body = private_codec.decode_body(frames[1])
+        match body:
+            case Hello():
+                process.note_warm()
+                if body.warning and not self._warned:
+                    self._warned = True
+                    logger.warning("%s", body.warning)
+                self._emit(ExecutorReady(process.number, process.pid))
+            case Phase():
+                self._emit(ExecutorPhase(process.number, body.name, body.timeout_s))
+            case Fetch():
+                self._on_fetch(process, header.request_id, body)
+            case _:
+                raise ProtocolError(f"an executor does not send {type(body).__name__}")
+
+    def _on_fetch(self, process: ExecutorProcess, request_id: int, body: Fetch) -> None:
+        blob = self._blobs.read(body.digest)
+        answer = Need((body.digest,)) if blob is None else Data(len(blob))
+        buffers = () if blob is None else (blob,)
+        frames = private_codec.encode(answer, Kind.REPLY, request_id=request_id, buffers=buffers)
+        self.send(process.number, frames)
+
+    def _on_exit(self, process: ExecutorProcess) -> None:
+        """Take its last words, then bury it."""
+        with contextlib.suppress(StreamClosed, TunefarmError):
+            while messages := process.stream.receive():
+                for frames in messages:
+                    self._on_message(process, frames)
+        for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
+            self._poll.unwatch(source)
+        del self._processes[process.number]
+        self._unsent.pop(process.number, None)
+        self._emit(ExecutorExited(process.number, process.reap()))
