@@ -136,12 +136,11 @@ def tile(
         parallel = [*batch, v_outer]
         inside = [*blocked, *m_outer, v_panel]
     sch.reorder(*parallel, *inside, *reduce_loops, *m_tile, v_tile, v_lane)
-    fused = sch.fuse(*parallel) if len(parallel) > 1 else parallel[0]
-
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     if shape.pack and roles.vector_operand is not None:
-        _pack(sch, info, block, roles.vector_operand, fused, lanes)
-    sch.parallel(fused)
+        _pack(sch, info, block, roles.vector_operand, parallel[-1], lanes)
+    # fused only now: what a tile covers is plain to see while each axis has its own loop
+    sch.parallel(sch.fuse(*parallel) if len(parallel) > 1 else parallel[0])
     init = sch.decompose_reduction(block, reduce_loops[0])
     for loop in [*unrolled, *m_tile, v_tile]:
         sch.unroll(loop)
