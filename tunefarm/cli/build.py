@@ -75,7 +75,7 @@ class Built:
 @click.option("--device", metavar="HOST:PORT", help="Check on this server.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
-def build(settings: Settings, workloads: tuple[str, ...], **given: Any) -> None:
+def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Build WORKLOADs with the best configs the web app knows, and report hit, near or untuned for each.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.

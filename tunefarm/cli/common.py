@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -22,6 +22,12 @@ PORT = click.IntRange(0, 65535)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
+if TYPE_CHECKING:
+    _CoresType = click.ParamType[tuple[int, ...]]
+    _SizeType = click.ParamType[int]
+else:  # generic only from click 8.5 on
+    _CoresType = _SizeType = click.ParamType
+
 _PIPE_WIDTH = 200
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -35,7 +41,7 @@ def address(text: str, option: str) -> tuple[str, int]:
     return host, int(port)
 
 
-class Cores(click.ParamType):
+class Cores(_CoresType):
     """A list of core numbers, such as "0,2" or "0-3,8", of which this process may use every one."""
 
     name = "LIST"
@@ -60,7 +66,7 @@ class Cores(click.ParamType):
         return tuple(sorted(cores))
 
 
-class Size(click.ParamType):
+class Size(_SizeType):
     """A number of bytes, with or without a unit: 8GiB, 512M, 0."""
 
     name = "SIZE"

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TextIO
+from typing import IO
 
 from rich.console import Console
 from rich.live import Live
@@ -83,7 +83,7 @@ def summary_table(snapshot: Snapshot) -> Table:
 class PlainDisplay:
     """Lines for logs and pipes: one every few seconds, and every note."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
         self._last = 0.0
         self._line = ""

@@ -78,7 +78,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
 @click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
 @click.pass_obj
-def server(settings: Settings, cores: tuple[int, ...] | None, **given: Any) -> None:
+def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -> None:
     """Run a device server: it measures what clients send, each session in a process of its own.
 
     Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it and every session.

@@ -61,7 +61,7 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_obj
-def tune(settings: Settings, workloads: tuple[str, ...], **given: Any) -> None:
+def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Tune WORKLOADs: search for their fastest schedules and record every trial.
 
     A workload is an operator, its sizes and a dtype, such as matmul:512,512,512:float32. Without --key or --device a

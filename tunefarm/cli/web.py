@@ -45,20 +45,19 @@ def web(
 
     Prints "listening on http://HOST:PORT" when it answers. Ctrl-C ends it.
     """
-    from tuner.records.store import RecordStore
     from webui.server import WebOptions, serve
-    from webui.tracker_link import TrackerLink
 
     where = tracker or settings.tracker
-    link = None if where == "none" else TrackerLink(*address(where, "--tracker"))
-    tokens = _tokens(token_file) if token_file is not None else ()
-    options = WebOptions(host or settings.host, port, port_file, tokens, insecure or settings.insecure)
-    with RecordStore.open(db or settings.db) as store:
-        try:
-            serve(store, link, options)
-        finally:
-            if link is not None:
-                link.close()
+    options = WebOptions(
+        db=db or settings.db,
+        tracker=None if where == "none" else address(where, "--tracker"),
+        host=host or settings.host,
+        port=port,
+        port_file=port_file,
+        tokens=_tokens(token_file) if token_file is not None else (),
+        insecure=insecure or settings.insecure,
+    )
+    serve(options, announce=click.echo)
 
 
 def _tokens(path: Path) -> tuple[str, ...]:
