@@ -114,8 +114,12 @@ class BlobStore:
         self._sizes.move_to_end(digest)
         if size == 0:
             return b""
-        with open(self._folder / digest, "rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        try:
+            with open(self._folder / digest, "rb") as file:
+                return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        except (OSError, ValueError):  # somebody tidied the folder up: as if it had never come
+            self._used -= self._sizes.pop(digest)
+            return None
 
     def forget_owner(self, owner: bytes) -> None:
         """Drop what `owner` had begun to upload."""

@@ -7,6 +7,7 @@ import getpass
 import logging
 import os
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -306,6 +307,13 @@ class RPCSession:
             self._connection.close()
         for callback in callbacks:
             callback()
+
+    def __del__(self) -> None:
+        if getattr(self, "_on_close", None) is not None and not sys.is_finalizing():
+            self._connection.close()
+            callbacks, self._on_close = self._on_close, []
+            for callback in callbacks:
+                callback()
 
     def __enter__(self) -> RPCSession:
         return self

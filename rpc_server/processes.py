@@ -17,6 +17,7 @@ from rpc_server.stream import FrameStream, stream_pair
 
 _STDERR_KEPT = 8192
 _STDERR_LINES = 30
+_STDERR_BURST = 16
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,35 +47,38 @@ class MemorySample:
 
 
 class ExecutorProcess:
-    """One child, leader of its own session and process group. `stream` talks to it, without blocking."""
+    """One child, leader of its own session and process group. `stream` talks to it, without blocking.
+
+    Raises OSError when it cannot be started.
+    """
 
     def __init__(self, settings: ExecutorSettings, folder: Path) -> None:
         ours, theirs = stream_pair()
-        read_end, write_end = os.pipe()
-        try:
-            settings = msgspec.structs.replace(settings, socket=theirs.fileno(), parent=os.getpid())
-            self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
-                cwd=folder,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        except BaseException:
-            ours.close()
-            os.close(read_end)
-            raise
-        finally:
-            theirs.close()
-            os.close(write_end)
+        settings = msgspec.structs.replace(settings, socket=theirs.fileno(), parent=os.getpid())
+        with contextlib.ExitStack() as on_failure, theirs:
+            on_failure.callback(ours.close)
+            read_end, write_end = os.pipe()
+            on_failure.callback(os.close, read_end)
+            try:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
+                    cwd=folder,
+                    env=_environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=write_end,
+                    stderr=write_end,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            finally:
+                os.close(write_end)
+            on_failure.callback(self._child.kill)
+            self.pidfd = os.pidfd_open(self._child.pid)
+            on_failure.pop_all()
         ours.setblocking(False)
         os.set_blocking(read_end, False)
         self.number = settings.executor
         self.pid = self._child.pid
-        self.pidfd = os.pidfd_open(self.pid)
         self.stream = FrameStream(ours)
         self.waits_to_write = False
         self.stderr_fd: int | None = read_end
@@ -84,8 +88,10 @@ class ExecutorProcess:
         self._oom_kills = _kernel_oom_kills()
 
     def read_stderr(self) -> None:
-        """Take what the child wrote, keeping only the end of it."""
-        while self.stderr_fd is not None:
+        """Take what the child wrote, keeping only the end of it; a child that floods gets its turn again."""
+        for _ in range(_STDERR_BURST):
+            if self.stderr_fd is None:
+                return
             try:
                 data = os.read(self.stderr_fd, 65536)
             except BlockingIOError:

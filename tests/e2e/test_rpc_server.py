@@ -1,7 +1,12 @@
 """Starting servers, leases, and peers that do not play by the rules."""
 
+import gc
 import random
+import signal
 import socket
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from types import SimpleNamespace
@@ -49,7 +54,7 @@ def lent(tmp_path):
     """A supervisor in a thread of this process, lent out by the test as a tracker would."""
     context = zmq.Context()
     front = context.socket(zmq.ROUTER)
-    prepare(front, Liveness())
+    prepare(front, Liveness(interval_s=0.2, timeout_s=1.0))
     port = front.bind_to_random_port("tcp://127.0.0.1")
     leases, folder = LeaseTable(), ServerFolder(tmp_path)
     supervisor = Supervisor(
@@ -106,6 +111,38 @@ def test_the_same_lease_opened_again_takes_over(lent):
         with pytest.raises(SessionClosed, match="same lease"):
             first.cpu().sync()
     first.close()
+
+
+def test_a_stopped_client_loses_its_session(lent):
+    lent.leases.grant("lease-1", "token-1", time.monotonic() + 60)
+    code = f"""
+        import time
+        from rpc_server.client import open_session
+        session = open_session("127.0.0.1", {lent.port}, token="token-1", wait_s=60)
+        print("open", flush=True)
+        time.sleep(600)
+    """
+    client = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert client.stdout.readline() == "open\n"
+        client.send_signal(signal.SIGSTOP)
+        assert lent.leases.next_report(5).event == "opened"
+        assert lent.leases.next_report(30).event == "closed"
+    finally:
+        client.kill()
+        client.wait()
+        client.stdout.close()
+
+
+def test_a_dropped_session_object_closes(lent):
+    lent.leases.grant("lease-1", "token-1", time.monotonic() + 60)
+    session = open_session("127.0.0.1", lent.port, token="token-1", wait_s=60)
+    released = threading.Event()
+    session.on_close(released.set)
+    del session
+    gc.collect()
+    assert released.is_set()
+    assert [lent.leases.next_report(10).event for _ in range(2)] == ["opened", "closed"]
 
 
 # --- starting ----------------------------------------------------------------------------------------------

@@ -126,6 +126,15 @@ def test_the_blob_used_longest_ago_makes_room(tmp_path):
     assert len(list((tmp_path / "blobs").iterdir())) == 2
 
 
+def test_a_blob_whose_file_vanished_was_never_there(tmp_path):
+    store = BlobStore(tmp_path / "blobs", capacity=100)
+    digest, _ = put(store, b"0123456789")
+    (tmp_path / "blobs" / digest).unlink()
+    assert store.read(digest) is None
+    assert (digest in store, store.used) == (False, 0)
+    assert put(store, b"0123456789")[1][-1] is True
+
+
 def test_bad_blobs_leave_nothing(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100, max_partial=2)
     digest = blob_digest(b"right")
