@@ -71,10 +71,12 @@ def schedule_to_func(
 
 @dataclass
 class _Nest:
-    """A stage's block and the loop that each of its axes has become so far."""
+    """A stage's block and the loop that each of its axes has become so far. `depth` loops of other stages, to
+    which it is attached, are around its own."""
 
     stage: Stage
     block: BlockRV
+    depth: int = 0
     loops: dict[IterVar, LoopRV] = field(default_factory=dict)
     init_loops: dict[IterVar, LoopRV] = field(default_factory=dict)
 
@@ -104,7 +106,8 @@ def _place(engine: Engine, nest: _Nest, nests: Mapping[Stage, _Nest]) -> None:
         engine.compute_at(nest.block, _attach_loop(stage, nests), preserve_unit_loops=True)
     axes = [*stage.op.axis, *stage.op.reduce_axis]
     loops = engine.get_loops(nest.block)
-    nest.loops = dict(zip(axes, loops[len(loops) - len(axes) :]))
+    nest.depth = len(loops) - len(axes)
+    nest.loops = dict(zip(axes, loops[nest.depth :]))
 
 
 def _attach_loop(stage: Stage, nests: Mapping[Stage, _Nest]) -> LoopRV:
@@ -133,7 +136,8 @@ def _apply(engine: Engine, nest: _Nest, step: Step) -> None:
         case Fuse():
             loops[step.fused] = engine.fuse(loops.pop(step.outer), loops.pop(step.inner))
         case Singleton():
-            loops[step.iter] = engine.add_unit_loop(nest.block)
+            own = engine.get_loops(nest.block)[nest.depth :]
+            loops[step.iter] = engine.add_unit_loop(own[0] if own else nest.block)
         case Reorder():
             if step.axes:
                 engine.reorder(*(loops[axis] for axis in step.axes))
