@@ -19,11 +19,12 @@ from compiler.errors import TunefarmError
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from rpc_server.measure import EvaluatorOptions, MeasureRequest, MeasureResult
-from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError, address
+from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
+from tunefarm.cli.fleet import fleet_maker
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
-from tuner.fleet import DeviceSession, Fleet
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet, local_target
+from tuner.fleet import DeviceSession
+from tuner.fleets import LocalFleet, local_target
 from tuner.task import TuningTask
 
 _EPILOG = """\b
@@ -80,13 +81,17 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
+    devices = [given["device"]] if given["device"] else []
+    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
+    if open_fleet is None and given["check"]:
+        open_fleet = LocalFleet
     with ExitStack() as stack:
         client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
         target = Target(given["target"]) if given["target"] else None
         tasks = [TuningTask.from_spec(w, target or "llvm") for w in workloads]  # bad names fail before anything starts
-        fleet = _fleet(settings, given)
         session = None
-        if fleet is not None:
+        if open_fleet is not None:
+            fleet = open_fleet()
             stack.callback(fleet.close)
             target = target or Target(fleet.target())
             session = fleet.open(0, wait_s=_WAIT_S)
@@ -104,15 +109,6 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         for built in report:
             _print(built)
     _complain(report)
-
-
-def _fleet(settings: Settings, given: dict[str, Any]) -> Fleet | None:
-    """Where to check, if anywhere."""
-    if given["device"]:
-        return DirectFleet([address(given["device"], "--device")])
-    if given["key"] or given["tracker"]:
-        return TrackerFleet(*address(given["tracker"] or settings.tracker, "--tracker"), given["key"] or "")
-    return LocalFleet() if given["check"] else None
 
 
 def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply]) -> None:

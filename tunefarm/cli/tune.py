@@ -14,14 +14,15 @@ from typing import Any
 import click
 
 from compiler.target import Target
-from tunefarm.cli.common import EXIT_ERROR, address, console
+from tunefarm.cli.common import EXIT_ERROR, console
 from tunefarm.cli.display import make_display, summary_table
+from tunefarm.cli.fleet import fleet_maker
 from tunefarm.settings import Settings
 from tuner.builder import LocalBuilder
 from tuner.engine import TuningRun
 from tuner.errors import TuningError
 from tuner.fleet import Fleet
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
+from tuner.fleets import LocalFleet
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot
@@ -71,9 +72,10 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     specs = [WorkloadSpec.parse(w) for w in workloads]
     if given["target"]:
         Target(given["target"])
+    open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
-        fleet = _fleet(settings, given)
+        fleet = open_fleet()
         try:
             options = resumed or _new_options(fleet, specs, given)
             tasks = [TuningTask.from_spec(WorkloadSpec.from_json(w), options.target) for w in options.workloads]
@@ -128,17 +130,6 @@ def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, A
         workloads=tuple(s.to_json() for s in specs),
         **{k: v for k, v in flags.items() if v is not None},
     )
-
-
-def _fleet(settings: Settings, given: dict[str, Any]) -> Fleet:
-    if given["devices"]:
-        if given["key"] or given["tracker"]:
-            raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
-        return DirectFleet([address(d, "--device") for d in given["devices"]])
-    if given["key"] or given["tracker"]:
-        host, port = address(given["tracker"] or settings.tracker, "--tracker")
-        return TrackerFleet(host, port, given["key"] or "")
-    return LocalFleet()
 
 
 def _run(

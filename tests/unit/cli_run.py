@@ -1,0 +1,35 @@
+"""Run the command line in this process, the way its entry point does."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+import pytest
+
+from tunefarm.cli.main import main
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+def run_cli(capfd: pytest.CaptureFixture[str], *args: str) -> Outcome:
+    """The exit status and output of `tunefarm ARGS`."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        code = main(list(args)) or 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    captured = capfd.readouterr()
+    return Outcome(int(code), captured.out, captured.err)

@@ -1,0 +1,32 @@
+"""The fleet that --device, --key and --tracker ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from tracker.capability import parse_capability
+from tunefarm.cli.common import address
+from tunefarm.settings import Settings
+from tuner.fleet import Fleet
+from tuner.fleets import DirectFleet, TrackerFleet
+
+
+def fleet_maker(
+    settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None
+) -> Callable[[], Fleet] | None:
+    """What connects to the devices asked for; None when none are. Bad flags are refused here, before anything starts.
+
+    Raises click.UsageError, CapabilityError.
+    """
+    if devices:
+        if key or tracker:
+            raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
+        addresses = [address(d, "--device") for d in devices]
+        return lambda: DirectFleet(addresses)
+    if key or tracker:
+        host, port = address(tracker or settings.tracker, "--tracker")
+        parse_capability(key or "*")
+        return lambda: TrackerFleet(host, port, key or "")
+    return None
