@@ -36,6 +36,7 @@ ZEN3 = "amd-epyc-7763-64-core-processor/znver3/2t/3f9c1e0a77d2"
 XEON = "intel-xeon-platinum-8481c/sapphirerapids/4t/b02f4d9c6e11"
 TOOLCHAIN = {"tunefarm": "0.1.0", "llvm": "22.1.0"}
 MATMUL_FLOPS = 2.0 * 512**3
+PACE_S = 0.24
 CONV_FLOPS = 2.0 * 64 * 56 * 56 * 64 * 9
 
 CRASH_TEXT = """the executor ended with SIGSEGV while it ran the trial's first call
@@ -69,11 +70,14 @@ def trace_of(tiles: tuple[int, int], vector: int) -> str:
     steps: list[list[object]] = [
         ["get_block", [], {"name": "C"}, ["b0"]],
         ["get_loops", ["b0"], {}, ["l0", "l1", "l2"]],
-        ["sample_perfect_tile", ["l0"], {"n": 2, "max_innermost_factor": 64}, ["x0", "x1"]],
-        ["split", ["l0", "x0", "x1"], {"preserve_unit_iters": True}, ["l3", "l4"]],
+        ["split", ["l0", None, tiles[0]], {"preserve_unit_iters": True}, ["l3", "l4"]],
+        ["split", ["l1", None, tiles[1]], {"preserve_unit_iters": True}, ["l5", "l6"]],
+        ["split", ["l6", None, vector], {"preserve_unit_iters": True}, ["l7", "l8"]],
+        ["reorder", ["l3", "l5", "l2", "l4", "l7", "l8"], {}, []],
+        ["vectorize", ["l8"], {}, []],
         ["parallel", ["l3"], {}, []],
     ]
-    record = {"format": "tunefarm.trace", "version": 1, "steps": steps, "decisions": [list(tiles)], "lanes": vector}
+    record = {"format": "tunefarm.trace", "version": 1, "steps": steps, "decisions": []}
     return json.dumps(record, separators=(",", ":"))
 
 
@@ -91,7 +95,7 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     )
     target = store.upsert_target(TARGET).id
 
-    def start(workloads: tuple[Workload, ...], budget: int, command: str) -> Run:
+    def start(workloads: tuple[Workload, ...], budget: int, command: str, at: datetime) -> Run:
         tasks = tuple(NewRunTask(workload_id=w.id, target_id=target, budget=budget) for w in workloads)
         return store.start_run(
             NewRun(
@@ -101,26 +105,31 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
                 command=command,
                 host="build-7",
                 user="ada",
+                started_at=at,
             )
         )
 
     base = "tunefarm tune {} --trials {} --tracker 127.0.0.1:9190 --key cpu"
-    first = start((matmul, conv), 64, base.format(f"{matmul.name} {conv.name}", 64))
-    _fill(store, first, now - timedelta(hours=30), 64, devices[:2], rng, 0)
-    store.set_run_state(first.id, RunState.FINISHED)
+    first = start((matmul, conv), 64, base.format(f"{matmul.name} {conv.name}", 64), now - timedelta(hours=30))
+    _fill(store, first, 64, devices[:2], rng, 0)
+    store.set_run_state(first.id, RunState.FINISHED, at=first.started_at + timedelta(seconds=41))
 
-    broken = start((softmax,), 64, base.format(softmax.name, 64))
+    broken = start((softmax,), 64, base.format(softmax.name, 64), now - timedelta(hours=5))
     why = "LLVM ERROR: no exp on this target"
-    store.add_trials([_failed(broken, 0, f"f{i:031x}", FailureKind.BUILD, why) for i in range(12)])
+    for i in range(12):
+        when = broken.started_at + timedelta(seconds=1 + i / 4)
+        store.add_trial(_failed(broken, 0, f"f{i:031x}", FailureKind.BUILD, why, when))
     message = f"the first 12 trials all failed with build; the first one:\n{why}"
-    store.set_run_state(broken.id, RunState.FAILED, message)
+    store.set_run_state(broken.id, RunState.FAILED, message, at=broken.started_at + timedelta(seconds=4))
 
-    stopped = start((softmax,), 200, base.format(softmax.name, 200))
-    _fill(store, stopped, now - timedelta(hours=3), 77, devices[2:], rng, 40)
-    store.set_run_state(stopped.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)")
+    stopped = start((softmax,), 200, base.format(softmax.name, 200), now - timedelta(hours=3))
+    _fill(store, stopped, 77, devices[2:], rng, 40)
+    end = stopped.started_at + timedelta(seconds=27)
+    store.set_run_state(stopped.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)", at=end)
 
-    running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400))
-    _fill(store, running, running.started_at, 55, devices[:2], rng, 90, pace_s=0.002)
+    began = now - timedelta(seconds=30)
+    running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400), began)
+    _fill(store, running, 55, devices[:2], rng, 90)
     return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices)
 
 
@@ -139,7 +148,9 @@ def _device(store: RecordStore, name: str, device_class: str, cpu: str, cores: i
     ).id
 
 
-def _failed(run: Run, task: int, digest: str, kind: FailureKind, text: str, device: int | None = None) -> NewTrial:
+def _failed(
+    run: Run, task: int, digest: str, kind: FailureKind, text: str, when: datetime, device: int | None = None
+) -> NewTrial:
     return NewTrial(
         task_id=run.tasks[task].id,
         digest=digest,
@@ -149,18 +160,17 @@ def _failed(run: Run, task: int, digest: str, kind: FailureKind, text: str, devi
         failure_text=text,
         build_s=0.09,
         measure_s=None if device is None else 0.8,
+        finished_at=when,
     )
 
 
 def _fill(
     store: RecordStore,
     run: Run,
-    start: datetime,
     count: int,
     devices: tuple[int, ...],
     rng: random.Random,
     salt: int,
-    pace_s: float = 0.24,
 ) -> None:
     """`count` trials a task, better and better, some failing; then the finals."""
     trials = []
@@ -173,14 +183,14 @@ def _fill(
                 purpose=TrialPurpose.BASELINE,
                 samples=_samples(flops / (2.4e9 - 0.6e9 * i), rng),
                 verified=True,
-                finished_at=start,
+                finished_at=run.started_at + timedelta(seconds=2),
                 build_s=0.11,
                 measure_s=1.4,
             )
         )
     for number in range(count):
         for task in range(len(run.tasks)):
-            when = start + timedelta(seconds=2 + pace_s * (number * len(run.tasks) + task))
+            when = run.started_at + timedelta(seconds=3 + PACE_S * (number * len(run.tasks) + task))
             trials.append(next_trial(run, task, number, devices, rng, salt, when))
     store.add_trials(trials)
 
@@ -193,11 +203,11 @@ def next_trial(
     device = devices[number % len(devices)]
     roll = rng.random()
     if roll < 0.03:
-        return _failed(run, task, digest, FailureKind.CRASH, CRASH_TEXT, device)
+        return _failed(run, task, digest, FailureKind.CRASH, CRASH_TEXT, when, device)
     if roll < 0.06:
-        return _failed(run, task, digest, FailureKind.BUILD_TIMEOUT, TIMEOUT_TEXT)
+        return _failed(run, task, digest, FailureKind.BUILD_TIMEOUT, TIMEOUT_TEXT, when)
     if roll < 0.07:
-        return _failed(run, task, digest, FailureKind.WRONG_RESULT, WRONG_TEXT, device)
+        return _failed(run, task, digest, FailureKind.WRONG_RESULT, WRONG_TEXT, when, device)
     ceiling = (118e9, 84e9)[task % 2] * (1 - math.exp(-(number + 4) / 22))
     speed = ceiling * rng.betavariate(2.2, 1.6) + 2e9
     flops = run.tasks[task].workload.flops or 4e7
@@ -259,7 +269,7 @@ class FakeTracker:
                 None,
                 1200.0,
                 0.6,
-                {"cpu_model": "Intel Xeon Platinum 8481C", "cores": 4},
+                xeon,
                 XEON,
             ),
         ]

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
@@ -61,8 +63,22 @@ def create_app(
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(Guard, hosts=hosts, tokens=tokens, error_page=_error_page)
     return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """The API's description, without the 422 replies FastAPI adds: wrong parameters are answered with 400."""
+    if app.openapi_schema is None:
+        spec = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        for methods in spec["paths"].values():
+            for operation in methods.values():
+                operation["responses"].pop("422", None)
+        for unused in ("HTTPValidationError", "ValidationError"):
+            spec["components"]["schemas"].pop(unused, None)
+        app.openapi_schema = spec
+    return app.openapi_schema
 
 
 def _version() -> str:

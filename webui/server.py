@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import ipaddress
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,8 +85,6 @@ def serve_app(
     server = _Server(config, lambda: _started(listener, options, announce))
     try:
         server.run(sockets=[listener])
-    except KeyboardInterrupt:
-        _log.info("interrupted")
     finally:
         listener.close()
         if options.port_file is not None:
@@ -94,11 +94,23 @@ def serve_app(
 
 
 class _Server(uvicorn.Server):
-    """Says when it answers."""
+    """Says when it answers, and returns after a signal, where uvicorn's own would raise the signal again."""
 
     def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_start = on_start
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -168,6 +180,6 @@ def _refused(host: str, port: int, error: OSError) -> WebStartError:
             return WebStartError(f"port {port} may not be bound", hint="ports below 1024 need privileges")
         case errno.EADDRNOTAVAIL:
             return WebStartError(f"{host} is no address of this machine")
-    if isinstance(error, socket.gaierror):
+    if error.errno is not None and error.errno < 0:  # from the resolver
         return WebStartError(f"{host} is no known address")
     return WebStartError(f"cannot listen on {url(host, port)}: {error.strerror or error}")

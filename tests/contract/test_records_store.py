@@ -121,6 +121,7 @@ class TestCatalog:
         two = store.upsert_target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3")
         assert one == two
         assert "avx2" in one.features
+        assert store.targets() == (one,)
         with pytest.raises(TargetError):
             store.upsert_target("warp-drive")
 
@@ -132,6 +133,7 @@ class TestCatalog:
         assert same.last_seen >= old.last_seen
         assert new.id != old.id
         assert [d.device_class for d in store.devices()] == ["a", "b"]
+        assert store.device_classes() == ("a", "b")
 
     def test_a_class_has_the_features_all_its_devices_have(self, store: RecordStore) -> None:
         store.upsert_device(NewDevice(name="x", key="k", device_class="a", features=("avx2", "fma")))
@@ -171,6 +173,15 @@ class TestRuns:
         assert resumed.message == "Ctrl-C"
         with pytest.raises(RecordNotFound):
             farm.store.set_run_state(run.id + 99, RunState.FAILED)
+
+    def test_a_run_brought_in_later_keeps_its_times(self, farm: Farm) -> None:
+        began = datetime(2025, 1, 2, 3, tzinfo=UTC)
+        run = farm.run(started_at=began)
+        ended = farm.store.set_run_state(run.id, RunState.FINISHED, at=began + timedelta(hours=1))
+        assert (ended.started_at, ended.finished_at) == (began, began + timedelta(hours=1))
+
+    def test_unknown_runs(self, farm: Farm) -> None:
+        run = farm.run()
         with pytest.raises(RecordNotFound):
             farm.store.run(run.id + 99)
 
@@ -460,8 +471,9 @@ class TestBest:
         assert [c.digest for c in page] == ["z", "s"]
         assert [c.digest for c in farm.store.best_configs(after=page[-1].id)] == ["v"]
         assert [c.digest for c in farm.store.best_configs(device_class=SPR)] == ["s", "v"]
-        assert [c.digest for c in farm.store.best_configs(target=V4, workload_key=KEY)] == ["v"]
-        assert farm.store.best_configs(workload_key=OTHER_KEY) == ()
+        assert [c.digest for c in farm.store.best_configs(target=V4, workload=KEY)] == ["v"]
+        assert farm.store.best_configs(workload=OTHER_KEY) == ()
+        assert len(farm.store.best_configs(workload="matmul")) == 3
         assert [c.digest for c in farm.store.newest_best_configs(2)] == ["v", "s"]
 
 

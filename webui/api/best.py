@@ -46,16 +46,14 @@ def best(
 @router.get("/best-configs")
 def best_configs(
     context: Ctx,
-    workload: Annotated[str | None, Query(description=_WORKLOAD)] = None,
+    workload: Annotated[str | None, Query(description="workload key or name")] = None,
     target: Annotated[str | None, Query(description="target string")] = None,
     device_class: Annotated[str | None, Query(description="device class")] = None,
     after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ConfigPage:
     """Best configs of every workload, target, device class and toolchain."""
-    found = context.store.best_configs(
-        after, limit + 1, workload_key=workload, target=target, device_class=device_class
-    )
+    found = context.store.best_configs(after, limit + 1, workload=workload, target=target, device_class=device_class)
     configs = [Config.of(config) for config in found[:limit]]
     return ConfigPage(configs=configs, next=configs[-1].id if len(found) > limit else None)
 

@@ -96,7 +96,7 @@ def configs(
     found = context.store.best_configs(
         after,
         _CONFIGS + 1,
-        workload_key=filters.get("workload"),
+        workload=filters.get("workload"),
         target=filters.get("target"),
         device_class=filters.get("device_class"),
     )
@@ -110,6 +110,8 @@ def configs(
         after=after,
         query=urlencode(filters),
         filtered=bool(filters),
+        targets=[t.text for t in context.store.targets(limit=200)],
+        device_classes=context.store.device_classes(limit=200),
         **given,
     )
 
@@ -124,7 +126,8 @@ def config(context: Ctx, request: Request, config_id: int) -> Response:
         "Best configs",
         config=found,
         workload=context.store.workload(found.workload_key),
-        curl=f"curl '{request.base_url}api/v1/best?{asked}'",
+        base_url=str(request.base_url).rstrip("/"),
+        asked=asked,
     )
 
 

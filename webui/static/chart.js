@@ -1,14 +1,12 @@
 // A best-so-far curve as SVG: trials as dots, failures as ticks at the foot, the untuned cost as a dashed line.
 // Where the operations are known the vertical axis is their rate, so up is better; else it is the time.
 
-import { duration, rate, speed, times } from "./format.js";
+import { duration, speed, times } from "./format.js";
 
 const NS = "http://www.w3.org/2000/svg";
-const WIDTH = 560;
-const HEIGHT = 280;
-const LEFT = 58;
+const LEFT = 46;
 const RIGHT = 14;
-const TOP = 14;
+const TOP = 18;
 const FOOT = 38;
 const FAIL_BAND = 12;
 
@@ -36,13 +34,25 @@ export class Chart {
     this.readout = figure.querySelector(".readout");
     this.axis = "trial";
     this.chosen = null;
-    this.svg = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0" });
+    this.svg = make("svg", { role: "img", tabindex: "0" });
     this.plot.replaceChildren(this.svg);
+    this.measure();
+    new ResizeObserver(() => this.measure() && this.draw()).observe(this.plot);
     this.numbers = this.makeNumbers();
     this.svg.addEventListener("pointermove", (event) => this.chooseNear(event));
     this.svg.addEventListener("pointerleave", () => this.choose(null));
     this.svg.addEventListener("keydown", (event) => this.onKey(event));
     this.svg.addEventListener("blur", () => this.choose(null));
+  }
+
+  /** One unit of the drawing is one pixel. True when the size changed. */
+  measure() {
+    const width = Math.max(240, this.plot.clientWidth);
+    const height = Math.max(160, this.plot.clientHeight);
+    if (width === this.width && height === this.height) return false;
+    [this.width, this.height] = [width, height];
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    return true;
   }
 
   makeNumbers() {
@@ -93,11 +103,11 @@ export class Chart {
     let top = Math.max(...values, 1e-12);
     // a time axis leaves out the slow ones, which would flatten all the rest
     if (!this.task.flops && best.length) top = Math.min(top, 4 * Math.min(...best));
-    top *= 1.12;
-    const bottom = HEIGHT - FOOT - FAIL_BAND;
+    top *= 1.18; // room for the label above the line
+    const bottom = this.height - FOOT - FAIL_BAND;
     return {
       left, right, top,
-      px: (v) => LEFT + ((v - left) / (right - left || 1)) * (WIDTH - LEFT - RIGHT),
+      px: (v) => LEFT + ((v - left) / (right - left || 1)) * (this.width - LEFT - RIGHT),
       py: (v) => bottom - (Math.min(v, top) / top) * (bottom - TOP),
       bottom,
     };
@@ -106,14 +116,18 @@ export class Chart {
   // drawing
 
   draw() {
+    if (!this.task) return;
     this.svg.replaceChildren();
     this.describe();
-    if (!this.points.length && !this.trials.length) {
-      this.svg.append(make("text", { x: WIDTH / 2, y: HEIGHT / 2, "text-anchor": "middle", class: "empty" }, "no trials yet"));
-      return;
+    if (!this.points.length) {
+      const text = this.trials.length ? "no trial has succeeded yet" : "no trials yet";
+      const place = { x: this.width / 2, y: this.height / 2, "text-anchor": "middle", class: "empty" };
+      this.svg.append(make("text", place, text));
+      if (!this.trials.length) return;
     }
     const s = this.scales();
-    this.drawGrid(s);
+    if (this.points.length) this.drawGrid(s);
+    this.drawAxis(s);
     this.drawTrials(s);
     this.drawUntuned(s);
     this.drawBest(s);
@@ -126,33 +140,36 @@ export class Chart {
   drawGrid(s) {
     for (const value of ticks(0, s.top, 4)) {
       const y = s.py(value);
-      this.svg.append(make("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }));
+      this.svg.append(make("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
       this.svg.append(make("text", { x: LEFT - 7, y: y + 4, "text-anchor": "end" }, this.tickLabel(value, s.top)));
     }
-    const foot = HEIGHT - FOOT + 2;
-    this.svg.append(make("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: foot, y2: foot }));
+    this.svg.append(make("text", { x: 4, y: TOP - 3 }, this.unit(s.top)[0]));
+  }
+
+  drawAxis(s) {
+    const foot = this.height - FOOT + 2;
+    this.svg.append(make("line", { class: "axis", x1: LEFT, x2: this.width - RIGHT, y1: foot, y2: foot }));
     for (const value of ticks(s.left, s.right, 6)) {
       if (this.axis === "trial" && !Number.isInteger(value)) continue;
       const label = this.axis === "trial" ? String(value) : value === 0 ? "0" : duration(value).replace(/\.0+ /, " ");
       this.svg.append(make("text", { x: s.px(value), y: foot + 15, "text-anchor": "middle" }, label));
     }
     const unit = this.axis === "trial" ? "trial" : "time since the start";
-    this.svg.append(make("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, unit));
-    this.svg.append(make("text", { x: 4, y: TOP - 3 }, this.unit(s.top)));
+    this.svg.append(make("text", { x: (LEFT + this.width - RIGHT) / 2, y: this.height - 4, "text-anchor": "middle" }, unit));
   }
 
-  unit(top) { return (this.task.flops ? rate(top) : duration(top)).split(" ").slice(1).join(" "); }
-
-  /** A tick in the unit of the top one. */
-  tickLabel(value, top) {
-    if (value === 0) return "0";
-    const shown = (this.task.flops ? rate(top) : duration(top)).split(" ")[0];
-    const scaled = value * (Number(shown) / top);
-    return String(Number(scaled.toPrecision(3)));
+  /** The axis's unit and its size. */
+  unit(top) {
+    const units = this.task.flops
+      ? [["TFLOP/s", 1e12], ["GFLOP/s", 1e9], ["MFLOP/s", 1e6], ["kFLOP/s", 1e3]]
+      : [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]];
+    return units.find(([, size]) => top >= size) ?? units.at(-1);
   }
+
+  tickLabel(value, top) { return String(Number((value / this.unit(top)[1]).toPrecision(3))); }
 
   drawTrials(s) {
-    const foot = HEIGHT - FOOT;
+    const foot = this.height - FOOT;
     for (const trial of this.trials) {
       const x = s.px(this.x(trial));
       if (trial.cost_s === null) {
@@ -168,9 +185,9 @@ export class Chart {
     const cost = this.task.baseline_cost_s;
     if (!cost || this.y(cost) > s.top) return;
     const y = s.py(this.y(cost));
-    this.svg.append(make("line", { class: "untuned", x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y }));
+    this.svg.append(make("line", { class: "untuned", x1: LEFT, x2: this.width - RIGHT, y1: y, y2: y }));
     const label = `untuned ${speed(this.task.flops, cost)}`;
-    this.svg.append(make("text", { class: "untuned-label halo", x: WIDTH - RIGHT, y: y - 5, "text-anchor": "end" }, label));
+    this.svg.append(make("text", { class: "untuned-label halo", x: this.width - RIGHT, y: y - 5, "text-anchor": "end" }, label));
   }
 
   drawBest(s) {
@@ -188,11 +205,8 @@ export class Chart {
       this.svg.append(make("circle", { class: "step", cx, cy, r: 3.2 }));
     }
     const last = this.points.at(-1);
-    const y = at(last)[1];
-    const above = y > TOP + 22;
-    const label = speed(this.task.flops, last.cost_s);
-    const place = { class: "best-label halo", x: WIDTH - RIGHT, y: above ? y - 8 : y + 18, "text-anchor": "end" };
-    this.svg.append(make("text", place, label));
+    const place = { class: "best-label halo", x: this.width - RIGHT, y: at(last)[1] - 8, "text-anchor": "end" };
+    this.svg.append(make("text", place, speed(this.task.flops, last.cost_s)));
   }
 
   /** The picture in words, for whoever cannot see it. */
@@ -245,7 +259,7 @@ export class Chart {
     if (!this.points?.length) return;
     const box = this.svg.getBoundingClientRect();
     const s = this.scales();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
+    const at = ((event.clientX - box.left) / box.width) * this.width;
     let index = 0;
     this.points.forEach((point, i) => { if (s.px(this.x(point)) <= at + 3) index = i; });
     this.choose(index);

@@ -1,0 +1,42 @@
+"""The web app in this process, on a port of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from tuner.records.store import RecordStore
+from webui.app import create_app
+from webui.fleet import DeviceSource
+from webui.server import bind
+
+
+@contextmanager
+def running_app(
+    store: RecordStore,
+    tracker: DeviceSource | None = None,
+    *,
+    hosts: Collection[str] | None = None,
+    tokens: Collection[str] = (),
+) -> Iterator[str]:
+    """The app's address."""
+    listener = bind("127.0.0.1", 0)
+    app = create_app(store, tracker, hosts=hosts, tokens=tokens, stopping=lambda: server.should_exit)
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2, lifespan="on")
+    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
+        assert not thread.is_alive()
