@@ -16,7 +16,7 @@ from typing import assert_never
 
 from compiler.errors import ScheduleError
 from compiler.ir.base import Node
-from compiler.schedule.reduction import loop_roles
+from compiler.schedule.loops import loop_roles
 from compiler.schedule.schedule import BlockRV, LoopRV
 from compiler.schedule.schedule import Schedule as Engine
 from compiler.schedule.state import block_path, realize_at
