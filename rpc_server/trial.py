@@ -90,7 +90,7 @@ class Trials:
             self._compare(request, function.entry, arguments)
         self._phase("timing", None)
         left = request.timeout_s - (time.monotonic() - started)
-        return _time(function, arguments, _fit(request.options, once, left))
+        return _time(function, arguments, request.options, once, left)
 
     # --- the reference ------------------------------------------------------------------------------------
 
@@ -174,37 +174,63 @@ def _call(function: CPUFunction, arguments: list[Any]) -> None:
 # --- timing ------------------------------------------------------------------------------------------------
 
 
-def _fit(options: EvaluatorOptions, once: float, left: float) -> EvaluatorOptions:
-    """Fewer calls for a kernel too slow to make them all: a rough time is worth more than a time-out."""
-    budget = 0.6 * left
-    if once <= 0 or once * (1 + options.number * options.repeat) <= budget:
-        return options
-    calls = max(1, int(budget / once) - 1)
-    repeat = min(options.repeat, calls)
-    number = max(1, min(options.number, calls // repeat))
-    return msgspec.structs.replace(options, repeat=repeat, number=number, min_repeat_ms=0)
+class _TimeUp(Exception):
+    """The next sample might not end before the deadline."""
 
 
-def _time(function: CPUFunction, arguments: list[Any], options: EvaluatorOptions) -> MeasureResult:
-    slots = function.pack(tuple(arguments))
+class _Samples:
+    """Runs the kernel for `timing.measure` and keeps what it took, so that running out of time costs only the
+    samples not taken yet: a rough time is worth more than a time-out.
+    """
+
+    def __init__(self, function: CPUFunction, slots: bytes, stop_at: float) -> None:
+        self._function = function
+        self._slots = slots
+        self._stop_at = stop_at
+        self._taken: list[tuple[int, int]] = []  # calls, nanoseconds; the first is the warm-up
+
+    def run(self, number: int) -> int:
+        if self._taken and time.monotonic() >= self._stop_at:
+            raise _TimeUp
+        spent = self._function.run_timed(self._slots, number)
+        self._taken.append((number, spent))
+        return spent
+
+    def so_far(self) -> tuple[float, ...]:
+        """Seconds per call of the samples with the final number of calls."""
+        number = self._taken[-1][0]
+        counted = [spent for n, spent in self._taken[1:] if n == number] or [self._taken[0][1]]
+        return tuple(spent * 1e-9 / number for spent in counted)
+
+
+def _time(
+    function: CPUFunction, arguments: list[Any], options: EvaluatorOptions, once: float, left: float
+) -> MeasureResult:
+    """Time a kernel whose first call took `once` seconds, with `left` seconds to its deadline."""
     arrays = [argument for argument in arguments if isinstance(argument, NDArray)]
+    samples = _Samples(function, function.pack(tuple(arguments)), time.monotonic() + 0.7 * left)
+    affordable = int(0.4 * left / (once * options.repeat)) if once > 0 else options.number
+    number = max(1, min(options.number, affordable))
     before = _machine()
-    result = timing.measure(
-        run=lambda number: function.run_timed(slots, number),
-        options=timing.EvaluatorOptions(
-            number=options.number,
-            repeat=options.repeat,
-            min_repeat_ms=0 if options.flush_cache else options.min_repeat_ms,
-            limit_zero_time_iterations=options.limit_zero_time_iterations,
-            cooldown_interval_ms=options.cooldown_interval_ms,
-            repeats_to_cooldown=options.repeats_to_cooldown,
-        ),
-        prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
-    )
+    try:
+        costs = timing.measure(
+            run=samples.run,
+            options=timing.EvaluatorOptions(
+                number=number,
+                repeat=options.repeat,
+                min_repeat_ms=0 if options.flush_cache else options.min_repeat_ms,
+                limit_zero_time_iterations=options.limit_zero_time_iterations,
+                cooldown_interval_ms=options.cooldown_interval_ms,
+                repeats_to_cooldown=options.repeats_to_cooldown,
+            ),
+            prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
+        ).results
+    except _TimeUp:
+        costs = samples.so_far()
     after = _machine()
     environment = {name: after[name] - before[name] for name in before}
-    environment |= {"load_1m": os.getloadavg()[0], "number": float(options.number)}
-    return MeasureResult(costs=result.results, environment=environment)
+    environment |= {"load_1m": os.getloadavg()[0], "number": float(number)}
+    return MeasureResult(costs=costs, environment=environment)
 
 
 def _machine() -> dict[str, float]:
