@@ -204,7 +204,7 @@ class TuningRun:
         request = MeasureRequest(
             artifact=candidate.digest,
             seed=options.seed,
-            options=options.evaluator(job.purpose is TrialPurpose.FINAL),
+            options=options.evaluator(job.purpose),
             timeout_s=options.run_timeout_s * (6 if baseline else 1),
             reference=None if baseline else reference.digest,
             reference_timeout_s=6 * options.run_timeout_s,

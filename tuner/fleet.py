@@ -122,8 +122,8 @@ class Slot(threading.Thread):
             try:
                 session = self._fleet.open(self.number, _OPEN_WAIT_S)
             except TunefarmError as error:
-                if str(error) != last:  # say a reason once, not twice a second
-                    last = str(error)
+                if error.kind != last:  # say a reason once, not twice a second
+                    last = error.kind
                     self._news(Lost(self.number, error.message))
                 self._stopping.wait(_RETRY_PAUSE_S)
                 continue

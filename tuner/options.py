@@ -8,6 +8,7 @@ from typing import Any
 
 from rpc_server.measure import EvaluatorOptions
 from tuner.errors import TuningError
+from tuner.records.model import TrialPurpose
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class RunOptions:
         if self.builders < 1 or self.samples < 1:
             raise TuningError("builders and samples must be at least 1")
 
-    def evaluator(self, final: bool) -> EvaluatorOptions:
-        """How one trial is timed; the finals take more samples."""
-        repeat = self.final_samples if final else self.samples
-        return EvaluatorOptions(number=1, repeat=repeat, min_repeat_ms=self.sample_ms)
+    def evaluator(self, purpose: TrialPurpose) -> EvaluatorOptions:
+        """How one trial is timed: the finals take more samples, the slow untuned function one."""
+        repeat = {TrialPurpose.BASELINE: 1, TrialPurpose.SEARCH: self.samples, TrialPurpose.FINAL: self.final_samples}
+        return EvaluatorOptions(number=1, repeat=repeat[purpose], min_repeat_ms=self.sample_ms)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "workloads": [dict(w) for w in self.workloads]}

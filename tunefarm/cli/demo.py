@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compiler.errors import TunefarmError
+from tunefarm.cli import common
 from tunefarm.cli.display import seconds
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
@@ -45,7 +46,7 @@ def demo(trials: int, serve: bool, folder: Path | None) -> None:
     """Start a tracker, two device servers and the web app on loopback; tune a matmul and a convolution; kill one
     server half-way; let a build job fetch the best configs over HTTP, build with them and check the results.
     """
-    console = Console()
+    console = common.console()
     with ExitStack() as stack:
         if folder is None:
             folder = Path(tempfile.mkdtemp(prefix="tunefarm-demo-"))
@@ -204,20 +205,21 @@ def _print_result(
 ) -> None:
     with RecordStore.open(farm.db) as store:
         failures = store.failure_histogram(run.id)
+        best = {config.workload_key: config.cost for config in store.best_configs()}
     table = Table(title=f"tunefarm demo, {seconds(elapsed)} in all")
     table.add_column("kernel")
     for name in ("untuned", "best", "speedup", "of numpy/OpenBLAS", "trials", "failures"):
         table.add_column(name, justify="right")
     for task, kernel in zip(run.tasks, report):
-        assert task.best_cost is not None
         assert task.baseline_cost is not None
+        cost = best[task.workload.key]  # over all samples of the finals, not the luckiest trial
         flops = kernel["flops"]
         relative = f"{versus['ratio']:.2f} of {versus['numpy_gflops']:.0f} GFLOP/s" if task is run.tasks[0] else "–"
         table.add_row(
             task.workload.name,
             f"{flops / task.baseline_cost / 1e9:.2f} GFLOP/s",
-            f"{flops / task.best_cost / 1e9:.1f} GFLOP/s",
-            f"{task.baseline_cost / task.best_cost:.1f}x",
+            f"{flops / cost / 1e9:.1f} GFLOP/s",
+            f"{task.baseline_cost / cost:.1f}x",
             relative,
             str(task.trials),
             _kinds(failures, task.id),

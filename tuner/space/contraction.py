@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
-
 from compiler.dtype import parse_dtype
+from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
 from compiler.target import Target
 from tuner.space.analysis import Access, Axis, BlockInfo
 from tuner.space.elementwise import vectorize_tail
