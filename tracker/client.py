@@ -9,6 +9,7 @@ soon after the process is gone.
 
 from __future__ import annotations
 
+import gc
 import getpass
 import logging
 import os
@@ -51,6 +52,7 @@ ASK_TIMEOUT_S = 10.0
 SILENCE_S = 30.0
 """A tracker that says nothing for so long while a device is awaited counts as gone."""
 
+_COLLECT_AFTER_S = 0.25
 _PREFIX = "not a message of this protocol: "
 
 T = TypeVar("T")
@@ -299,6 +301,8 @@ class TrackerSession:
 
     def _await(self, pending: Pending, on_queued: Callable[[Queued], None] | None) -> None:
         told: Queued | None = None
+        if not pending.done.wait(_COLLECT_AFTER_S):
+            gc.collect()  # sessions dropped without close() hold their devices until they are collected
         while not pending.done.wait(0.25):
             if self._channel.silent_s > SILENCE_S:
                 raise ConnectError(
