@@ -1,0 +1,123 @@
+"""Python source for calls of intrinsics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compiler.dtype import element_of, lanes_of, parse_dtype
+from compiler.errors import LoweringError
+from compiler.lower.interp_expr import RULES, ExprWriter, Value
+from compiler.lower.interp_math import FLOAT_INTRINSICS
+from compiler.tir import nodes as n
+
+
+def _call(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    name = getattr(e.op, "name", str(e.op)).removeprefix("tir.")
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(w, e, lane)
+    dtype = element_of(e.dtype)
+    if name in FLOAT_INTRINSICS and parse_dtype(dtype).is_float:
+        args = ", ".join(w.operand(a, lane).code for a in e.args)
+        return Value(f"intrinsic_{name}({args})", exact=False)
+    raise LoweringError(f"the interpreter has no rule for the intrinsic {name}")
+
+
+def _if_then_else(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    condition, yes, no = e.args
+    return w.branch(w.operand(condition, lane).code, lambda: w.operand(yes, lane), lambda: w.operand(no, lane))
+
+
+def _likely(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    return w.operand(e.args[0], lane)
+
+
+def _fma(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    args = ", ".join(w.operand(a, lane).code for a in e.args)
+    return Value(f"fma({args}, {element_of(e.dtype)!r})")
+
+
+def _shift_left(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    a, b = (w.operand(x, lane) for x in e.args)
+    return Value(f"({a.code} << {b.code})")
+
+
+def _shift_right(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    a, b = (w.operand(x, lane) for x in e.args)
+    return Value(f"({a.code} >> {b.code})", None if a.lo is None else min(a.lo, 0), a.hi)
+
+
+def _bitwise(sign: str) -> Callable[[ExprWriter, n.Call, int], Value]:
+    def write(w: ExprWriter, e: n.Call, lane: int) -> Value:
+        a, b = (w.operand(x, lane).code for x in e.args)
+        # the dtype's range holds the result; naming it spares the wrapping
+        parsed = parse_dtype(element_of(e.dtype))
+        half = 1 << (parsed.bits - 1) if parsed.is_signed else 0
+        return Value(f"({a} {sign} {b})", -half, (1 << parsed.bits) - half - 1)
+
+    return write
+
+
+def _bitwise_not(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    return Value(f"(~{w.operand(e.args[0], lane).code})")
+
+
+def _count(name: str) -> Callable[[ExprWriter, n.Call, int], Value]:
+    def write(w: ExprWriter, e: n.Call, lane: int) -> Value:
+        bits = parse_dtype(element_of(e.args[0].dtype)).bits
+        return Value(f"{name}({w.operand(e.args[0], lane).code}, {bits})", 0, bits)
+
+    return write
+
+
+def _isnan(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    x = w.name_of(w.operand(e.args[0], lane))
+    return Value(f"({x} != {x})", 0, 1)
+
+
+def _isinf(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    x = w.name_of(w.operand(e.args[0], lane))
+    return Value(f"({x} == INF or {x} == -INF)", 0, 1)
+
+
+def _reinterpret(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    source, target = element_of(e.args[0].dtype), element_of(e.dtype)
+    if parse_dtype(source).bits != parse_dtype(target).bits:
+        raise LoweringError(f"the interpreter reinterprets lane by lane: {e.args[0].dtype} as {e.dtype} is not")
+    return Value(f"reinterpret({w.operand(e.args[0], lane).code}, {source!r}, {target!r})")
+
+
+def _vectorlow(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    if lanes_of(e.dtype) > lanes_of(e.args[0].dtype):
+        raise LoweringError(f"vectorlow of {e.args[0].dtype} has no {e.dtype}")
+    return w.value(e.args[0], lane)
+
+
+def _prefetch(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    return Value("0", 0, 0)
+
+
+def _no_threads(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    raise LoweringError("a barrier between threads has no meaning where threads run one after another")
+
+
+_SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
+    "if_then_else": _if_then_else,
+    "likely": _likely,
+    "fma": _fma,
+    "shift_left": _shift_left,
+    "shift_right": _shift_right,
+    "bitwise_and": _bitwise("&"),
+    "bitwise_or": _bitwise("|"),
+    "bitwise_xor": _bitwise("^"),
+    "bitwise_not": _bitwise_not,
+    "popcount": _count("popcount"),
+    "clz": _count("clz"),
+    "isnan": _isnan,
+    "isinf": _isinf,
+    "reinterpret": _reinterpret,
+    "vectorlow": _vectorlow,
+    "prefetch": _prefetch,
+    "tvm_storage_sync": _no_threads,
+}
+RULES[n.Call] = _call
