@@ -155,6 +155,7 @@ def check_leaf(member: Member) -> None:
 def with_regions(block: n.Block) -> n.Block:
     """A leaf block with its reads and writes computed anew from what it does. A reduction that holds its own
     init does not count its result among its reads."""
-    own = [w.buffer for w in block.writes] if block.init is not None else []
     stmts = [block.body] if block.init is None else [block.init, block.body]
-    return replace(block, reads=read_regions(stmts, own), writes=write_regions(stmts))
+    writes = write_regions(stmts)
+    own = [] if block.init is None else [w.buffer for w in writes]
+    return replace(block, reads=read_regions(stmts, own), writes=writes)

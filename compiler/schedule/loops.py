@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 
+from compiler.arith.analyzer import Analyzer
 from compiler.schedule import tree
-from compiler.schedule.expr import rebind, variables, weighted_sum
+from compiler.schedule.expr import conjunction, conjuncts, rebind, variables, weighted_sum
+from compiler.schedule.injective import is_reduction, repeating_loop
 from compiler.schedule.state import Effect, Illegal, block_path, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
 from compiler.schedule.tree import Path, with_body
@@ -86,6 +88,15 @@ def _covers_exactly(extent: PrimExpr, sizes: list[PrimExpr]) -> bool:
     return all(k in (None, 1) for k in known)
 
 
+def loop_roles(realize: n.BlockRealize) -> tuple[set[n.Var], set[n.Var]]:
+    """The loops that run along data axes, and those that run along reduction axes, of a block."""
+    data: set[n.Var] = set()
+    reduced: set[n.Var] = set()
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        (reduced if iv.iter_type is n.IterType.COMM_REDUCE else data).update(variables(value))
+    return data, reduced
+
+
 def _check_plain(loop: n.For, verb: str) -> None:
     """Only serial loops without annotations can be reshaped: their meaning would be lost."""
     name = loop.loop_var.name
@@ -140,8 +151,24 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
         mapping[loop.loop_var] = ops.const(0, fused.dtype) if unit else value
         rest = ops.floordiv(rest, loop.extent)
     body = rebind(chain[-1].body, mapping)
+    around = [node for node in path[:-1] if isinstance(node, n.For)]
     new = n.For(fused, chain[0].min, total, ForKind.SERIAL, body)
-    return Effect(replaced(func, path, new), (fused,))
+    edits: dict[Stmt, Stmt | None] = {r: _simplified(r, around, new) for r in tree.realizes(body)}
+    return Effect(replaced(func, path, with_body(new, tree.edit(body, edits) or body)), (fused,))
+
+
+def _simplified(realize: n.BlockRealize, around: list[n.For], top: n.For) -> n.BlockRealize:
+    """`realize` with what is left of quotients and remainders that undo each other taken out of its bindings."""
+    analyzer = Analyzer(keep_unit_vars=True)
+    for loop in (*around, *_loops_to(top, realize)):
+        analyzer.bind(loop.loop_var, n.Range(loop.min, loop.extent))
+    values = tuple(analyzer.simplify(value) for value in realize.iter_values)
+    conditions = [analyzer.simplify(c) for c in conjuncts(realize.predicate)]
+    return n.BlockRealize(values, conjunction(conditions), realize.block, realize.span)
+
+
+def _loops_to(top: n.For, realize: n.BlockRealize) -> list[n.For]:
+    return [loop for loop in tree.loops_in(top) if any(r is realize for r in tree.realizes(loop))]
 
 
 @primitive("loop*")
@@ -160,7 +187,7 @@ def reorder(func: n.PrimFunc, *loops: n.Var) -> Effect:
     wanted = iter(loops)
     by_var = {loop.loop_var: loop for loop in chain}
     order = [by_var[next(wanted)] if loop.loop_var in loops else loop for loop in chain]
-    _check_order(chain, order, loops)
+    _check_order(path, chain, order, loops)
     body: Stmt = chain[-1].body
     for loop in reversed(order):
         body = with_body(loop, body)
@@ -187,10 +214,12 @@ def _chain(func: n.PrimFunc, loops: tuple[n.Var, ...]) -> tuple[Path, list[n.For
     return deepest[: first + 1], [node for node in between if isinstance(node, n.For)]
 
 
-def _check_order(chain: list[n.For], order: list[n.For], loops: tuple[n.Var, ...]) -> None:
+def _check_order(path: Path, chain: list[n.For], order: list[n.For], loops: tuple[n.Var, ...]) -> None:
     for loop in chain:
         if loop.loop_var in loops:
             _check_order_independent(loop)
+    for realize in tree.realizes(chain[-1].body):
+        _check_reduction_order(realize, chain, order, path)
     seen: set[n.Var] = set()
     inside = {loop.loop_var for loop in chain}
     for loop in order:
@@ -199,6 +228,35 @@ def _check_order(chain: list[n.For], order: list[n.For], loops: tuple[n.Var, ...
             name = next(iter(needs - seen)).name
             raise Illegal(f"the range of loop {loop.loop_var.name!r} depends on loop {name!r}", loop.loop_var)
         seen.add(loop.loop_var)
+
+
+def _check_reduction_order(
+    realize: n.BlockRealize, chain: list[n.For], order: list[n.For], path: Path
+) -> None:
+    """A reduction is still begun by its init, and adds each element once."""
+    if not is_reduction(realize.block):
+        return
+    data, reduced = loop_roles(realize)
+    both = data & reduced
+    before, after = [f.loop_var for f in chain if f.loop_var in both], [f.loop_var for f in order if f.loop_var in both]
+    name = realize.block.name_hint
+    if realize.block.init is not None and before != after:
+        raise Illegal(
+            f"several loops run along data axes and reduction axes of block {name!r} at once: in another order "
+            "its init would come too late",
+            before[0],
+        )
+    around = [node for node in path[:-1] if isinstance(node, n.For)]
+    inside = _loops_to(chain[-1], realize)[1:]
+    loops = [*around, *order, *inside]
+    first = next((i for i, f in enumerate(loops) if f.loop_var in reduced), len(loops))
+    repeating = repeating_loop(realize, loops, first)
+    if repeating is not None:
+        raise Illegal(
+            f"loop {repeating.loop_var.name!r} visits elements of block {name!r} again: inside its reduction loops "
+            "they would be added more than once",
+            repeating.loop_var,
+        )
 
 
 def _check_order_independent(loop: n.For) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from compiler.schedule import tree
 from compiler.schedule.dataflow import fresh_block_name, scope_around, with_regions
 from compiler.schedule.expr import conjunction, conjuncts, subst, subst_tree, variables
+from compiler.schedule.injective import repeating_loop
+from compiler.schedule.loops import loop_roles
 from compiler.schedule.state import Effect, Illegal, loop_path, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
@@ -48,6 +50,14 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
             raise Illegal(
                 f"loop {inner.loop_var.name!r} runs along a data axis and a reduction axis at once", inner.loop_var
             )
+    repeating = repeating_loop(realize, around, position)
+    if repeating is not None:
+        raise Illegal(
+            f"loop {repeating.loop_var.name!r} visits elements of block {block!r} again: with the init outside of it "
+            "they would be added more than once",
+            repeating.loop_var,
+            hint="decompose at a loop inside it",
+        )
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
     dropped = {f.loop_var for f in inside} & reduced
@@ -57,15 +67,6 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
     new = replaced(func, path[: loop_depth + 1], seq(init, update))
     return Effect(new, (init_name,), {block: update_name})
-
-
-def loop_roles(realize: n.BlockRealize) -> tuple[set[n.Var], set[n.Var]]:
-    """The loops that run along data axes, and those that run along reduction axes."""
-    data: set[n.Var] = set()
-    reduced: set[n.Var] = set()
-    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
-        (reduced if iv.iter_type is IterType.COMM_REDUCE else data).update(variables(value))
-    return data, reduced
 
 
 def _init_nest(realize: n.BlockRealize, loops: list[n.For], dropped: set[n.Var], name: str) -> Stmt:

@@ -14,7 +14,7 @@ from compiler.schedule.dataflow import (
     with_regions,
 )
 from compiler.schedule.expr import conjunction, conjuncts, subst, variables
-from compiler.schedule.reduction import loop_roles
+from compiler.schedule.loops import loop_roles
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n

@@ -1,0 +1,161 @@
+"""Whether loops visit each iteration of a block once.
+
+Splitting and fusing keep that; moving a block into a loop around which it is needed again (the overlap of two
+windows, or a loop it does not depend on) gives it up on purpose. Where it is given up, a reduction must be
+whole in each visit.
+
+The question is answered by digits. The value of an axis, a sum such as `i_0*8 + i_1`, tells its terms apart when
+each is a multiple of more than the smaller ones can reach. A term `x // 8`, `x % 8` or both is a digit of x; all
+digits of x tell x, which is again a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from compiler.arith.analyzer import Analyzer
+from compiler.arith.linear import expr_key
+from compiler.schedule.expr import variables
+from compiler.schedule.placement import analyzer_of
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import IterType, PrimExpr
+
+Term = tuple[int, PrimExpr]  # coefficient, what it multiplies
+
+
+@dataclass(frozen=True, slots=True)
+class _Digit:
+    """(x mod upper) // lower; `upper` 0: no remainder taken."""
+
+    x: PrimExpr
+    lower: int
+    upper: int
+
+
+class _Ranges:
+    """What the terms of sums reach. Sums of loop variables alone, which is nearly all, need no analysis."""
+
+    def __init__(self, loops: Sequence[n.For]) -> None:
+        self._loops = loops
+        self._spans = {f.loop_var: ops.as_int(f.extent) for f in loops}
+        self._analyzer: Analyzer | None = None
+
+    @property
+    def analyzer(self) -> Analyzer:
+        if self._analyzer is None:
+            self._analyzer = analyzer_of(self._loops)
+        return self._analyzer
+
+    def span(self, atom: PrimExpr) -> int | None:
+        """The greatest less the least value."""
+        if isinstance(atom, n.Var) and (extent := self._spans.get(atom)) is not None:
+            return extent - 1
+        low, high = self.analyzer.const_int_bound(atom)
+        return None if low is None or high is None else high - low
+
+    def normal(self, expr: PrimExpr) -> PrimExpr:
+        atoms = [atom for _, atom in _terms(expr, 1)]
+        plain = all(isinstance(atom, n.Var) for atom in atoms) and len(set(atoms)) == len(atoms)
+        return expr if plain else self.analyzer.simplify(expr)
+
+
+def undetermined(values: Iterable[PrimExpr], moving: Sequence[n.For], around: Sequence[n.For]) -> list[n.For]:
+    """Those loops of `moving` with more than one iteration that `values` do not determine while all other loops
+    stand still. `around` are all loops, `moving` among them."""
+    variables_moving = {f.loop_var for f in moving}
+    ranges = _Ranges(around)
+    digits: dict[tuple[Hashable, int, int], _Digit] = {}
+    pending = [ranges.normal(value) for value in values]
+    known: set[n.Var] = set()
+    told: set[Hashable] = set()
+    while pending:
+        for expr in pending:
+            for digit in _digits_of(expr, variables_moving, ranges):
+                if isinstance(digit.x, n.Var) and not digit.upper and digit.lower == 1:
+                    known.add(digit.x)
+                else:
+                    digits[expr_key(digit.x), digit.lower, digit.upper] = digit
+        groups: dict[Hashable, list[_Digit]] = {}
+        for (key, _, _), digit in digits.items():
+            groups.setdefault(key, []).append(digit)
+        pending = [group[0].x for key, group in groups.items() if key not in told and _complete(group, ranges)]
+        told.update(expr_key(x) for x in pending)
+    return [f for f in moving if f.loop_var not in known and not ops.is_const(f.extent, 1)]
+
+
+def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
+    """The digits that the value of `expr` tells; none when its terms cannot be told apart."""
+    items = sorted((t for t in _terms(expr, 1) if variables(t[1]) & moving), key=lambda t: abs(t[0]))
+    if not all(isinstance(atom, n.Var | n.FloorDiv | n.FloorMod) for _, atom in items):
+        return []
+    reach: int | None = 0
+    for coefficient, atom in items:
+        span = ranges.span(atom)
+        if span != 0 and (reach is None or abs(coefficient) <= reach):
+            return []
+        reach = None if span is None or reach is None else reach + abs(coefficient) * span
+    return [_digit(atom) for _, atom in items]
+
+
+def _terms(expr: PrimExpr, factor: int) -> list[Term]:
+    """The terms of factor * expr, constants left out."""
+    match expr:
+        case n.IntImm():
+            return []
+        case n.Add(a, b):
+            return _terms(a, factor) + _terms(b, factor)
+        case n.Sub(a, b):
+            return _terms(a, factor) + _terms(b, -factor)
+        case n.Mul(a, n.IntImm(value=value)):
+            return _terms(a, factor * value)
+    return [(factor, expr)]
+
+
+def _digit(atom: PrimExpr) -> _Digit:
+    match atom:
+        case n.FloorDiv(n.FloorMod(x, n.IntImm(value=upper)), n.IntImm(value=lower)):
+            return _Digit(x, lower, upper)
+        case n.FloorMod(n.FloorDiv(x, n.IntImm(value=lower)), n.IntImm(value=upper)):
+            return _Digit(x, lower, lower * upper)
+        case n.FloorDiv(x, n.IntImm(value=lower)):
+            return _Digit(x, lower, 0)
+        case n.FloorMod(x, n.IntImm(value=upper)):
+            return _Digit(x, 1, upper)
+    return _Digit(atom, 1, 0)
+
+
+def _complete(group: list[_Digit], ranges: _Ranges) -> bool:
+    """Whether the digits of one x, put together, are all of x."""
+    reached = 1
+    for digit in sorted(group, key=lambda d: d.lower):
+        if digit.lower > reached:
+            return False
+        if not digit.upper:
+            return True
+        reached = max(reached, digit.upper)
+    low, high = ranges.analyzer.const_int_bound(group[0].x)
+    return low is not None and high is not None and low >= 0 and high < reached
+
+
+# --------------------------------------------------------------------------------- reductions
+
+
+def is_reduction(block: n.Block) -> bool:
+    """Whether the order and number of a block's visits matter: it adds to what it wrote before."""
+    own = {w.buffer for w in block.writes}
+    return any(iv.iter_type is IterType.COMM_REDUCE for iv in block.iter_vars) or any(
+        r.buffer in own for r in block.reads
+    )
+
+
+def repeating_loop(realize: n.BlockRealize, around: Sequence[n.For], first: int) -> n.For | None:
+    """A loop from `around[first]` on, along no reduction axis, that visits elements of the result which other
+    iterations of these loops visit too; None when there is none. `around` are all loops of the block."""
+    pairs = list(zip(realize.block.iter_vars, realize.iter_values))
+    reduced = {v for iv, value in pairs if iv.iter_type is IterType.COMM_REDUCE for v in variables(value)}
+    data = [value for iv, value in pairs if iv.iter_type is not IterType.COMM_REDUCE]
+    loops = [f for f in around[first:] if f.loop_var not in reduced]
+    left = undetermined(data, loops, around)
+    return left[0] if left else None

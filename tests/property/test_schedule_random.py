@@ -1,0 +1,186 @@
+"""Random schedules of small functions: whatever the engine accepts computes what the function did.
+
+Each case draws steps at random; illegal ones are refused and must leave the schedule as it was. The result
+is run by the interpreter, where temporaries start as NaN and every access is checked, and once more with
+parallel and vectorised loops running backwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import schedule_workloads as w
+
+from compiler.errors import ScheduleError
+from compiler.schedule import tree
+from compiler.schedule.expr import rebind
+from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, PrimFunc
+
+CASES, CHUNK = 400, 20
+
+Rng = np.random.Generator
+Move = Callable[[Schedule, Rng], object]
+
+
+def _size(rng: Rng, most: int = 13) -> int:
+    return int(rng.integers(1, most + 1))
+
+
+WORKLOADS: list[Callable[[Rng], PrimFunc]] = [
+    lambda r: w.matmul(_size(r), _size(r), _size(r, 7)),
+    lambda r: w.matmul_relu(_size(r), _size(r), _size(r, 7)),
+    lambda r: w.conv(_size(r, 3), _size(r, 6), _size(r, 7), _size(r, 3), _size(r, 2)),
+    lambda r: w.chain(_size(r), _size(r)),
+    lambda r: w.blur(_size(r), _size(r, 4)),
+    lambda r: w.row_sum(_size(r), _size(r)),
+    lambda r: w.row_scale(_size(r), _size(r)),
+]
+
+
+# --------------------------------------------------------------------------------- random steps
+
+
+def _block(sch: Schedule, rng: Rng) -> BlockRV:
+    names = [p[-1].block.name_hint for p in tree.block_paths(sch.func.body)[1:]]
+    return sch.get_block(names[int(rng.integers(len(names)))])
+
+
+def _loops(sch: Schedule, rng: Rng) -> list[LoopRV]:
+    return sch.get_loops(_block(sch, rng))
+
+
+def _loop(sch: Schedule, rng: Rng) -> LoopRV:
+    loops = _loops(sch, rng)
+    if not loops:
+        raise ScheduleError("no loop")
+    return loops[int(rng.integers(len(loops)))]
+
+
+def _split(sch: Schedule, rng: Rng) -> None:
+    loop = _loop(sch, rng)
+    factors: list[int | None] = [int(f) for f in rng.integers(1, 6, size=int(rng.integers(1, 4)))]
+    factors.insert(int(rng.integers(len(factors) + 1)), None)
+    sch.split(loop, factors, preserve_unit_iters=bool(rng.integers(2)))
+
+
+def _sampled_split(sch: Schedule, rng: Rng) -> None:
+    loop = _loop(sch, rng)
+    sample = sch.sample_tile if rng.integers(2) else sch.sample_perfect_tile
+    sch.split(loop, sample(loop, int(rng.integers(1, 4)), 8))
+
+
+def _fuse(sch: Schedule, rng: Rng) -> None:
+    loops = _loops(sch, rng)
+    start = int(rng.integers(len(loops) + 1))
+    sch.fuse(*loops[start : start + int(rng.integers(2, 4))], preserve_unit_iters=bool(rng.integers(2)))
+
+
+def _reorder(sch: Schedule, rng: Rng) -> None:
+    loops = _loops(sch, rng)
+    sch.reorder(*(loops[i] for i in rng.permutation(len(loops))[: int(rng.integers(1, 6))]))
+
+
+def _at(sch: Schedule, rng: Rng) -> None:
+    unit, index = bool(rng.integers(2)), int(rng.choice([-1, -1, -2, 0, 1]))
+    sch.compute_at(_block(sch, rng), _loop(sch, rng), preserve_unit_loops=unit, index=index)
+
+
+def _reverse_at(sch: Schedule, rng: Rng) -> None:
+    unit, index = bool(rng.integers(2)), int(rng.choice([-1, -1, -2, 0, 1]))
+    sch.reverse_compute_at(_block(sch, rng), _loop(sch, rng), preserve_unit_loops=unit, index=index)
+
+
+def _cache_at(sch: Schedule, rng: Rng) -> None:
+    """The way a tile is kept in registers or a panel is packed."""
+    block, loop = _block(sch, rng), _loop(sch, rng)
+    if rng.integers(2):
+        sch.reverse_compute_at(sch.cache_write(block, 0, "local"), loop)
+    else:
+        sch.compute_at(sch.cache_read(block, int(rng.integers(2)), "global"), loop)
+
+
+MOVES: dict[str, tuple[int, Move]] = {
+    "split": (6, _split),
+    "sample": (2, _sampled_split),
+    "fuse": (3, _fuse),
+    "reorder": (5, _reorder),
+    "add_unit_loop": (1, lambda s, r: s.add_unit_loop(_block(s, r))),
+    "parallel": (1, lambda s, r: s.parallel(_loop(s, r))),
+    "vectorize": (1, lambda s, r: s.vectorize(_loop(s, r))),
+    "unroll": (1, lambda s, r: s.unroll(_loop(s, r))),
+    "compute_at": (5, _at),
+    "reverse_compute_at": (5, _reverse_at),
+    "cache_at": (4, _cache_at),
+    "compute_inline": (1, lambda s, r: s.compute_inline(_block(s, r))),
+    "reverse_compute_inline": (1, lambda s, r: s.reverse_compute_inline(_block(s, r))),
+    "cache_read": (2, lambda s, r: s.cache_read(_block(s, r), int(r.integers(3)), "shared")),
+    "cache_write": (2, lambda s, r: s.cache_write(_block(s, r), 0, "local")),
+    "decompose_reduction": (2, lambda s, r: s.decompose_reduction(_block(s, r), _loop(s, r))),
+    "rfactor": (2, lambda s, r: s.rfactor(_loop(s, r), int(r.integers(-1, 2)))),
+    "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),
+}
+_WEIGHTS = np.array([weight for weight, _ in MOVES.values()], dtype=float)
+
+
+def random_schedule(seed: int, counts: Counter[str]) -> tuple[PrimFunc, Schedule]:
+    rng = np.random.default_rng(seed)
+    func = WORKLOADS[int(rng.integers(len(WORKLOADS)))](rng)
+    sch = Schedule(func, seed=seed)
+    for _ in range(int(rng.integers(2, 18))):
+        name = str(rng.choice(list(MOVES), p=_WEIGHTS / _WEIGHTS.sum()))
+        try:
+            MOVES[name][1](sch, rng)
+            counts[name] += 1
+        except ScheduleError:
+            pass
+    return func, sch
+
+
+# ---------------------------------------------------------------------------------- the checks
+
+
+def backwards(func: PrimFunc) -> PrimFunc:
+    """`func` with its parallel and vectorised loops running from the last iteration to the first."""
+
+    def turn(stmt: n.Stmt) -> n.Stmt:
+        if isinstance(stmt, n.For):
+            body = turn(stmt.body)
+            if stmt.kind in (ForKind.PARALLEL, ForKind.VECTORIZED):
+                last = ops.sub(stmt.extent, 1)
+                body = rebind(body, {stmt.loop_var: ops.sub(last, stmt.loop_var)})
+            return tree.with_body(stmt, body)
+        if isinstance(stmt, n.SeqStmt):
+            return n.SeqStmt(tuple(map(turn, stmt.seq)))
+        return stmt
+
+    root = func.body
+    assert isinstance(root, n.BlockRealize)
+    return func.with_body(tree.with_block(root, tree.with_block_body(root.block, turn(root.block.body))))
+
+
+def check(seed: int, counts: Counter[str]) -> None:
+    func, sch = random_schedule(seed, counts)
+    try:
+        wanted = w.outputs(func)
+        for version in (sch.func, backwards(sch.func)):
+            np.testing.assert_allclose(w.outputs(version), wanted, rtol=1e-4, atol=1e-5)
+        again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
+        assert again.func.script() == sch.func.script()
+    except Exception as error:
+        error.add_note(f"seed {seed}:\n{sch.trace.as_python()}\n{sch.func.script()}")
+        raise
+
+
+@pytest.mark.parametrize("start", range(0, CASES, CHUNK))
+def test_random_schedules_keep_the_meaning(start: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(start, start + CHUNK):
+        check(seed, counts)
+    assert sum(counts.values()) > CHUNK  # or the steps drawn are all refused

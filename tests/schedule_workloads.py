@@ -1,0 +1,95 @@
+"""Small functions to schedule, and running them: what the tests of the schedule engine share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.lower.interp import run
+from compiler.schedule.schedule import Schedule
+from compiler.te import operation as te
+from compiler.te.prim_func import create_prim_func
+from compiler.tir import ops
+from compiler.tir.nodes import PrimFunc
+from compiler.topi.conv import conv2d_nchw
+
+
+def matmul(m: int = 13, n: int = 11, k: int = 10) -> PrimFunc:
+    """C = A @ B; block C."""
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    rk = te.reduce_axis((0, k), name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, rk] * b[rk, j], axis=rk), name="C")
+    return create_prim_func([a, b, c])
+
+
+def matmul_relu(m: int = 13, n: int = 11, k: int = 10) -> PrimFunc:
+    """D = max(A @ B, 0); blocks C, D."""
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    rk = te.reduce_axis((0, k), name="k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, rk] * b[rk, j], axis=rk), name="C")
+    d = te.compute((m, n), lambda i, j: ops.maximum(c[i, j], 0.0), name="D")
+    return create_prim_func([a, b, d])
+
+
+def chain(n: int = 10, m: int = 7) -> PrimFunc:
+    """B = A * 2; C = B + 1; D = C * C; blocks B, C, D."""
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[i, j] + 1.0, name="C")
+    d = te.compute((n, m), lambda i, j: c[i, j] * c[i, j], name="D")
+    return create_prim_func([a, d])
+
+
+def blur(n: int = 11, window: int = 3) -> PrimFunc:
+    """B = A * 2; C[i] = B[i] + ... + B[i + window - 1]; blocks B, C."""
+    a = te.placeholder((n + window - 1,), name="A")
+    b = te.compute((n + window - 1,), lambda i: a[i] * 2.0, name="B")
+    r = te.reduce_axis((0, window), name="r")
+    c = te.compute((n,), lambda i: te.sum(b[i + r], axis=r), name="C")
+    return create_prim_func([a, c])
+
+
+def row_sum(n: int = 9, m: int = 14) -> PrimFunc:
+    """S[i] = sum of A[i, :]; block S."""
+    a = te.placeholder((n, m), name="A")
+    r = te.reduce_axis((0, m), name="r")
+    s = te.compute((n,), lambda i: te.sum(a[i, r], axis=r), name="S")
+    return create_prim_func([a, s])
+
+
+def row_scale(n: int = 9, m: int = 14) -> PrimFunc:
+    """S[i] = sum of A[i, :]; D = A / S; blocks S, D."""
+    a = te.placeholder((n, m), name="A")
+    r = te.reduce_axis((0, m), name="r")
+    s = te.compute((n,), lambda i: te.sum(a[i, r], axis=r), name="S")
+    d = te.compute((n, m), lambda i, j: a[i, j] / s[i], name="D")
+    return create_prim_func([a, d])
+
+
+def conv(channels: int = 2, height: int = 5, width: int = 7, filters: int = 3, stride: int = 1) -> PrimFunc:
+    """3x3 convolution with padding 1; blocks pad_temp, conv2d_nchw."""
+    data = te.placeholder((1, channels, height, width), name="data")
+    kernel = te.placeholder((filters, channels, 3, 3), name="kernel")
+    return create_prim_func([data, kernel, conv2d_nchw(data, kernel, stride=stride, padding=1)])
+
+
+def outputs(func: PrimFunc, seed: int = 0) -> np.ndarray:
+    """The last argument after a run on random inputs; what it does not write is NaN."""
+    rng = np.random.default_rng(seed)
+    shapes = [tuple(int(d) for d in func.buffer_map[p].shape) for p in func.params]
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    arrays[-1][...] = np.nan
+    run(func, *arrays)
+    return arrays[-1]
+
+
+def check_same(scheduled: Schedule | PrimFunc, func: PrimFunc) -> None:
+    """The scheduled function computes what the function it was made of does."""
+    after = scheduled.func if isinstance(scheduled, Schedule) else scheduled
+    np.testing.assert_allclose(outputs(after), outputs(func), rtol=2e-5, atol=1e-5)
+
+
+def body(sch: Schedule) -> str:
+    """The function's text without its head, less indented."""
+    lines = sch.func.script().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.lstrip().startswith("T.func_attr")) + 1
+    return "\n".join(line[4:] for line in lines[start:]) + "\n"
