@@ -172,7 +172,9 @@ def _pow(x: float, y: float) -> float:
 
 
 def _sinh(x: float) -> float:
-    return math.sinh(x) if abs(x) < 700 else math.copysign(INF, x)
+    if abs(x) < 700 or x != x:
+        return math.sinh(x)
+    return math.copysign(INF, x)
 
 
 def _sigmoid(x: float) -> float:
