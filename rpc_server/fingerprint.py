@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from compiler.cpu_features import host_cpu
 from compiler.target import Target
 
 _SYS_CPU = Path("/sys/devices/system/cpu/cpu0")
@@ -77,7 +76,7 @@ def local_fingerprint() -> Fingerprint:
     return Fingerprint(
         hostname=socket.gethostname(),
         cpu_model=_cpu_model(),
-        cpu_name=host_cpu().name,
+        cpu_name=target.mcpu or "unknown",
         target=str(target),
         features=features,
         features_digest=hashlib.sha256(",".join(features).encode()).hexdigest()[:12],
