@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.lower.linear import LinearForms
 from compiler.codegen.writer import FunctionWriter, Operand
 from compiler.errors import CodegenError
 from compiler.ir.base import Node
+from compiler.lower.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from compiler.codegen.gen import Gen
-from compiler.lower.linear import Linear
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import PINNED, Operand
+from compiler.lower.linear import Linear
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from compiler.codegen.effort import Effort
 from compiler.codegen.gen import CodegenOptions
 from compiler.errors import CodegenError
 from compiler.target import Target
 
 # llvmlite's target machines are shared between calls, and LLVM's are not safe to use from two threads.
 _lock = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """Machine code of one module. `object_code` is a relocatable ELF file."""
-
-    object_code: bytes
-    assembly: str | None = None
 
 
 def options_for(target: Target) -> CodegenOptions:
@@ -38,22 +30,34 @@ def llvmlite_version() -> str:
     return str(llvmlite.__version__)
 
 
-def compile_text(text: str, target: Target, *, assembly: bool = False, level: int = 2) -> Compiled:
-    """Optimise IR text and emit code for `target`. Raises CodegenError when LLVM refuses."""
+def compile_text(text: str, target: Target, effort: Effort = Effort.FULL) -> bytes:
+    """Optimise IR text and emit a relocatable ELF object for `target`. Raises CodegenError when LLVM refuses."""
     with _lock:
-        module = _parse(text, target)
-        machine = _machine(target)
-        _optimise(module, machine, level)
-        code = machine.emit_object(module)
-        return Compiled(bytes(code), machine.emit_assembly(module) if assembly else None)
+        return bytes(_machine(target).emit_object(_optimised(text, target, effort)))
 
 
-def optimised_text(text: str, target: Target, *, level: int = 2) -> str:
+def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> str:
+    """The assembly of what `compile_text` makes."""
+    with _lock:
+        return str(_machine(target).emit_assembly(_optimised(text, target, effort)))
+
+
+def optimised_text(text: str, target: Target, effort: Effort = Effort.FULL) -> str:
     """The IR after optimisation, to be read by people."""
     with _lock:
-        module = _parse(text, target)
-        _optimise(module, _machine(target), level)
-        return str(module)
+        return str(_optimised(text, target, effort))
+
+
+def _optimised(text: str, target: Target, effort: Effort) -> Any:
+    module = _parse(text, target)
+    match effort:
+        case Effort.LIGHT:
+            _optimise_lightly(module, _machine(target))
+        case Effort.FULL:
+            _optimise_fully(module, _machine(target))
+        case _:
+            assert_never(effort)
+    return module
 
 
 def _parse(text: str, target: Target) -> Any:
@@ -69,13 +73,27 @@ def _parse(text: str, target: Target) -> Any:
     return module
 
 
-def _optimise(module: Any, machine: Any, level: int) -> None:
-    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
-    tuning.loop_vectorization = True
-    tuning.slp_vectorization = False
-    tuning.loop_unrolling = False
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+def _optimise_lightly(module: Any, machine: Any) -> None:
+    """Local arrays to registers, and peephole clean-up."""
+    with (
+        llvm.create_pipeline_tuning_options(speed_level=1) as tuning,
+        llvm.create_pass_builder(machine, tuning) as builder,
+    ):
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, builder)
+
+
+def _optimise_fully(module: Any, machine: Any) -> None:
+    with (
+        llvm.create_pipeline_tuning_options(speed_level=2) as tuning,
+        llvm.create_pass_builder(machine, tuning) as builder,
+    ):
+        tuning.loop_vectorization = True
+        tuning.slp_vectorization = True
+        builder.getModulePassManager().run(module, builder)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,8 @@
 """A lowered PrimFunc as LLVM IR text: the kernel with a C signature, and its packed entry.
 
 For a function with global symbol `f`: `void f(T* a, ..., scalars)`, arguments in order, and
-`i32 f_packed(ptr slots)` whose slots are 8 bytes each: a pointer, an i64, or a double for a float scalar.
+`i32 f_packed(ptr slots)` whose slots are 8 bytes each: a pointer, an i64, or a double for a float scalar. The
+packed entry returns 0, or what went wrong: -1 for no memory, 1 for a failed assertion.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from dataclasses import dataclass
 
 from compiler.codegen import intrinsics, memory  # noqa: F401  (they register their emitters)
 from compiler.codegen.gen import CodegenOptions, Gen, ModuleText, Storage
-from compiler.lower.linear import LinearForms
 from compiler.codegen.stmt import emit
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import FunctionWriter
 from compiler.errors import CodegenError
+from compiler.lower.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
 
@@ -67,12 +68,13 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
     texts = [_parameter_text(p, i, noalias, written) for i, p in enumerate(params)]
-    w = FunctionWriter(f'define void @"{symbol}"({", ".join(texts)})')
+    w = FunctionWriter(f'define internal i32 @"{symbol}.run"({", ".join(texts)})')
     g = Gen(module, w, LinearForms(), symbol, noalias)
     for position, param in enumerate(params):
         _bind_parameter(g, param, f"%arg{position}")
     emit(g, func.body)
     module.functions.append(w.text())
+    module.functions.append(_typed(symbol, params))
     module.functions.append(_packed(symbol, params))
 
 
@@ -103,6 +105,21 @@ def _bind_parameter(g: Gen, param: Parameter, name: str) -> None:
         g.value_vars[var] = name
 
 
+def _typed(symbol: str, params: list[Parameter]) -> str:
+    """The C entry. It has no way to tell of a failure."""
+    arguments = ", ".join(f"{param.type} %a{i}" for i, param in enumerate(params))
+    return "\n".join(
+        [
+            f'define void @"{symbol}"({arguments}) #0 {{',
+            "entry:",
+            f'  %code = call i32 @"{symbol}.run"({arguments})',
+            "  ret void",
+            "}",
+            "",
+        ]
+    )
+
+
 def _packed(symbol: str, params: list[Parameter]) -> str:
     """The entry that takes an array of 8-byte slots."""
     lines = [f'define i32 @"{symbol}_packed"(ptr %slots) #0 {{', "entry:"]
@@ -111,7 +128,7 @@ def _packed(symbol: str, params: list[Parameter]) -> str:
         lines.append(f"  %s{i} = getelementptr i64, ptr %slots, i64 {i}")
         lines += _slot(param, i)
         arguments.append(f"{param.type} %a{i}")
-    lines += [f'  call void @"{symbol}"({", ".join(arguments)})', "  ret i32 0", "}", ""]
+    lines += [f'  %code = call i32 @"{symbol}.run"({", ".join(arguments)})', "  ret i32 %code", "}", ""]
     return "\n".join(lines)
 
 

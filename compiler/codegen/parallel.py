@@ -20,28 +20,30 @@ def emit_parallel(g: Gen, loop: n.For, low: Operand, extent: Operand, emit: Call
     captured = _captured(g, loop.body)
     inner = _inner(g, loop, low, captured)
     w = g.w
-    name = f"{g.symbol}_par{len(g.module.functions)}"
-    fields = [(ty, text) for _, ty, text in captured]
+    name = f"{g.symbol}.par{len(g.module.functions)}"
+    fields = [("i32", "0"), *((ty, text) for _, ty, text in captured)]  # the first tells of failures
     if type(low) is str:
         fields.append(("i64", low))
     body_params = ", ".join(_parameter(g, ty, name) for ty, name in _parameters(captured, low))
-    inner.w.signature = f"define internal void @{name}_body(i64 %task{', ' if body_params else ''}{body_params})"
+    head = ", ".join(["i64 %task", *([body_params] if body_params else [])])
+    inner.w.signature = f'define internal i32 @"{name}.body"({head})'
     g.module.functions.append("")  # holds the place, so that names stay unique
     place = len(g.module.functions) - 1
     emit(inner, loop.body)
     g.module.functions[place] = inner.w.text() + "\n" + _task(name, [ty for ty, _ in fields])
-    context = "null"
-    if fields:
-        struct = "{ " + ", ".join(ty for ty, _ in fields) + " }"
-        context = w.fresh("ctx")
-        w.allocas.append(f"  {context} = alloca {struct}, align 8")
-        w.level_of[context] = 0
-        for position, (ty, text) in enumerate(fields):
-            where = w.value(f"getelementptr {struct}, ptr {context}, i32 0, i32 {position}", context)
-            w.effect(f"store {ty} {text}, ptr {where}, align 8")
+    struct = "{ " + ", ".join(ty for ty, _ in fields) + " }"
+    context = w.fresh("ctx")
+    w.allocas.append(f"  {context} = alloca {struct}, align 8")
+    w.level_of[context] = 0
+    for position, (ty, text) in enumerate(fields):
+        where = w.value(f"getelementptr {struct}, ptr {context}, i32 0, i32 {position}", context)
+        w.effect(f"store {ty} {text}, ptr {where}, align 8")
     g.module.declare("@tunefarm_parallel_for", "i32 @tunefarm_parallel_for(ptr, ptr, i64) nounwind")
-    w.effect(f"call i32 @tunefarm_parallel_for(ptr @{name}, ptr {context}, i64 {extent})")
+    w.effect(f'call i32 @tunefarm_parallel_for(ptr @"{name}", ptr {context}, i64 {extent})')
     w.loaded.clear()
+    if inner.w.can_fail:
+        code = w.inline(f"load i32, ptr {context}, align 8")
+        w.fail_unless(w.inline(f"icmp eq i32 {code}, 0"), code)
 
 
 Captured = tuple[tuple[n.Var, ...], str, str]
@@ -110,12 +112,23 @@ def _parameter(g: Gen, ty: str, name: str) -> str:
 
 
 def _task(name: str, types: list[str]) -> str:
-    """The function the pool calls: unpack the context, call the body."""
+    """The function the pool calls: unpack the context, call the body, note a failure in the first field."""
     struct = "{ " + ", ".join(types) + " }"
-    lines = [f"define internal void @{name}(i64 %task, ptr %context) #0 {{", "entry:"]
-    for i, ty in enumerate(types):
-        lines.append(f"  %a{i} = getelementptr {struct}, ptr %context, i32 0, i32 {i}")
+    lines = [f'define internal void @"{name}"(i64 %task, ptr %context) #0 {{', "entry:"]
+    for i, ty in enumerate(types[1:]):
+        lines.append(f"  %a{i} = getelementptr {struct}, ptr %context, i32 0, i32 {i + 1}")
         lines.append(f"  %p{i} = load {ty}, ptr %a{i}, align 8")
-    arguments = ", ".join(["i64 %task", *(f"{ty} %p{i}" for i, ty in enumerate(types))])
-    lines += [f"  call void @{name}_body({arguments})", "  ret void", "}", ""]
+    arguments = ", ".join(["i64 %task", *(f"{ty} %p{i}" for i, ty in enumerate(types[1:]))])
+    lines += [
+        f'  %code = call i32 @"{name}.body"({arguments})',
+        "  %fine = icmp eq i32 %code, 0",
+        "  br i1 %fine, label %done, label %failed",
+        "failed:",
+        "  store atomic i32 %code, ptr %context monotonic, align 8",
+        "  br label %done",
+        "done:",
+        "  ret void",
+        "}",
+        "",
+    ]
     return "\n".join(lines)

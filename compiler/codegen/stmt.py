@@ -7,7 +7,7 @@ from compiler.codegen.gen import STMT, Gen, Storage, runs
 from compiler.codegen.index import index
 from compiler.codegen.parallel import emit_parallel
 from compiler.codegen.types import element_bytes, lanes_of, memory_type
-from compiler.codegen.writer import Operand
+from compiler.codegen.writer import ASSERTION_FAILED, Operand
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, Stmt
@@ -144,21 +144,20 @@ def _if(g: Gen, stmt: n.IfThenElse) -> None:
 
 @runs(n.AssertStmt)
 def _assert(g: Gen, stmt: n.AssertStmt) -> None:
-    """A failed assertion prints its message to stderr and aborts the process."""
+    """A failed assertion prints its message to stderr and ends the function with a code."""
     test = g.value(stmt.condition)
     if test != "true":
         w = g.w
         failed, passed = w.label("failed"), w.label("passed")
         message = stmt.message.value if isinstance(stmt.message, n.StringImm) else "assertion failed"
-        text = g.module.string(f"{g.symbol}: {message}\n")
+        data = f"{g.symbol}: {message}\n"
+        text = g.module.string(data)
         g.module.declare("@write", "i64 @write(i32, ptr, i64)")
-        g.module.declare("@abort", "void @abort() noreturn cold")
         w.branch_if(test, passed, failed)
         w.start_block(failed)
-        size = len(f"{g.symbol}: {message}\n".encode())
-        w.effect(f"call i64 @write(i32 2, ptr {text}, i64 {size})")
-        w.effect("call void @abort()")
-        w.effect("unreachable")
+        w.effect(f"call i64 @write(i32 2, ptr {text}, i64 {len(data.encode())})")
+        w.fail_unless("false", str(ASSERTION_FAILED))
+        w.branch(passed)
         w.start_block(passed)
     emit(g, stmt.body)
 
@@ -192,15 +191,12 @@ def _heap(g: Gen, count: Operand, size: int) -> str:
 
     A temporary inside a loop is thus allocated once, not once an iteration.
     """
-    w = g.w
     g.module.declare("@tunefarm_alloc", "noalias align 64 ptr @tunefarm_alloc(i64) nounwind")
     g.module.declare("@tunefarm_free", "void @tunefarm_free(ptr) nounwind")
-    total = w.imul(count, size)
-    if type(total) is str and w.level_of.get(total) != 0:
+    total = g.w.imul(count, size)
+    if type(total) is str and g.w.level_of.get(total) != 0:
         raise CodegenError(
             f"a temporary buffer of {g.symbol} has a size that changes within the function",
             hint="only sizes made of constants and arguments can be allocated",
         )
-    pointer = w.at_entry(f"call ptr @tunefarm_alloc(i64 {total})")
-    w.epilogue.append(f"  call void @tunefarm_free(ptr {pointer})")
-    return pointer
+    return g.w.heap_memory(total)

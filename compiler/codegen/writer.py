@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Union
 
 PINNED = 1 << 30
+OUT_OF_MEMORY = -1
+ASSERTION_FAILED = 1
 
 Operand = str | int
 """An index: an SSA name of type i64, or a known integer."""
@@ -33,14 +35,19 @@ class FunctionWriter:
     """The text of one function: `value` adds instructions, `start_block` labels, `loop` loops."""
 
     def __init__(self, signature: str) -> None:
-        """`signature` is all of the definition up to its brace, such as `define void @f(ptr %a)`."""
+        """`signature` is all of the definition up to its brace, such as `define i32 @f(ptr %a)`.
+
+        The function returns 0, or another number where it fails.
+        """
         self.signature = signature
         self.allocas: list[str] = []
-        self.levels = [Level()]
+        self.levels = [Level(), Level()]  # what follows from the parameters; then from heap memory too
         self.level_of: dict[str, int] = {}
-        self.lines: Lines = [self.levels[0].header]
-        self.block = "entry"
-        self.epilogue: list[str] = []
+        self.lines: Lines = [self.levels[1].header]
+        self.block = "start"
+        self.heap: list[str] = []  # pointers taken at entry
+        self._heap_calls: list[str] = []
+        self._failures: list[tuple[str, str]] = []  # (code, block it comes from)
         self._count = 0
         self._pinned: dict[str, str] = {}
         self.loaded: dict[str, dict[str, str]] = {}
@@ -94,12 +101,27 @@ class FunctionWriter:
         self.level_of[name] = 0
         return name
 
-    def at_entry(self, rhs: str) -> str:
-        """A new name for `rhs`, computed once at the function's entry; its operands are of level 0."""
-        name = self.fresh()
-        self.levels[0].header.append(f"  {name} = {rhs}")
-        self.level_of[name] = 0
+    def heap_memory(self, size: Operand) -> str:
+        """A pointer to `size` bytes taken at the function's entry and given back at its exit.
+
+        `size` is of level 0. The function fails with OUT_OF_MEMORY when there is no memory.
+        """
+        name = self.fresh("h")
+        self.heap.append(name)
+        self._heap_calls.append(f"  {name} = call ptr @tunefarm_alloc(i64 {size})")
+        self.level_of[name] = 1
         return name
+
+    @property
+    def can_fail(self) -> bool:
+        return bool(self.heap or self._failures)
+
+    def fail_unless(self, condition: str, code: str) -> None:
+        """Return `code` (an i32) from here unless `condition` holds."""
+        passed = self.label("passed")
+        self._failures.append((code, self.block))
+        self.branch_if(condition, passed, "fail")
+        self.start_block(passed)
 
     # -- integers --------------------------------------------------------------------------------
     def iadd(self, a: Operand, b: Operand) -> Operand:
@@ -159,9 +181,30 @@ class FunctionWriter:
     def text(self, attributes: str = "#0") -> str:
         """The finished function; call once, after the body."""
         out = [f"{self.signature} {attributes} {{", "entry:", *self.allocas]
+        _flatten(self.levels[0].header, out)
+        out += self._entry()
+        out.append("start:")
         _flatten(self.lines, out)
-        out += [*self.epilogue, "  ret void", "}", ""]
+        frees = [f"  call void @tunefarm_free(ptr {name})" for name in self.heap]
+        out += [*frees, "  ret i32 0"]
+        if self._failures:
+            codes = ", ".join(f"[ {code}, %{block} ]" for code, block in self._failures)
+            out += ["fail:", f"  %code = phi i32 {codes}", *frees, "  ret i32 %code"]
+        out += ["}", ""]
         return "\n".join(out)
+
+    def _entry(self) -> list[str]:
+        """The end of the entry block: take heap memory, go on where there was enough."""
+        if not self.heap:
+            return ["  br label %start"]
+        lines = list(self._heap_calls)
+        bad = "false"
+        for i, name in enumerate(self.heap):
+            lines.append(f"  %none{i} = icmp eq ptr {name}, null")
+            lines.append(f"  %bad{i} = or i1 %none{i}, {bad}")
+            bad = f"%bad{i}"
+        self._failures.append((str(OUT_OF_MEMORY), "entry"))
+        return [*lines, f"  br i1 {bad}, label %fail, label %start"]
 
 
 def _flatten(lines: Lines, out: list[str]) -> None:

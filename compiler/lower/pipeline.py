@@ -18,6 +18,7 @@ from compiler.lower.split_tails import split_tails
 from compiler.lower.unroll import unroll
 from compiler.lower.vectorize import vectorize
 from compiler.tir import nodes as n
+from compiler.tir.visit import walk
 
 Pass = Callable[[n.PrimFunc], n.PrimFunc]
 
@@ -60,6 +61,26 @@ def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False
 
     `vector_bits`: the width of the vector registers it is meant for. Raises LoweringError.
     """
+    if is_lowered(func):
+        return func
     for step in passes(vector_bits, simple=simple):
         func = step(func)
     return func
+
+
+def is_lowered(func: n.PrimFunc) -> bool:
+    """Whether no pass has anything left to do: no blocks, no vectorized loops, flat buffers only."""
+    if isinstance(func.body, n.BlockRealize):
+        return False
+    for node in walk(func.body):
+        match node:
+            case n.BlockRealize():
+                return False
+            case n.For() if node.kind is n.ForKind.VECTORIZED:
+                return False
+            case n.BufferLoad() | n.BufferStore():
+                if len(node.indices) != 1 or node.buffer.strides or node.buffer.elem_offset is not None:
+                    return False
+            case _:
+                pass
+    return True

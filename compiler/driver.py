@@ -1,0 +1,237 @@
+"""From a schedule, a function or a module to a lowered module, an artifact, or a module that runs.
+
+`compile_artifact` is the pure core: IR and a target in, bytes out. `lower` and `build` have the field's signatures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.codegen.effort import Effort, effort_for
+from compiler.codegen.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
+from compiler.codegen.module import llvm_text, parameters, written_buffers
+from compiler.errors import CodegenError, IRError
+from compiler.ir.base import GlobalVar
+from compiler.ir.module import IRModule
+from compiler.lower.pipeline import lower_func
+from compiler.runtime.module import Module, load_artifact
+from compiler.target import Target
+from compiler.te.replay import schedule_to_func
+from compiler.te.schedule import Schedule
+from compiler.te.tensor import Tensor
+from compiler.tir import nodes as n
+from compiler.tir import ops
+
+DEFAULT_NAME = "default_function"
+SOURCES = ("tir", "ll", "asm")
+
+
+class InputError(IRError):
+    """Something that cannot be lowered or built was passed. A ValueError, as the field has it."""
+
+    kind = "build_input"
+
+
+# ------------------------------------------------------------------------------------- lower
+
+
+def lower(
+    inp: Any,
+    args: Sequence[Any] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Lower a te schedule (with its `args`), a PrimFunc or an IRModule to loops over flat buffers.
+
+    `name` names the function of a schedule or a PrimFunc; `binds` chooses the buffer of a tensor;
+    `simple_mode` leaves out passes that only make code faster, for a shorter text. Vector widths are those of
+    the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
+    schedule without args, ScheduleError for an illegal schedule, LoweringError.
+    """
+    target = _current_target()
+    module = _as_module(inp, args, name, binds)
+    return _lowered(module, target.vector_bits, simple=simple_mode)
+
+
+def _lowered(module: IRModule, vector_bits: int, *, simple: bool = False) -> IRModule:
+    return module.with_functions({g: lower_func(f, vector_bits, simple=simple) for g, f in module.items()})
+
+
+def _as_module(
+    inp: Any, args: Sequence[Any] | None, name: str, binds: Mapping[Tensor, n.Buffer] | None = None
+) -> IRModule:
+    match inp:
+        case Schedule():
+            if args is None:
+                raise InputError("a schedule needs args", hint="pass its tensors in calling order: [A, B, C]")
+            return IRModule.from_expr(schedule_to_func(inp, args, name, binds))
+        case n.PrimFunc():
+            _no_args(inp, args)
+            return IRModule({name: inp.with_attr("global_symbol", name)})
+        case IRModule():
+            _no_args(inp, args)
+            return inp
+    raise InputError(
+        f"cannot lower or build a {type(inp).__name__}",
+        hint="pass a te schedule with args, a PrimFunc, or an IRModule",
+    )
+
+
+def _no_args(inp: Any, args: Sequence[Any] | None) -> None:
+    if args is not None:
+        raise InputError(f"args go with a schedule, not with a {type(inp).__name__}, which has its own parameters")
+
+
+# ------------------------------------------------------------------------------------- build
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    runtime: Any = None,
+    name: str = DEFAULT_NAME,
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> Module:
+    """Compile for a CPU and load into this process.
+
+    `inputs` is a te schedule (with `args`), a PrimFunc, an IRModule (these may be lowered already), or a dict of
+    target to IRModule; in a dict, modules beyond the first are `imported_modules` of the first. `target`
+    defaults to the current target, else this machine; `target_host` is the CPU beside a GPU. `runtime` is
+    accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a target
+    this version makes no code for, ArtifactError when this machine cannot run the code.
+    """
+    modules = _by_target(inputs, args, target, target_host, name, binds)
+    built = [load_artifact(compile_artifact(module, chosen, keep=SOURCES)) for chosen, module in modules]
+    first, *others = built
+    for other in others:
+        first.import_module(other)
+    return first
+
+
+def _by_target(
+    inputs: Any,
+    args: Sequence[Any] | None,
+    target: Any,
+    target_host: Any,
+    name: str,
+    binds: Mapping[Tensor, n.Buffer] | None,
+) -> list[tuple[Target, IRModule]]:
+    host = None if target_host is None else Target(target_host)
+    if not isinstance(inputs, Mapping) or isinstance(inputs, IRModule):
+        chosen = _current_target() if target is None else Target(target)
+        return [(_with_host(chosen, host), _as_module(inputs, args, name, binds))]
+    if not inputs:
+        raise InputError("a dict of target to IRModule is empty")
+    if args is not None:
+        raise InputError("args go with a schedule, not with a dict of target to IRModule")
+    if target is not None:
+        raise InputError("with a dict of target to IRModule, the targets are its keys: leave out `target`")
+    found: list[tuple[Target, IRModule]] = []
+    for key, module in inputs.items():
+        if not isinstance(key, str | Target):
+            raise InputError(f"a key of the dict must be a target or its name, not a {type(key).__name__}")
+        if not isinstance(module, IRModule):
+            raise InputError(f"the value for target {str(key)!r} must be an IRModule, not a {type(module).__name__}")
+        found.append((_with_host(Target(key), host), module))
+    return found
+
+
+def _with_host(target: Target, host: Target | None) -> Target:
+    return target if host is None or target.device_type == "cpu" else Target(target, host=host)
+
+
+def _current_target() -> Target:
+    current = Target.current()
+    return (current if current is not None else Target("llvm")).resolved()
+
+
+# ---------------------------------------------------------------------------------- artifact
+
+
+def compile_artifact(
+    mod_or_func: IRModule | n.PrimFunc,
+    target: Target | str | Mapping[str, Any],
+    name: str = DEFAULT_NAME,
+    keep: Sequence[str] = ("tir", "ll"),
+) -> Artifact:
+    """Lower, generate and optimise code for a CPU target.
+
+    `name` names the entry point of a PrimFunc; an IRModule's functions keep their names. `keep` lists the
+    texts to hold in the artifact: "tir" (lowered), "ll" (before LLVM optimises), "asm". Raises InputError
+    (a ValueError), TargetError, LoweringError or CodegenError.
+    """
+    if not isinstance(mod_or_func, IRModule | n.PrimFunc):
+        raise InputError(f"compile_artifact takes an IRModule or a PrimFunc, not a {type(mod_or_func).__name__}")
+    unknown = sorted(set(keep) - set(SOURCES))
+    if unknown:
+        raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")
+    resolved = _cpu_target(target)
+    module = _as_module(mod_or_func, None, name)
+    lowered = _lowered(module, resolved.vector_bits)
+    symbols = _symbols(lowered)
+    text = llvm_text({symbols[g]: f for g, f in lowered.items()}, options_for(resolved))
+    heavy = any(effort_for(f) is Effort.FULL for _, f in lowered.items())
+    effort = Effort.FULL if heavy else Effort.LIGHT
+    blobs = {"object": compile_text(text, resolved, effort)}
+    if "tir" in keep:
+        blobs["tir"] = lowered.script().encode()
+    if "ll" in keep:
+        blobs["ll"] = text.encode()
+    if "asm" in keep:
+        blobs["asm"] = assembly_text(text, resolved, effort).encode()
+    entries = tuple(_entry(g.name_hint, symbols[g], module[g], lowered[g]) for g, _ in module.items())
+    return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions())
+
+
+def _cpu_target(target: Any) -> Target:
+    chosen = Target(target)
+    if chosen.kind == "llvm" and chosen.device_type == "cpu":
+        return chosen.resolved()
+    if chosen.kind == "cuda":
+        raise CodegenError("CUDA code generation is not in this version", hint='build for a CPU: target="llvm"')
+    raise CodegenError(f"there is no code generator for target {chosen.kind!r}", hint='build for target="llvm"')
+
+
+def _symbols(module: IRModule) -> dict[GlobalVar, str]:
+    """A linker symbol for each function. Raises InputError when there is none, or two collide."""
+    if not len(module):
+        raise InputError("the module has no functions")
+    symbols: dict[GlobalVar, str] = {}
+    for name, _ in module.items():
+        symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
+        symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
+        if symbol in symbols.values():
+            raise InputError(f"two functions of the module have the symbol {symbol!r}")
+        symbols[name] = symbol
+    return symbols
+
+
+def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> EntryPoint:
+    specs: list[ArgSpec] = []
+    outputs: list[int] = []
+    written = written_buffers(lowered)
+    for position, param in enumerate(parameters(func)):
+        if param.buffer is None:
+            specs.append(ArgSpec(param.var.name, param.var.dtype, None))
+            continue
+        buffer = param.buffer
+        shape = tuple(size if (size := ops.as_int(dim)) is not None else -1 for dim in buffer.shape)
+        specs.append(ArgSpec(buffer.name, buffer.dtype, shape))
+        if buffer.data in written or param.var in written:
+            outputs.append(position)
+    return EntryPoint(name, symbol, tuple(specs), tuple(outputs))
+
+
+def _versions() -> dict[str, str]:
+    try:
+        own = version("tunefarm")
+    except PackageNotFoundError:  # used from a source tree that is not installed
+        own = "unknown"
+    return {"tunefarm": own, "llvm": llvm_version(), "llvmlite": llvmlite_version()}
