@@ -1,0 +1,77 @@
+"""A real browser: Debian's chromium, driven by Playwright, with a profile of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser's path: TUNEFARM_CHROMIUM, or the system's."""
+    named = os.environ.get("TUNEFARM_CHROMIUM")
+    for name in (named,) if named else ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("no chromium on this machine (apt-get install chromium)")
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[playwright.Playwright]:
+    with playwright.sync_playwright() as running:
+        yield running
+
+
+class Problems:
+    """What went wrong in the browser: script errors, console errors, requests to anywhere else."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def watch(self, page: playwright.Page, root: str) -> None:
+        page.on("pageerror", lambda error: self.found.append(f"script error: {error}"))
+        page.on("console", lambda m: self.found.append(f"console: {m.text}") if m.type == "error" else None)
+        page.on("request", lambda r: None if r.url.startswith(root) else self.found.append(f"request to {r.url}"))
+
+
+@pytest.fixture
+def problems() -> Iterator[Problems]:
+    watched = Problems()
+    yield watched
+    assert watched.found == []
+
+
+@pytest.fixture
+def context(
+    driver: playwright.Playwright, chromium: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[playwright.BrowserContext]:
+    """A browser window; parametrise indirectly with "light" or "dark"."""
+    opened = driver.chromium.launch_persistent_context(
+        str(tmp_path / "profile"),
+        executable_path=chromium,
+        args=FLAGS,
+        headless=True,
+        color_scheme=getattr(request, "param", "light"),
+        viewport={"width": 1280, "height": 900},
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    opened.set_default_timeout(20_000)
+    yield opened
+    opened.close()

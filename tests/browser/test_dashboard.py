@@ -1,0 +1,192 @@
+"""The pages as a person meets them, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Problems
+from playwright.sync_api import BrowserContext, Page, expect
+from seed_records import FakeTracker, Seeded, go_on, seed
+from web_server import running_app
+
+from rpc_server.errors import ConnectError
+from tuner.records.model import RunState
+from tuner.records.store import RecordStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ids(store: RecordStore) -> Seeded:
+    return seed(store)
+
+
+@pytest.fixture
+def tracker() -> FakeTracker:
+    return FakeTracker()
+
+
+@pytest.fixture
+def root(store: RecordStore, tracker: FakeTracker) -> Iterator[str]:
+    with running_app(store, tracker) as address:
+        yield address
+
+
+@pytest.fixture
+def page(context: BrowserContext, root: str, problems: Problems) -> Page:
+    opened = context.new_page()
+    problems.watch(opened, root)
+    return opened
+
+
+def test_the_way_through(page: Page, root: str, ids: Seeded) -> None:
+    page.goto(root)
+    expect(page).to_have_title("Overview · tunefarm")
+    expect(page.get_by_role("region", name="Devices").get_by_role("row")).to_have_count(5)
+    expect(page.get_by_text("the probe kernel failed after a crash")).to_be_visible()
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").click()
+    page.get_by_role("link", name=f"Run {ids.finished}", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"Run {ids.finished}")
+    expect(page.locator(".curve svg")).to_have_count(2)
+    page.get_by_role("link", name="failed", exact=True).click()
+    expect(page).to_have_url(re.compile("status=failed"))
+    page.get_by_role("table", name="Trials").get_by_role("link").first.click()
+    expect(page.get_by_role("heading", name="Why it failed")).to_be_visible()
+    page.get_by_role("link", name="Best configs").click()
+    page.get_by_label("Workload").fill(ids.conv.name)
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("table", name="Best configs").get_by_role("row")).to_have_count(2)
+    page.get_by_role("link", name=ids.conv.name).click()
+    expect(page.get_by_text("sch.get_block(name='C')")).to_be_visible()
+
+
+def test_a_live_run(page: Page, root: str, store: RecordStore, ids: Seeded) -> None:
+    page.goto(f"{root}/runs/{ids.running}")
+    expect(page.locator("#live")).to_have_text("live")
+    dots = page.locator(".curve").first.locator("circle.trial, line.fail")
+    expect(dots).to_have_count(55)
+    stop = threading.Event()
+    tuner = threading.Thread(target=lambda: list(go_on(store, ids.running, stop, pause_s=0.02)))
+    tuner.start()
+    try:
+        expect(page.locator("#run-trials tbody th").first).to_have_text(re.compile(r"^(1[3-9]\d|[2-9]\d\d)$"))
+        expect(dots.nth(70)).to_be_attached()
+    finally:
+        stop.set()
+        tuner.join()
+    store.set_run_state(ids.running, RunState.FINISHED)
+    expect(page.locator("#run-head .badge")).to_have_text("finished")
+    expect(page.locator("#live")).to_have_text("")
+    run = store.run(ids.running)
+    expect(page.locator("#run-tiles .value").first).to_have_text(f"{run.trials} of {run.budget}")
+    assert dots.count() == run.tasks[0].trials
+
+
+def test_the_curve_by_keyboard(page: Page, root: str, ids: Seeded) -> None:
+    page.goto(f"{root}/runs/{ids.finished}")
+    curve = page.locator(".curve").first
+    picture = curve.get_by_role("img")
+    expect(picture).to_have_attribute("aria-label", re.compile(r"Best so far of matmul.* GFLOP/s after 64 trials"))
+    picture.focus()
+    page.keyboard.press("End")
+    expect(curve.locator(".readout")).to_have_text(re.compile(r"^trial \d+, after .*GFLOP/s .*× the untuned$"))
+    last = curve.locator(".readout").inner_text()
+    page.keyboard.press("ArrowLeft")
+    expect(curve.locator(".readout")).not_to_have_text(last)
+    page.get_by_role("button", name="by time").click()
+    expect(curve.get_by_text("time since the start")).to_be_visible()
+    curve.get_by_text("Numbers").click()
+    rows = curve.locator(".numbers tbody tr")
+    assert rows.count() == curve.locator("circle.step").count()
+
+
+def test_commands_are_copied(page: Page, root: str, ids: Seeded, store: RecordStore) -> None:
+    page.goto(f"{root}/runs/{ids.interrupted}")
+    page.get_by_role("button", name="Copy the command").last.click()
+    expect(page.get_by_role("button", name="Copy the command").last).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"tunefarm tune --resume {ids.interrupted}"
+
+
+def test_an_opened_failure_stays_open(page: Page, root: str, ids: Seeded, store: RecordStore) -> None:
+    page.goto(f"{root}/runs/{ids.running}")
+    expect(page.locator("#live")).to_have_text("live")
+    first = page.locator("#run-failures details").first
+    first.locator("summary").click()
+    expect(first.locator("pre")).to_be_visible()
+    before = page.locator("#run-trials tbody th").first.inner_text()
+    list(zip(range(3), go_on(store, ids.running, threading.Event(), pause_s=0.01)))
+    expect(page.locator("#run-trials tbody th").first).not_to_have_text(before)
+    expect(page.locator("#run-failures details[open]")).to_have_count(1)
+
+
+def test_a_tracker_that_goes_away_is_said_on_the_open_page(
+    page: Page, root: str, ids: Seeded, tracker: FakeTracker
+) -> None:
+    page.goto(root)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    tracker.problem = ConnectError("no tracker answers at 127.0.0.1:9190")
+    expect(page.get_by_role("alert")).to_contain_text("no tracker answers at 127.0.0.1:9190")
+    tracker.problem = None
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_text_can_be_read(page: Page, root: str, ids: Seeded) -> None:
+    """Contrast of at least 4.5 between every text and what is behind it (WCAG 2 AA), and nothing out of reach."""
+    for path in ("/", f"/runs/{ids.finished}", f"/runs/{ids.failed}", "/best/1", "/best?workload=unheard-of"):
+        page.goto(root + path)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(LOW_CONTRAST) == [], path
+        assert page.evaluate(UNNAMED) == [], path
+        width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert width == 0, path
+
+
+def test_a_small_screen_scrolls_tables_not_the_page(page: Page, root: str, ids: Seeded) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/", f"/runs/{ids.finished}", "/best", "/best/1", f"/trials/{ids.finished}"):
+        page.goto(root + path)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+LOW_CONTRAST = """() => {
+  const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
+  const lum = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => {
+    for (let at = e; at; at = at.parentElement) {
+      const c = parse(getComputedStyle(at).backgroundColor);
+      if (c[3] === 1) return c;
+    }
+    return [255, 255, 255, 1];
+  };
+  const low = [];
+  for (const e of document.querySelectorAll('body *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e);
+    const ink = parse(e instanceof SVGElement ? style.fill : style.color);
+    const [a, b] = [lum(ink), lum(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const name = `${e.className.baseVal ?? e.className} "${e.textContent.trim().slice(0, 40)}"`;
+    if (ratio < 4.5) low.push(`${name} ${ratio.toFixed(2)}`);
+  }
+  return low;
+}"""
+
+UNNAMED = """() => [...document.querySelectorAll(
+    'a, button, input, select, [role=img], [role=region], table, progress')]
+  .filter((e) => e.getClientRects().length)
+  .filter((e) => !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.textContent.trim()
+    || e.closest('label') || e.querySelector('caption')))
+  .map((e) => e.outerHTML.slice(0, 80))"""
