@@ -65,6 +65,16 @@ def row_scale(n: int = 9, m: int = 14) -> PrimFunc:
     return create_prim_func([a, d])
 
 
+def row_scale_plus(n: int = 5, m: int = 6) -> PrimFunc:
+    """S[i] = sum of A[i, :]; D = A / S; E = D + 1; blocks S, D, E."""
+    a = te.placeholder((n, m), name="A")
+    r = te.reduce_axis((0, m), name="r")
+    s = te.compute((n,), lambda i: te.sum(a[i, r], axis=r), name="S")
+    d = te.compute((n, m), lambda i, j: a[i, j] / s[i], name="D")
+    e = te.compute((n, m), lambda i, j: d[i, j] + 1.0, name="E")
+    return create_prim_func([a, e])
+
+
 def conv(channels: int = 2, height: int = 5, width: int = 7, filters: int = 3, stride: int = 1) -> PrimFunc:
     """3x3 convolution with padding 1; blocks pad_temp, conv2d_nchw."""
     data = te.placeholder((1, channels, height, width), name="data")

@@ -55,24 +55,28 @@ class _Ranges:
         low, high = self.analyzer.const_int_bound(atom)
         return None if low is None or high is None else high - low
 
-    def normal(self, expr: PrimExpr) -> PrimExpr:
-        atoms = [atom for _, atom in _terms(expr, 1)]
-        plain = all(isinstance(atom, n.Var) for atom in atoms) and len(set(atoms)) == len(atoms)
-        return expr if plain else self.analyzer.simplify(expr)
-
 
 def undetermined(values: Iterable[PrimExpr], moving: Sequence[n.For], around: Sequence[n.For]) -> list[n.For]:
     """Those loops of `moving` with more than one iteration that `values` do not determine while all other loops
     stand still. `around` are all loops, `moving` among them."""
-    variables_moving = {f.loop_var for f in moving}
     ranges = _Ranges(around)
+    wanted = [f for f in moving if not ops.is_const(f.extent, 1)]
+    as_given = list(values)
+    known = _determined(as_given, {f.loop_var for f in moving}, ranges)
+    if not known.issuperset(f.loop_var for f in wanted):
+        known |= _determined(map(ranges.analyzer.simplify, as_given), {f.loop_var for f in moving}, ranges)
+    return [f for f in wanted if f.loop_var not in known]
+
+
+def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges) -> set[n.Var]:
+    """The variables whose value follows from `values`, as far as can be shown."""
     digits: dict[tuple[Hashable, int, int], _Digit] = {}
-    pending = [ranges.normal(value) for value in values]
     known: set[n.Var] = set()
     told: set[Hashable] = set()
+    pending = list(values)
     while pending:
         for expr in pending:
-            for digit in _digits_of(expr, variables_moving, ranges):
+            for digit in _digits_of(expr, moving, ranges):
                 if isinstance(digit.x, n.Var) and not digit.upper and digit.lower == 1:
                     known.add(digit.x)
                 else:
@@ -82,7 +86,7 @@ def undetermined(values: Iterable[PrimExpr], moving: Sequence[n.For], around: Se
             groups.setdefault(key, []).append(digit)
         pending = [group[0].x for key, group in groups.items() if key not in told and _complete(group, ranges)]
         told.update(expr_key(x) for x in pending)
-    return [f for f in moving if f.loop_var not in known and not ops.is_const(f.extent, 1)]
+    return known
 
 
 def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:

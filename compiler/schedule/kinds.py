@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.schedule import tree
+from compiler.schedule.dataflow import is_parameter
 from compiler.schedule.expr import variables
+from compiler.schedule.injective import is_reduction, undetermined
 from compiler.schedule.state import Effect, Illegal, block_path, loop_at, loop_path, realize_at, replaced
 from compiler.schedule.step import primitive
 from compiler.schedule.tree import Path
@@ -26,7 +28,7 @@ def parallel(func: n.PrimFunc, loop: n.Var) -> Effect:
         for i in 64: ...          →   for i in T.parallel(64): ...
     """
     path = loop_path(func, loop)
-    _check_independent(path, "parallel")
+    _check_independent(func, path, "parallel")
     _check_not_nested(path, ForKind.PARALLEL)
     return _with_kind(func, path, ForKind.PARALLEL)
 
@@ -42,7 +44,7 @@ def vectorize(func: n.PrimFunc, loop: n.Var) -> Effect:
     """
     path = loop_path(func, loop)
     _check_constant(loop_at(path), "vectorize")
-    _check_independent(path, "vectorized")
+    _check_independent(func, path, "vectorized")
     _check_not_nested(path, ForKind.VECTORIZED)
     for inside in tree.loops_in(loop_at(path).body):
         if inside.kind is ForKind.PARALLEL:
@@ -72,7 +74,7 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
     path, thread = loop_path(func, loop), thread_axis
     if thread not in _TAGS and not thread.startswith("vthread."):
         raise Illegal(f"there is no thread axis {thread!r}", loop, hint=f"there are {', '.join(_TAGS)}")
-    _check_independent(path, f"bound to {thread}")
+    _check_independent(func, path, f"bound to {thread}")
     for outer in path[:-1]:
         if isinstance(outer, n.For) and _tag(outer) == thread and thread != "vthread":
             raise Illegal(f"loop {outer.loop_var.name!r} around it is bound to {thread} already", loop)
@@ -103,7 +105,7 @@ def _check_constant(loop: n.For, verb: str) -> None:
         raise Illegal(f"cannot {verb} loop {name!r}: its extent is not constant", loop.loop_var)
 
 
-def _check_independent(path: Path, how: str) -> None:
+def _check_independent(func: n.PrimFunc, path: Path, how: str) -> None:
     """The iterations of the loop may run at once: every block under it uses the loop in data axes only."""
     loop = loop_at(path)
     var = loop.loop_var
@@ -119,6 +121,34 @@ def _check_independent(path: Path, how: str) -> None:
                     hint="rfactor the loop first, or take a loop over a data axis",
                 )
             raise Illegal(f"loop {var.name!r} cannot be {how}: axis {axis!r} of block {block!r} is ordered", var)
+        if is_reduction(realize.block) and not ops.is_const(loop.extent, 1):
+            _check_shared_reduction(path, realize, func, how)
+
+
+def _check_shared_reduction(path: Path, realize: n.BlockRealize, func: n.PrimFunc, how: str) -> None:
+    """Iterations that add to the same elements (the overlap of two windows) may run at once only where each has a
+    buffer of its own: where nothing outside the loop uses it."""
+    loop, block = loop_at(path), realize.block
+    data = [v for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is IterType.DATA_PAR]
+    around = [node for node in path[:-1] if isinstance(node, n.For)]
+    inside = tree.loops_around(loop, realize)
+    reduced = {v for iv, value in zip(block.iter_vars, realize.iter_values)
+               if iv.iter_type is IterType.COMM_REDUCE for v in variables(value)}  # fmt: skip
+    moving = [f for f in inside if f.loop_var not in reduced]
+    if loop not in undetermined(data, moving, [*around, *inside]):
+        return
+    scope = path[tree.scope_of(path)]
+    assert isinstance(scope, n.BlockRealize)
+    under = tree.realizes(loop)
+    outside = [r for r in tree.realizes(scope.block.body) if not any(r is u for u in under)]
+    for buffer in (w.buffer for w in block.writes):
+        users = [r for r in outside if any(x.buffer is buffer for x in (*r.block.reads, *r.block.writes))]
+        if users or is_parameter(func, buffer):
+            raise Illegal(
+                f"loop {loop.loop_var.name!r} cannot be {how}: its iterations add to the same elements of "
+                f"{buffer.name!r}, the result of block {block.name_hint!r}",
+                loop.loop_var,
+            )
 
 
 def _check_not_nested(path: Path, kind: ForKind) -> None:

@@ -158,17 +158,25 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
 
 
 def _simplified(realize: n.BlockRealize, around: list[n.For], top: n.For) -> n.BlockRealize:
-    """`realize` with what is left of quotients and remainders that undo each other taken out of its bindings."""
+    """`realize` with quotients and remainders that undo each other taken out of its bindings."""
     analyzer = Analyzer(keep_unit_vars=True)
-    for loop in (*around, *_loops_to(top, realize)):
+    for loop in (*around, *tree.loops_around(top, realize)):
         analyzer.bind(loop.loop_var, n.Range(loop.min, loop.extent))
-    values = tuple(analyzer.simplify(value) for value in realize.iter_values)
-    conditions = [analyzer.simplify(c) for c in conjuncts(realize.predicate)]
+
+    def plain(expr: PrimExpr) -> PrimExpr:
+        """Without any quotient or remainder, or else as it was: half done, it would be harder to read."""
+        simple = analyzer.simplify(expr) if _divides(expr) else expr
+        return expr if _divides(simple) else simple
+
+    values = tuple(map(plain, realize.iter_values))
+    conditions = map(plain, conjuncts(realize.predicate))
     return n.BlockRealize(values, conjunction(conditions), realize.block, realize.span)
 
 
-def _loops_to(top: n.For, realize: n.BlockRealize) -> list[n.For]:
-    return [loop for loop in tree.loops_in(top) if any(r is realize for r in tree.realizes(loop))]
+def _divides(expr: PrimExpr) -> bool:
+    if isinstance(expr, n.BinaryOp):
+        return isinstance(expr, n.FloorDiv | n.FloorMod) or _divides(expr.a) or _divides(expr.b)
+    return False
 
 
 @primitive("loop*")
@@ -247,7 +255,7 @@ def _check_reduction_order(
             before[0],
         )
     around = [node for node in path[:-1] if isinstance(node, n.For)]
-    inside = _loops_to(chain[-1], realize)[1:]
+    inside = tree.loops_around(chain[-1], realize)[1:]
     loops = [*around, *order, *inside]
     first = next((i for i, f in enumerate(loops) if f.loop_var in reduced), len(loops))
     repeating = repeating_loop(realize, loops, first)

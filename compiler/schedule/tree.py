@@ -116,6 +116,11 @@ def loops_in(stmt: Stmt) -> list[n.For]:
     return found
 
 
+def loops_around(top: Stmt, realize: n.BlockRealize) -> list[n.For]:
+    """The loops from `top` (itself included) down to a block in it, outermost first."""
+    return [loop for loop in loops_in(top) if any(r is realize for r in realizes(loop))]
+
+
 # ------------------------------------------------------------------------------- rebuilding
 
 
