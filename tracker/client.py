@@ -42,7 +42,7 @@ from rpc_server.tracker_messages import (
 )
 from tracker.capability import parse_capability
 from tracker.channel import Channel
-from tracker.errors import TrackerError
+from tracker.errors import LeaseLostError, TrackerError
 from tracker.holdings import Holdings, Lease, Pending
 
 logger = logging.getLogger("tracker.client")
@@ -151,14 +151,15 @@ class TrackerSession:
         go to `rpc_server.client.open_session`. Raises what `lease` raises, and RPCError after the last try.
         """
         tries = max(1, max_retry)
-        for left in range(tries - 1, -1, -1):
+        while True:
             lease = self.lease(key, user, priority, wait_s, session_timeout_s=session_timeout or None)
             try:
                 session = lease.open_session(**options)
-            except RPCError as error:
-                lease.release(fault=f"no session could be opened: {error.message}"[:2000])
+            except (RPCError, LeaseLostError) as error:
+                lease.release(fault=f"no session could be opened: {error.message}")
                 logger.warning("%s: %s", lease.device, error.message)
-                if not left:
+                tries -= 1
+                if not tries:
                     raise
                 continue
             except BaseException:
@@ -167,7 +168,6 @@ class TrackerSession:
             session.on_close(lease.release)
             weakref.finalize(session, lease.release_later)
             return session
-        raise AssertionError("unreachable")
 
     def request_and_run(
         self,

@@ -33,7 +33,7 @@ from tracker.log import LogKind
 from tracker.server import Tracker, TrackerOptions, serve
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMING = Timing(grace_s=3.0, settle_s=8.0)
+TIMING = Timing(late_s=3.0, box_timeout_s=4.0, grace_s=2.5, settle_s=8.0)
 PATIENCE_S = 40.0
 
 
