@@ -174,7 +174,7 @@ class TrackerFleet:
         what = "any device" if self._expr == "*" else f"devices matching {self._expr!r}"
         return f"{what} of the tracker at {self._tracker.address}"
 
-    def target(self, wait_s: float = 10.0) -> str:
+    def target(self, wait_s: float = 5.0) -> str:
         """What to build for: what the first device, by id, is. Waits for one to register.
 
         Raises NoDevicesError when none has after `wait_s`.

@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 import click
-from compiler.driver import compile_artifact
 
 from compiler.artifact import Artifact
+from compiler.driver import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target

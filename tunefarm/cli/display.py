@@ -55,10 +55,13 @@ def status_line(snapshot: Snapshot) -> str:
         gain = f" ({task.speedup:.1f}x)" if task.speedup else ""
         parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
     devices = "1 device" if snapshot.devices == 1 else f"{snapshot.devices} devices"
-    return (
-        f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, "
-        f"{snapshot.rate:.1f} trials/s, {seconds(snapshot.eta_s)} left"
-    )
+    return f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, {pace(snapshot)}"
+
+
+def pace(snapshot: Snapshot) -> str:
+    """Trials a second and the time left."""
+    left = "last comparisons" if snapshot.done >= snapshot.budget else f"{seconds(snapshot.eta_s)} left"
+    return f"{snapshot.rate:.1f} trials/s, {left}"
 
 
 def summary_table(snapshot: Snapshot) -> Table:
@@ -132,8 +135,7 @@ class LiveDisplay:
             best = f"[bold]{speed(task, task.best_cost)}[/bold]"
             table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
-        rate = f"{snapshot.rate:.1f} trials/s"
-        table.add_row(f"[dim]{devices}", f"[dim]{rate}, {seconds(snapshot.eta_s)} left", "", "", "", "")
+        table.add_row(f"[dim]{devices}", f"[dim]{pace(snapshot)}", "", "", "", "")
         self._live.update(table)
 
     def note(self, text: str) -> None:

@@ -1,0 +1,112 @@
+"""Real `tunefarm` processes for tests: each with its log, each stopped by its own pid."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Process:
+    name: str
+    handle: subprocess.Popen[bytes]
+    log: Path
+
+    def text(self) -> str:
+        return self.log.read_text()
+
+    def end(self, number: int = signal.SIGINT, patience: float = PATIENCE_S) -> int:
+        """Send a signal and wait for the exit status."""
+        self.handle.send_signal(number)
+        return self.handle.wait(patience)
+
+
+class CliFarm:
+    """Processes of the command line, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.db = str(folder / "farm.db")
+        self.processes: list[Process] = []
+        self.environ = {k: v for k, v in os.environ.items() if not k.startswith("TUNEFARM_")}
+        self.environ |= {"XDG_CONFIG_HOME": str(folder), "COLUMNS": "200"}
+
+    def start(self, name: str, *args: str) -> Process:
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as out:
+            handle = subprocess.Popen(
+                [sys.executable, "-m", "tunefarm", *args],
+                cwd=self.folder,
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        process = Process(name, handle, log)
+        self.processes.append(process)
+        return process
+
+    def serve(self, name: str, *args: str, port: int = 0) -> tuple[Process, int]:
+        """Start a service and wait until it listens; the process and its port."""
+        file = self.folder / f"{name}.port"
+        process = self.start(name, *args, "--port", str(port), "--port-file", str(file))
+        until(lambda: file.exists() or process.handle.poll() is not None, lambda: process.text())
+        assert process.handle.poll() is None, process.text()
+        return process, int(file.read_text())
+
+    def run(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        done = subprocess.run(
+            [sys.executable, "-m", "tunefarm", *args],
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=150,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *args: str) -> Any:
+        return json.loads(self.run(*args, "--json").stdout)
+
+    def stop(self) -> None:
+        for process in reversed(self.processes):
+            if process.handle.poll() is None:
+                process.handle.terminate()
+        for process in self.processes:
+            try:
+                process.handle.wait(15)
+            except subprocess.TimeoutExpired:
+                process.handle.kill()
+                process.handle.wait()
+
+
+@contextmanager
+def cli_farm(folder: Path) -> Iterator[CliFarm]:
+    farm = CliFarm(folder)
+    try:
+        yield farm
+    finally:
+        farm.stop()
+
+
+def until(true: Callable[[], Any], explain: Callable[[], str] = lambda: "", patience: float = PATIENCE_S) -> None:
+    """Wait until `true()` is; an error with `explain()` when it never is."""
+    deadline = time.monotonic() + patience
+    while not true():
+        assert time.monotonic() < deadline, explain()
+        time.sleep(0.05)

@@ -1,0 +1,94 @@
+"""Tuning that is stopped, or dies, and goes on: what was measured stays, and nothing is measured twice."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+from cli_farm import cli_farm, until
+
+from tuner.records.migrate import upgrade
+from tuner.records.model import RunState, TrialPurpose
+from tuner.records.store import RecordStore
+
+KERNEL = "matmul:32,32,32:float32"
+
+
+@pytest.fixture
+def farm(tmp_path):
+    with cli_farm(tmp_path) as running:
+        yield running
+
+
+def run_of(farm):
+    with RecordStore.open(farm.db) as store:
+        runs = store.runs(limit=1)
+        return runs[0] if runs else None
+
+
+def begin(farm, *flags: str):
+    """A long run, once it has some trials."""
+    upgrade(farm.db)
+    tuner = farm.start("tune", "tune", KERNEL, "--trials", "400", "--db", farm.db, *flags)
+
+    def under_way() -> bool:
+        run = run_of(farm)
+        return (run is not None and run.trials >= 5) or tuner.handle.poll() is not None
+
+    until(under_way, tuner.text)
+    return tuner
+
+
+def check_resumed(farm, before: int, budget: int) -> None:
+    """After a resumed run: it reached its budget, and no candidate has two search trials."""
+    with RecordStore.open(farm.db) as store:
+        (run,) = store.runs()
+        found = list(store.all_trials(run.id))
+    assert run.state is RunState.FINISHED
+    assert run.trials == budget
+    searched = Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH)
+    assert sum(searched.values()) == budget > before
+    assert set(searched.values()) == {1}
+    assert sum(t.purpose is TrialPurpose.BASELINE for t in found) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_keeps_the_trials_and_says_how_to_go_on(farm, number):
+    tuner = begin(farm)
+    assert tuner.end(number) == 130
+    run = run_of(farm)
+    assert run.state is RunState.INTERRUPTED
+    assert run.trials >= 5
+    assert f"Go on with: tunefarm tune --resume {run.id} --db {farm.db}" in tuner.text()
+    assert "Traceback" not in tuner.text()
+    budget = run.trials + 4
+    farm.run("tune", "--resume", str(run.id), "--trials", str(budget), "--db", farm.db, "--quiet")
+    check_resumed(farm, run.trials, budget)
+
+
+def test_a_tuner_that_was_killed(farm):
+    begin(farm).end(signal.SIGKILL)
+    run = run_of(farm)
+    assert run.state is RunState.RUNNING  # it had no chance to say otherwise
+    budget = run.trials + 4
+    result = farm.json("tune", "--resume", str(run.id), "--trials", str(budget), "--db", farm.db)
+    assert result["run"] == run.id
+    assert result["tasks"][0]["trials"] == budget
+    check_resumed(farm, run.trials, budget)
+
+
+def test_a_finished_run_has_nothing_left(farm):
+    farm.run("tune", KERNEL, "--trials", "2", "--db", farm.db, "--quiet")
+    refused = farm.run("tune", "--resume", "1", "--db", farm.db, code=1)
+    assert "run 1 is finished: every workload had its 2 trials" in refused.stderr
+    assert "hint: raise the budget: tunefarm tune --resume 1 --trials 4" in refused.stderr
+    farm.run("tune", "--resume", "1", "--trials", "4", "--db", farm.db, "--quiet")
+    check_resumed(farm, 2, 4)
+
+
+def test_the_resume_command_names_the_servers(farm):
+    _, port = farm.serve("server", "server")
+    tuner = begin(farm, "--device", f"127.0.0.1:{port}")
+    assert tuner.end() == 130
+    assert f"tunefarm tune --resume 1 --db {farm.db} --device 127.0.0.1:{port}" in tuner.text()
