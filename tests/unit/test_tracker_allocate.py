@@ -205,8 +205,7 @@ def test_places_play_out_fair_rounds() -> None:
 def _steps_per_grant(boxes: int, distinct: bool) -> float:
     """Matching steps of one grant and one return, in a farm of so many boxes with a queue on each kind."""
     kinds = [
-        Capabilities.of("cpu" if i % 2 else "gpu", ("lab",), {"host": str(i)} if distinct else {})
-        for i in range(boxes)
+        Capabilities.of("cpu" if i % 2 else "gpu", ("lab",), {"host": str(i)} if distinct else {}) for i in range(boxes)
     ]
     farm = Farm(*((f"box{i}", caps) for i, caps in enumerate(kinds)))
     serial = count()

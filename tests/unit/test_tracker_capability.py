@@ -85,9 +85,7 @@ def test_order_and_spacing_do_not_matter() -> None:
     assert str(parse_capability("cores>=8,  cpu")) == "cores>=8 cpu"
 
 
-@pytest.mark.parametrize(
-    "text", ["cpu", "*", "a b c=1|2", 'model="x y"', "device=b/0|a/0 cpu", "memory>=8GiB"]
-)
+@pytest.mark.parametrize("text", ["cpu", "*", "a b c=1|2", 'model="x y"', "device=b/0|a/0 cpu", "memory>=8GiB"])
 def test_text_round_trips(text: str) -> None:
     predicate = parse_capability(text)
     assert parse_capability(str(predicate)) == predicate
