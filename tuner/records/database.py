@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
 
@@ -69,7 +70,7 @@ def connect(url: URL, *, create: bool = False) -> Engine:
     if path is not None:
         _check_file(path, create)
     try:
-        engine = create_engine(url, pool_pre_ping=path is None)
+        engine = create_engine(url, pool_pre_ping=path is None, pool_size=10, max_overflow=40)
     except (ImportError, NoSuchModuleError):
         raise StoreUnavailable(
             "the PostgreSQL driver is not installed", hint="pip install 'tunefarm[postgres]'"
@@ -152,7 +153,7 @@ RETRIES = 4
 def _translated(engine: Engine) -> Iterator[None]:
     try:
         yield
-    except DBAPIError as error:
+    except (DBAPIError, PoolTimeout) as error:
         raise unavailable(engine.url, error) from error
 
 

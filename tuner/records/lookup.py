@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, or_, select
+from sqlalchemy import Connection, Select, bindparam, or_, select
 
 from compiler.cpu_features import architecture
 from compiler.target import Target as CompilerTarget
@@ -27,7 +27,7 @@ from tuner.records.types import AnyRow
 _ALTERNATIVES = 200  # rows looked at when there is no exact match
 
 
-def best_select() -> Select[Any]:
+def _best_select() -> Select[Any]:
     return (
         select(
             *BestConfigRow.__table__.columns,
@@ -50,6 +50,14 @@ def best_select() -> Select[Any]:
         .join(TrialRow, TrialRow.id == BestConfigRow.trial_id)
         .join(DeviceRow, DeviceRow.id == TrialRow.device_id)
     )
+
+
+_BEST = _best_select()
+_EXACT = _BEST.where(WorkloadRow.key == bindparam("workload"), TargetRow.text == bindparam("target")).order_by(
+    BestConfigRow.updated_at.desc()
+)
+_EXACT_IN_CLASS = _EXACT.where(DeviceClassRow.name == bindparam("device_class"))
+# built once: putting such a statement together takes longer than running it
 
 
 def to_best(row: AnyRow) -> BestConfig:
@@ -83,7 +91,7 @@ def best_configs(
     target: str | None,
     device_class: str | None,
 ) -> tuple[BestConfig, ...]:
-    query = best_select().where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
+    query = _BEST.where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
     if workload is not None:
         query = query.where(or_(WorkloadRow.key == workload, WorkloadRow.name == workload))
     if target is not None:
@@ -94,12 +102,12 @@ def best_configs(
 
 
 def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
-    query = best_select().order_by(BestConfigRow.updated_at.desc()).limit(limit)
+    query = _BEST.order_by(BestConfigRow.updated_at.desc()).limit(limit)
     return tuple(to_best(row) for row in connection.execute(query))
 
 
 def best_config(connection: Connection, config_id: int) -> BestConfig:
-    row = connection.execute(best_select().where(BestConfigRow.id == config_id)).first()
+    row = connection.execute(_BEST.where(BestConfigRow.id == config_id)).first()
     if row is None:
         raise RecordNotFound(f"there is no best config {config_id}")
     return to_best(row)
@@ -109,10 +117,8 @@ def best(
     connection: Connection, workload_key: str, target: str, device_class: str | None, toolchain: str | None
 ) -> BestLookup:
     wanted = catalog.parse_target(target)
-    exact = best_select().where(WorkloadRow.key == workload_key, TargetRow.text == str(wanted))
-    if device_class is not None:
-        exact = exact.where(DeviceClassRow.name == device_class)
-    rows = connection.execute(exact.order_by(BestConfigRow.updated_at.desc())).all()
+    asked = {"workload": workload_key, "target": str(wanted), "device_class": device_class}
+    rows = connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked).all()
     if rows:
         return _same_target([to_best(row) for row in rows], device_class, toolchain)
     return _other_place(connection, workload_key, wanted, device_class)
@@ -163,7 +169,7 @@ def _other_place(
     workload = catalog.find_workload(connection, workload_key)
     if workload is None:
         return _miss([f"no workload with key {workload_key} is recorded"])
-    query = best_select().where(WorkloadRow.key == workload_key)
+    query = _BEST.where(WorkloadRow.key == workload_key)
     rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(_ALTERNATIVES)).all()
     if not rows:
         return _miss([f"workload {workload.name} is known, but no verified measurement of it is recorded"])

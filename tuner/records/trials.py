@@ -47,6 +47,10 @@ def _select(with_trace: bool) -> Select[Any]:
     )
 
 
+_FULL = _select(True)
+_SLIM = _select(False)  # without traces, which are most of a row
+
+
 def _to_trial(row: AnyRow, with_trace: bool) -> Trial:
     return Trial(
         id=row.id,
@@ -79,7 +83,7 @@ def _to_trial(row: AnyRow, with_trace: bool) -> Trial:
 
 
 def get_trial(connection: Connection, trial_id: int) -> Trial:
-    row = connection.execute(_select(True).where(TrialRow.id == trial_id)).first()
+    row = connection.execute(_FULL.where(TrialRow.id == trial_id)).first()
     if row is None:
         raise RecordNotFound(f"there is no trial {trial_id}")
     return _to_trial(row, True)
@@ -95,7 +99,7 @@ def page(
     with_trace: bool,
 ) -> tuple[Trial, ...]:
     """By rising number; with `before` the last ones below it, by falling number."""
-    query = _select(with_trace).where(TrialRow.run_id == run_id).limit(limit)
+    query = (_FULL if with_trace else _SLIM).where(TrialRow.run_id == run_id).limit(limit)
     if after is not None:
         query = query.where(TrialRow.sequence > after)
     if before is not None:
@@ -115,11 +119,9 @@ def sample(
     task = find_task(connection, run_id, workload_key, target)
     step = max(1.0, task.sequence / max_points)
     numbers = {round(1 + i * step) for i in range(min(max_points, task.sequence))}
-    query = (
-        _select(False)
-        .where(TrialRow.run_id == run_id, TrialRow.sequence.in_(numbers), TrialRow.task_id == task.id)
-        .order_by(TrialRow.sequence)
-    )
+    query = _SLIM.where(
+        TrialRow.run_id == run_id, TrialRow.sequence.in_(numbers), TrialRow.task_id == task.id
+    ).order_by(TrialRow.sequence)
     return tuple(_to_trial(row, False) for row in connection.execute(query))
 
 
@@ -155,12 +157,7 @@ def top(
     best: dict[str, Trial] = {}
     for key_id in _keys_of(connection, workload_key, target, device_class):
         # a candidate measured several times has several rows: read a few more than asked for
-        query = (
-            _select(True)
-            .where(TrialRow.key_id == key_id, text("trials.eligible"))
-            .order_by(TrialRow.cost)
-            .limit(4 * count)
-        )
+        query = _FULL.where(TrialRow.key_id == key_id, text("trials.eligible")).order_by(TrialRow.cost).limit(4 * count)
         for row in connection.execute(query):
             trial = _to_trial(row, True)
             known = best.get(trial.digest or "")
