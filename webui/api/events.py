@@ -28,8 +28,8 @@ from starlette.responses import StreamingResponse
 from compiler.errors import TunefarmError
 from tuner.records import model
 from tuner.records.store import RecordStore
-from webui.api.models import CurvePoint, FailureCount, RunProgress, RunTask, Trial
 from webui.api.replies import ERRORS, body_of
+from webui.api.run_models import CurvePoint, FailureCount, RunProgress, RunTask, Trial
 from webui.api.runs import current_progress
 from webui.context import Context, Ctx
 

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 from tuner.records import model
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
-from webui.api.models import (
+from webui.api.replies import ERRORS
+from webui.api.run_models import (
     CurvePoint,
     CurveReply,
     FailureCount,
@@ -24,7 +25,6 @@ from webui.api.models import (
     TrialPage,
     TrialPoint,
 )
-from webui.api.replies import ERRORS
 from webui.context import Ctx
 from webui.errors import BadRequest
 from webui.progress import WINDOW, Progress, progress
