@@ -1,4 +1,4 @@
-"""What the API answers with, apart from runs (`run_models`). Times are seconds (`_s`), points in time ISO 8601 in UTC."""
+"""What the API answers with, runs apart (`run_models`). Times are seconds (`_s`), moments ISO 8601 in UTC."""
 
 from __future__ import annotations
 
