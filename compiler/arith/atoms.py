@@ -23,10 +23,14 @@ from compiler.arith.linear import (
     brief,
     expr_key,
     imm,
+    plus,
     render,
+    scaled,
 )
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+
+_MAX_PRODUCT = 64  # terms a multiplied-out product may have
 
 
 class Atoms:
@@ -87,9 +91,9 @@ class Atoms:
     def symbolic_mod(self, x: Lin, y: Lin) -> Lin:
         """x % y for a divisor that is no constant."""
         low, high = y.bounds()
-        lo, hi = (0, high - 1) if low > 0 else (NEG, POS)
+        lo, hi = (0, max(high - 1, 0)) if low >= 0 else (NEG, POS)  # no divisor is 0
         x_low, x_high = x.bounds()
-        if x_low >= 0 and low > 0:
+        if x_low >= 0 and low >= 0:
             hi = min(hi, x_high)
         return self._binary(MOD, n.FloorMod, x, y, lo, hi)
 
@@ -134,6 +138,21 @@ class Atoms:
         return self._add(key, atom)
 
 
+def multiply(t: Atoms, x: Lin, y: Lin) -> Lin | None:
+    """x * y multiplied out; None when that has too many terms."""
+    if not y.terms:
+        return scaled(x, y.const)
+    if not x.terms:
+        return scaled(y, x.const)
+    if len(x.terms) * len(y.terms) > _MAX_PRODUCT:
+        return None
+    total = plus(scaled(x, y.const), scaled(Lin(y.terms, 0), x.const))
+    for a, c in x.terms.items():
+        for b, k in y.terms.items():
+            total = plus(total, t.product(a.factors + b.factors), c * k)
+    return total
+
+
 def _rank(text: str) -> tuple[int, str, int]:
     return -1, text, 0
 
@@ -156,10 +175,10 @@ def product_bounds(a: tuple[float, float], b: tuple[float, float]) -> tuple[floa
 
 
 def _quotient_bounds(x: tuple[float, float], y: tuple[float, float]) -> tuple[float, float]:
-    """Of x // y."""
-    if y[0] <= 0:
+    """Of x // y, where y is not 0."""
+    if y[0] < 0:
         return NEG, POS
-    values = [_floor_quotient(a, b) for a in x for b in y]
+    values = [_floor_quotient(a, max(b, 1)) for a in x for b in y]
     return min(values), max(values)
 
 

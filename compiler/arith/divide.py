@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from math import gcd
 
-from compiler.arith.atoms import Atoms
+from compiler.arith.atoms import Atoms, multiply
 from compiler.arith.linear import DIV, MOD, MUL, NEG, POS, SPLIT, ZERO, Atom, Lin, plus, scaled
 from compiler.arith.prove import is_negative
 from compiler.errors import IRError
-
-_MAX_PRODUCT = 64  # terms a multiplied-out product may have
 
 
 def _constant(value: int) -> Lin:
@@ -212,21 +210,6 @@ def _without(factors: tuple[Atom, ...], remove: tuple[Atom, ...]) -> tuple[Atom,
             return None
         left.remove(factor)
     return tuple(left)
-
-
-def multiply(t: Atoms, x: Lin, y: Lin) -> Lin | None:
-    """x * y multiplied out; None when that has too many terms."""
-    if not y.terms:
-        return scaled(x, y.const)
-    if not x.terms:
-        return scaled(y, x.const)
-    if len(x.terms) * len(y.terms) > _MAX_PRODUCT:
-        return None
-    total = plus(scaled(x, y.const), scaled(Lin(y.terms, 0), x.const))
-    for a, c in x.terms.items():
-        for b, k in y.terms.items():
-            total = plus(total, t.product(a.factors + b.factors), c * k)
-    return total
 
 
 # --------------------------------------------------------------------------------- rejoining

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.arith.divide import div, mod, multiply
+from compiler.arith.atoms import multiply
+from compiler.arith.divide import div, mod
 from compiler.arith.linear import DIV, MAX, MIN, MOD, MUL, SPLIT, VAR, Atom, Lin, plus
 from compiler.arith.minmax import extreme
 from compiler.arith.normal import Normal
+from compiler.errors import IRError
 from compiler.tir import nodes as n
 
 Domains = Mapping[n.Var, tuple[Lin, Lin]]
@@ -22,21 +24,34 @@ def relax(t: Normal, x: Lin, domains: Domains) -> Interval | None:
 
     Exact for sums of distinct variables, else a superset. None where no bound is known.
     """
-    low = _end(t, x, domains, 0)
-    high = _end(t, x, domains, 1)
-    return None if low is None or high is None else (low, high)
-
-
-def _end(t: Normal, x: Lin, domains: Domains, side: int) -> Lin | None:
-    """One end of the range. Domains may mention one another: repeat until no such variable is left."""
-    for _ in range(len(domains) + 1):
-        interval = _relax_once(t, x, domains)
-        if interval is None:
+    low = high = x
+    for part in _rounds(domains):
+        lows, highs = _relax_once(t, low, part), _relax_once(t, high, part)
+        if lows is None or highs is None:
             return None
-        if interval[side] is x:
-            return x
-        x = interval[side]
-    return x if not any(_depends(atom, domains) for atom in x.terms) else None
+        low, high = lows[0], highs[1]
+    return low, high
+
+
+def _rounds(domains: Domains) -> list[Domains]:
+    """The domains in the order to relax them: those that mention others before those others."""
+    left = dict(domains)
+    rounds: list[Domains] = []
+    while left:
+        mentioned = {
+            var
+            for own, ends in left.items()
+            for end in ends
+            for atom in end.terms
+            for var in atom.free
+            if var is not own
+        }
+        first = {var: ends for var, ends in left.items() if var not in mentioned}
+        if not first:
+            raise IRError("the domains of " + ", ".join(v.name for v in left) + " mention each other in a circle")
+        rounds.append(first)
+        left = {var: ends for var, ends in left.items() if var in mentioned}
+    return rounds
 
 
 def _depends(atom: Atom, domains: Domains) -> bool:
@@ -104,7 +119,7 @@ def _relax_extreme(t: Normal, atom: Atom, domains: Domains) -> Interval | None:
 
 
 def _relax_symbolic(t: Normal, atom: Atom, domains: Domains) -> Interval | None:
-    if any(_depends(a, domains) for a in atom.y.terms) or atom.y.bounds()[0] <= 0:
+    if any(_depends(a, domains) for a in atom.y.terms) or atom.y.bounds()[0] < 0:
         return None
     inner = _relax_once(t, atom.x, domains)
     if atom.kind == MOD:

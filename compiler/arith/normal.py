@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler.arith import boolean, opaque, vector
-from compiler.arith.atoms import Atoms
-from compiler.arith.divide import div, mod, multiply, rejoin
-from compiler.arith.linear import MAX, MIN, NEG, POS, SPLIT, Atom, Lin, render, scaled
+from compiler.arith.atoms import Atoms, multiply
+from compiler.arith.divide import div, mod, rejoin
+from compiler.arith.linear import MAX, MIN, NEG, POS, SPLIT, Atom, Lin, render, same_expr, scaled
 from compiler.arith.minmax import absorb, extreme
 from compiler.arith.prove import is_negative
 from compiler.errors import IRError
@@ -106,7 +106,10 @@ class Normal:
         """The normal form of an int32 or int64 expression."""
         found = self._lins.get(expr)
         if found is None:
-            rule = _RULES.get(type(expr))
+            cls = type(expr)
+            if cls is n.IntImm:
+                return Lin({}, expr.value)  # type: ignore[attr-defined]
+            rule = _RULES.get(cls)
             if rule is not None:
                 found = rule(self, expr)
             else:
@@ -119,20 +122,22 @@ class Normal:
     def _gather(self, expr: PrimExpr, scale: int, terms: dict[Atom, int]) -> int:
         """terms += scale * expr; returns the constant part. Leaves zero coefficients behind."""
         cls = type(expr)
-        if cls is n.IntImm:
-            return scale * expr.value  # type: ignore[attr-defined,no-any-return]
-        if cls is n.Add:
-            first = self._gather(expr.a, scale, terms)  # type: ignore[attr-defined]
-            return first + self._gather(expr.b, scale, terms)  # type: ignore[attr-defined]
         if cls is n.Mul:
             b = expr.b  # type: ignore[attr-defined]
             if type(b) is n.IntImm:
-                return self._gather(expr.a, scale * b.value, terms)  # type: ignore[attr-defined]
-        elif cls is n.Sub:
+                scale *= b.value
+                expr = expr.a  # type: ignore[attr-defined]
+                cls = type(expr)
+        if cls is n.Var:
+            known = self.vars.get(expr)  # type: ignore[call-overload]
+            lin: Lin = self.lin(expr) if known is None else known
+        elif cls is n.Add or cls is n.Sub:
             first = self._gather(expr.a, scale, terms)  # type: ignore[attr-defined]
-            return first + self._gather(expr.b, -scale, terms)  # type: ignore[attr-defined]
-        lin = self.vars.get(expr) if cls is n.Var else self.lin(expr)  # type: ignore[call-overload]
-        if lin is None:
+            side = scale if cls is n.Add else -scale
+            return first + self._gather(expr.b, side, terms)  # type: ignore[attr-defined]
+        elif cls is n.IntImm:
+            return scale * expr.value  # type: ignore[attr-defined,no-any-return]
+        else:
             lin = self.lin(expr)
         for atom, c in lin.terms.items():
             terms[atom] = terms.get(atom, 0) + c * scale
@@ -209,7 +214,7 @@ def choose(expr: PrimExpr) -> PrimExpr:
     condition, yes, no = parts
     if isinstance(condition, n.IntImm):
         return yes if condition.value else no
-    if yes is no or ops.same_constant(yes, no):
+    if same_expr(yes, no):
         return yes
     return expr
 

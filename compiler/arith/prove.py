@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from compiler.arith.atoms import Atoms
+from compiler.arith.atoms import Atoms, multiply
 from compiler.arith.linear import DIV, MAX, MIN, MOD, MUL, SPLIT, VAR, Atom, Lin, plus, scaled
 
 _DEPTH = 8
@@ -72,10 +72,14 @@ def _raise(t: Atoms, x: Lin, atom: Atom, c: int) -> Iterator[tuple[Lin, ...]]:
                 yield (first, second)
         case k if k == SPLIT and not atom.upper:
             up = atom.lower // gcd(c, atom.lower)  # times this, the sum has c a multiple of lower
-            slack = 0 if c > 0 else atom.lower - 1
-            value = Lin(atom.x.terms, atom.x.const - slack)
+            value = Lin(atom.x.terms, atom.x.const - (0 if c > 0 else atom.lower - 1))
             yield (plus(scaled(rest, up), value, c * up // atom.lower),)
-        case k if k == MOD and atom.y.bounds()[0] > 0:
+        case k if k == DIV and atom.y.bounds()[0] >= 0:  # no divisor is 0, so multiply by it
+            value = atom.x if c > 0 else plus(atom.x, Lin(atom.y.terms, atom.y.const - 1), -1)
+            whole = multiply(t, rest, atom.y)
+            if whole is not None:
+                yield (plus(whole, value, c),)
+        case k if k == MOD and atom.y.bounds()[0] >= 0:
             yield (plus(rest, Lin(atom.y.terms, atom.y.const - 1), c) if c > 0 else rest,)
         case k if k == MUL:
             yield from _raise_product(t, rest, atom, c)
@@ -87,7 +91,7 @@ def _raise_product(t: Atoms, rest: Lin, atom: Atom, c: int) -> Iterator[tuple[Li
         left = t.product(others)
         if left.bounds()[0] < 0:
             continue
-        if factor.kind == DIV and _same(factor.y, left) and left.bounds()[0] > 0:  # (x // n) * n
+        if factor.kind == DIV and _same(factor.y, left):  # (x // n) * n
             slack = plus(factor.x, Lin(left.terms, left.const - 1), -1)
             yield (plus(rest, factor.x if c > 0 else slack, c),)
         elif factor in t.ranges:
