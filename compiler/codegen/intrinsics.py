@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler.codegen.expr import choose, convert, float_op, intrinsic, unary_float
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
+from compiler.codegen.values import choose, convert, float_op, intrinsic, unary_float
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compiler.codegen.expr import choose, convert, is_constant, splat
 from compiler.codegen.gen import Gen, Storage, emits, runs
 from compiler.codegen.index import resolve
 from compiler.codegen.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
+from compiler.codegen.values import choose, convert, is_constant, splat
 from compiler.codegen.writer import Operand
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError

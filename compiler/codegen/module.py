@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.codegen import intrinsics, memory  # noqa: F401  (they register their emitters)
+from compiler.codegen import expr, intrinsics, memory  # noqa: F401  (they register their emitters)
 from compiler.codegen.gen import CodegenOptions, Gen, ModuleText, Storage
 from compiler.codegen.stmt import emit
 from compiler.codegen.types import bits_of, code_of, llvm_type
