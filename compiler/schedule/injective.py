@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
-from compiler.schedule.expr import variables
+from compiler.ir.base import Node
+from compiler.schedule.expr import TRUE, conjuncts, variables
 from compiler.schedule.placement import analyzer_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr
+from compiler.tir.visit import transform
 
 Term = tuple[int, PrimExpr]  # coefficient, what it multiplies
 
@@ -41,6 +43,12 @@ class _Ranges:
         self._loops = loops
         self._spans = {f.loop_var: ops.as_int(f.extent) for f in loops}
         self._analyzer: Analyzer | None = None
+        self.sums: dict[n.Var, PrimExpr] = {}
+
+    def add(self, var: n.Var, total: PrimExpr, extent: int) -> None:
+        """Take in a variable that stands for `total` and has `extent` values."""
+        self._spans[var] = extent
+        self.sums[var] = total
 
     @property
     def analyzer(self) -> Analyzer:
@@ -56,19 +64,56 @@ class _Ranges:
         return None if low is None or high is None else high - low
 
 
-def undetermined(values: Iterable[PrimExpr], moving: Sequence[n.For], around: Sequence[n.For]) -> list[n.For]:
+def undetermined(
+    values: Iterable[PrimExpr], moving: Sequence[n.For], around: Sequence[n.For], predicate: PrimExpr = TRUE
+) -> list[n.For]:
     """Those loops of `moving` with more than one iteration that `values` do not determine while all other loops
-    stand still. `around` are all loops, `moving` among them."""
+    stand still and `predicate` holds. `around` are all loops, `moving` among them."""
     ranges = _Ranges(around)
     wanted = [f for f in moving if not ops.is_const(f.extent, 1)]
     as_given = list(values)
     known = _determined(as_given, {f.loop_var for f in moving}, ranges)
     if not known.issuperset(f.loop_var for f in wanted):
         known |= _determined(map(ranges.analyzer.simplify, as_given), {f.loop_var for f in moving}, ranges)
+    if not known.issuperset(f.loop_var for f in wanted) and not ops.is_const(predicate, 1):
+        sums = _guarded_sums(predicate, ranges)
+        whole = [_with_sums(value, sums) for value in as_given]
+        known |= _determined(whole, {f.loop_var for f in moving} | set(sums.values()), ranges, sums)
     return [f for f in wanted if f.loop_var not in known]
 
 
-def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges) -> set[n.Var]:
+_Sums = dict[Hashable, n.Var]  # the key of a sum, and the variable that stands for it
+
+
+def _guarded_sums(predicate: PrimExpr, ranges: _Ranges) -> _Sums:
+    """A variable for every sum that `predicate` bounds. A split of a part keeps the part in its range with such a
+    condition, which its loops alone do not show."""
+    sums: _Sums = {}
+    bounds = [c for c in conjuncts(predicate) if isinstance(c, n.LT) and isinstance(c.b, n.IntImm)]
+    for condition in sorted(bounds, key=lambda c: len(variables(c.a))):
+        low, end = ranges.analyzer.const_int_bound(condition.a)[0], ops.as_int(condition.b)
+        if isinstance(condition.a, n.Add) and low is not None and end is not None:
+            total = _with_sums(condition.a, sums)
+            var = n.Var("sum", condition.a.dtype)
+            ranges.add(var, total, max(end - low, 1))
+            sums[expr_key(total)] = var
+    return sums
+
+
+def _with_sums(expr: PrimExpr, sums: _Sums) -> PrimExpr:
+    """`expr` with each of the sums in it replaced by its variable."""
+
+    def swap(node: Node) -> Node | None:
+        return sums.get(expr_key(node)) if isinstance(node, n.Add) else None
+
+    result = transform(expr, post=swap)
+    assert isinstance(result, PrimExpr)
+    return result
+
+
+def _determined(
+    values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges, sums: _Sums | None = None
+) -> set[n.Var]:
     """The variables whose value follows from `values`, as far as can be shown."""
     digits: dict[tuple[Hashable, int, int], _Digit] = {}
     known: set[n.Var] = set()
@@ -86,6 +131,9 @@ def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges)
             groups.setdefault(key, []).append(digit)
         pending = [group[0].x for key, group in groups.items() if key not in told and _complete(group, ranges)]
         told.update(expr_key(x) for x in pending)
+        for var in known.intersection((sums or {}).values()):
+            known.remove(var)
+            pending.append(ranges.sums[var])
     return known
 
 
@@ -161,5 +209,5 @@ def repeating_loop(realize: n.BlockRealize, around: Sequence[n.For], first: int)
     reduced = {v for iv, value in pairs if iv.iter_type is IterType.COMM_REDUCE for v in variables(value)}
     data = [value for iv, value in pairs if iv.iter_type is not IterType.COMM_REDUCE]
     loops = [f for f in around[first:] if f.loop_var not in reduced]
-    left = undetermined(data, loops, around)
+    left = undetermined(data, loops, around, realize.predicate)
     return left[0] if left else None

@@ -135,7 +135,7 @@ def _check_shared_reduction(path: Path, realize: n.BlockRealize, func: n.PrimFun
     reduced = {v for iv, value in zip(block.iter_vars, realize.iter_values)
                if iv.iter_type is IterType.COMM_REDUCE for v in variables(value)}  # fmt: skip
     moving = [f for f in inside if f.loop_var not in reduced]
-    if loop not in undetermined(data, moving, [*around, *inside]):
+    if loop not in undetermined(data, moving, [*around, *inside], realize.predicate):
         return
     scope = path[tree.scope_of(path)]
     assert isinstance(scope, n.BlockRealize)

@@ -267,3 +267,13 @@ def test_what_values_determine() -> None:
     assert left(fused // 14, fused % 7) == ["a", "b", "c"]  # a digit is missing
     assert left(fused % 60) == []
     assert left(fused % 59) == ["a", "b", "c"]
+
+
+def test_what_values_determine_where_a_condition_holds() -> None:
+    a, b, c = _for("a", 5), _for("b", 1), _for("c", 4)
+    inner = b.loop_var * 4 + c.loop_var  # a split of a loop of 2 iterations
+    value = a.loop_var * 2 + inner
+    loops = [a, b, c]
+    assert [f.loop_var.name for f in undetermined([value], loops, loops)] == ["a", "c"]
+    assert undetermined([value], loops, loops, ops.logical_and(value < 9, inner < 2)) == []
+    assert undetermined([value], loops, loops, inner < 3) == [a, c]
