@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from compiler.errors import TunefarmError, error_from_kind
+
+if TYPE_CHECKING:
+    from compiler.target import Target
+    from compiler.tir.nodes import PrimFunc
 
 _ADDRESS_HINT = "write it like http://127.0.0.1:9180"
 
@@ -61,9 +65,15 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def best(self, workload_key: str, target: str, device_class: str | None = None) -> BestReply:
-        """The best config of a workload on a target. A miss is a reply, not an error."""
-        query = {"workload": workload_key, "target": target}
+    def best(
+        self, workload: str | PrimFunc, target: str | Target | None = None, device_class: str | None = None
+    ) -> BestReply:
+        """The best config of a workload on a target. A miss is a reply, not an error.
+
+        `workload` is an unscheduled function or its key; `target` None is this machine, with the cores this process
+        may use. Without `device_class` only a config for exactly that target is given.
+        """
+        query = {"workload": workload if isinstance(workload, str) else _key(workload), "target": _target(target)}
         if device_class:
             query["device_class"] = device_class
         response = self._send("/api/v1/best", query)
@@ -124,3 +134,17 @@ class Client:
             str(error.get("message", f"status {response.status_code}")),
             hint=error.get("hint"),
         )
+
+
+def _key(func: PrimFunc) -> str:
+    from compiler.tir.printer import workload_key
+
+    return workload_key(func)
+
+
+def _target(target: str | Target | None) -> str:
+    if target is not None:
+        return str(target)
+    from tuner.fleets import local_target
+
+    return local_target()

@@ -1,7 +1,7 @@
 """TensorIR: nodes, expression building, schedules."""
 
 from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace
+from compiler.schedule.trace import Trace, apply_trace
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -165,6 +165,7 @@ __all__ = [
     "acos",
     "all",
     "any",
+    "apply_trace",
     "asin",
     "atan",
     "ceil",

@@ -175,6 +175,7 @@ def _print(built: Built) -> None:
 def _as_json(built: Built) -> dict[str, Any]:
     return {
         "kernel": built.task.name,
+        "workload_key": built.task.key,
         "config": built.how,
         "digest": built.reply.digest,
         "explain": list(built.reply.explain),

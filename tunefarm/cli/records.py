@@ -90,7 +90,7 @@ def best(
     with RecordStore.open(db or settings.db) as store:
         lookup = store.best(task.key, str(task.target), device_class)
     if as_json:
-        click.echo(json.dumps(_lookup_json(lookup)))
+        click.echo(json.dumps({"workload": task.name, "workload_key": task.key, **_lookup_json(lookup)}))
     else:
         _print_lookup(task, lookup)
     if lookup.config is None:

@@ -1,0 +1,104 @@
+"""The documentation's Python examples run, against real services where they name one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from docs_pages import PAGES, ROOT, blocks
+
+from rpc_server.server import Server
+from tracker.client import connect_tracker
+from tracker.server import Tracker
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+KERNEL = "matmul:64,64,64:float32"  # what docs/build-jobs.md and examples/build_job.py build
+SERVER, TRACKER, WEB = "9091", "9190", "9180"
+
+
+@pytest.fixture(scope="module")
+def server_port():
+    """A device server."""
+    with Server("127.0.0.1", port=0, silent=True) as server:
+        yield server.port
+
+
+@pytest.fixture(scope="module")
+def tracker_port():
+    """A tracker with a device."""
+    with Tracker("127.0.0.1", port=0, silent=True) as tracker:
+        address = ("127.0.0.1", tracker.port)
+        with Server("127.0.0.1", port=0, silent=True, tracker_addr=address), connect_tracker(*address) as session:
+            deadline = time.monotonic() + 30
+            while not session.devices():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield tracker.port
+
+
+@pytest.fixture(scope="module")
+def web_port(tmp_path_factory):
+    """A web app whose records hold a config for the documentation's kernel."""
+    folder = tmp_path_factory.mktemp("web")
+    command = [sys.executable, "-m", "tunefarm"]
+    store, port_file = ["--db", str(folder / "tunefarm.db")], folder / "port"
+    subprocess.run([*command, "tune", KERNEL, "--trials", "2", "--quiet", *store], check=True, capture_output=True)
+    with (folder / "log").open("wb") as log:
+        web = subprocess.Popen(
+            [*command, "web", "--port", "0", "--port-file", str(port_file), "--tracker", "none", *store],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        while not port_file.exists():
+            assert web.poll() is None, (folder / "log").read_text()
+            time.sleep(0.05)
+        yield int(port_file.read_text())
+    finally:
+        web.terminate()
+        web.wait(15)
+
+
+def with_ports(request: pytest.FixtureRequest, text: str) -> str:
+    """The text with the ports of running services in place of the default ones it names."""
+    for default, fixture in ((SERVER, "server_port"), (TRACKER, "tracker_port"), (WEB, "web_port")):
+        if default in text:
+            text = text.replace(default, str(request.getfixturevalue(fixture)))
+    return text
+
+
+def runnable(page: Path):
+    return [block for block in blocks(page) if block.words[:2] == ("python", "run")]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if runnable(p)], ids=lambda p: p.name)
+def test_the_examples_of_a_page_run_in_order(page, request, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in runnable(page):
+        exec(compile(with_ports(request, block.padded), str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_python_block_at_least_compiles(page):
+    for block in blocks(page):
+        if block.words[:1] == ("python",):
+            compile(block.padded, str(page), "exec")
+
+
+def test_the_readme_and_the_compiler_page_have_examples_that_run():
+    assert {"README.md", "compiler.md", "build-jobs.md", "farm.md"} <= {p.name for p in PAGES if runnable(p)}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda p: p.name)
+def test_an_example_program_runs(example, request, tmp_path):
+    script = tmp_path / example.name
+    script.write_text(with_ports(request, example.read_text()))
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
