@@ -318,13 +318,16 @@ class TestTrials:
                     verified=True,
                 ),
                 measured(run, "d", 2.0, device=farm.zen3),
-                measured(run, "d", 2.2, device=farm.zen3, purpose=TrialPurpose.FINAL),
+                measured(run, "d", 1.8, device=farm.zen3, purpose=TrialPurpose.FINAL),
             ]
         )
         now = farm.store.run(run.id)
         assert (now.trials, now.tasks[0].baseline_cost, now.tasks[0].best_cost) == (1, 0.5, 2.0)
-        assert farm.best_digest() == "d"
+        best = farm.store.best(KEY, V3, ZEN3).config
+        assert best is not None
+        assert (best.digest, best.samples) == ("d", (2.0, 1.8))
         assert [t.digest for t in farm.store.trials(run.id)] == [None, "d", "d"]
+        assert [t.improved for t in farm.store.trials(run.id)] == [False, True, False]
 
     def test_curve(self, farm: Farm) -> None:
         run = farm.run()

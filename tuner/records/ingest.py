@@ -190,7 +190,9 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
     ok = trial.failure is None
     cost, mad = summarise(trial.samples) if ok else (None, None)
     eligible = ok and trial.verified and trial.purpose is not TrialPurpose.BASELINE
-    improved = eligible and cost is not None and (task.best_cost is None or cost < task.best_cost)
+    # finals measure the same few again: a lower number there is no progress of the search
+    searching = eligible and trial.purpose is TrialPurpose.SEARCH
+    improved = searching and cost is not None and (task.best_cost is None or cost < task.best_cost)
     if improved:
         task.best_cost = cost
     if trial.purpose is TrialPurpose.BASELINE and cost is not None:

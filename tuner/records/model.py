@@ -131,7 +131,7 @@ class NewRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTask:
     """`trials` search trials are done, `failed` of them failed. Costs are seconds per call: of the untuned
-    function, and of the fastest verified candidate so far."""
+    function, and of the fastest verified search trial so far."""
 
     id: int
     position: int

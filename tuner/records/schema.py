@@ -170,8 +170,8 @@ class CandidateRow(Base):
 class TrialRow(Base):
     """One measurement, or one attempt at it.
 
-    `eligible` trials may become best: a candidate's, successful, verified. `improved` marks the trials at which
-    the task's best so far fell, so a run's curve is read without reading the run.
+    `eligible` trials may become best: a candidate's, successful, verified. `improved` marks the search trials
+    at which the task's best so far fell, so a run's curve is read without reading the run.
     """
 
     __tablename__ = "trials"
