@@ -32,12 +32,11 @@ class Analyzer:
     """Knows the ranges of variables and simplifies under them.
 
     A variable bound to one value (a loop of extent 1, or `bind(var, expr)`) is replaced by it; with
-    `keep_unit_vars` loops of extent 1 keep their variable.
+    `keep_unit_vars` the variable of a loop of extent 1 stays where it is a term of a sum.
     """
 
     def __init__(self, keep_unit_vars: bool = False) -> None:
-        self._keep_unit_vars = keep_unit_vars
-        self._bindings = Bindings()
+        self._bindings = Bindings(keep_unit_vars)
         self._normal = Normal(self._bindings)
 
     # --------------------------------------------------------------------------- knowledge
@@ -66,14 +65,12 @@ class Analyzer:
     def _bind_range(self, var: n.Var, dom: n.Range) -> None:
         known, normal = self._bindings, self._normal
         low, extent = normal.lin(dom.min), normal.lin(dom.extent)
-        if not extent.terms and extent.const == 1 and not (self._keep_unit_vars or _reads(dom.min, var)):
+        unit = not extent.terms and extent.const == 1
+        if unit and not (known.keep_unit_vars or _reads(dom.min, var)):
             known.values[var] = normal.simplify(dom.min)
             return
         least, last = intset.domain(normal, low, extent)
         known.bounds[var] = least.bounds()[0], last.bounds()[1]
-        if self._keep_unit_vars and known.bounds[var][0] == known.bounds[var][1]:
-            # equal bounds would make it a constant; one above the truth is still a bound
-            known.bounds[var] = known.bounds[var][0], known.bounds[var][1] + 1
         if least.terms or last.terms:
             known.ranges[var] = render(least, var.dtype), render(last, var.dtype)
 
@@ -81,7 +78,7 @@ class Analyzer:
     def constraint(self, condition: PrimExpr) -> Iterator[None]:
         """Within the block, `condition` is known to hold."""
         outer, normal = self._bindings, self._normal
-        inner = Bindings()
+        inner = Bindings(outer.keep_unit_vars)
         inner.bounds, inner.ranges = dict(outer.bounds), dict(outer.ranges)
         inner.values, inner.facts = dict(outer.values), list(outer.facts)
         for x in negatives(normal, condition):
@@ -170,7 +167,7 @@ class Analyzer:
         known = self._bindings
         if not any(var in known.values for var in domains):
             return self
-        result = Analyzer(self._keep_unit_vars)
+        result = Analyzer(known.keep_unit_vars)
         other = result._bindings
         other.bounds, other.ranges, other.facts = dict(known.bounds), dict(known.ranges), known.facts
         other.values = {var: value for var, value in known.values.items() if var not in domains}

@@ -52,9 +52,13 @@ class Atoms:
         """`lin` as the one object for its value, so that operands compare by identity."""
         return self._operands.setdefault(lin.key(), lin)
 
-    def variable(self, var: n.Var, lo: float, hi: float) -> Lin:
+    def variable(self, var: n.Var, lo: float, hi: float, keep: bool = False) -> Lin:
+        """`keep`: even a variable with one value only stays itself."""
         self._serial += 1
-        return self._add(var, Atom(VAR, var, lo, hi, (-1, var.name, self._serial)))
+        atom = Atom(VAR, var, lo, hi, (-1, var.name, self._serial))
+        if keep:
+            return Lin({atom: 1}, 0)
+        return self._add(var, atom)
 
     def opaque(self, expr: PrimExpr, lo: float, hi: float) -> Lin:
         """An atom for an expression nothing more is known of."""

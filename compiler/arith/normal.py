@@ -28,7 +28,8 @@ _LEAVES = frozenset({n.IntImm, n.FloatImm, n.StringImm})
 class Bindings:
     """What is known of variables: constant bounds, symbolic ranges (least, greatest), values; and facts."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_unit_vars: bool = False) -> None:
+        self.keep_unit_vars = keep_unit_vars
         self.bounds: dict[n.Var, tuple[float, float]] = {}
         self.ranges: dict[n.Var, tuple[PrimExpr, PrimExpr]] = {}
         self.values: dict[n.Var, PrimExpr] = {}
@@ -169,7 +170,7 @@ class Normal:
             lin = self.lin(known.values[expr])
         else:
             lo, hi = known.bounds.get(expr) or default_bounds(expr)
-            lin = self.atoms.variable(expr, lo, hi)
+            lin = self.atoms.variable(expr, lo, hi, known.keep_unit_vars)
             atom = lin.single()
             if atom is not None and expr in known.ranges:
                 low, high = known.ranges[expr]

@@ -197,6 +197,8 @@ def test_loops_of_one_iteration():
         known.bind(i, Range(ops.const(3), ops.const(1)))
     assert str(replaced.simplify(i * 2 + W)) == "w + 6"
     assert str(kept.simplify(i * 2 + W)) == "i * 2 + w"
+    assert kept.can_prove(i * 2 < 7)
+    assert kept.const_int_bound(i) == (3, 3)
 
 
 def test_binding_a_value_and_binding_again():
