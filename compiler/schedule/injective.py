@@ -16,13 +16,11 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
-from compiler.ir.base import Node
 from compiler.schedule.expr import TRUE, conjuncts, variables
 from compiler.schedule.placement import analyzer_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr
-from compiler.tir.visit import transform
 
 Term = tuple[int, PrimExpr]  # coefficient, what it multiplies
 
@@ -43,12 +41,39 @@ class _Ranges:
         self._loops = loops
         self._spans = {f.loop_var: ops.as_int(f.extent) for f in loops}
         self._analyzer: Analyzer | None = None
-        self.sums: dict[n.Var, PrimExpr] = {}
+        self._sums: dict[n.Var, list[Term]] = {}  # a variable that stands for a sum
 
-    def add(self, var: n.Var, total: PrimExpr, extent: int) -> None:
-        """Take in a variable that stands for `total` and has `extent` values."""
+    def narrow(self, atom: PrimExpr, extent: int) -> None:
+        """Take in that `atom` has but `extent` values."""
+        known = self._spans.get(atom) if isinstance(atom, n.Var) else None
+        if isinstance(atom, n.Var):
+            self._spans[atom] = extent if known is None else min(extent, known)
+
+    def add(self, terms: list[Term], extent: int) -> None:
+        """Take in that the sum of `terms` has but `extent` values."""
+        var = n.Var("sum", terms[0][1].dtype)
         self._spans[var] = extent
-        self.sums[var] = total
+        self._sums[var] = terms
+
+    def grouped(self, terms: list[Term]) -> list[Term]:
+        """`terms` with multiples of known sums as one term each."""
+        for var, parts in self._sums.items():
+            places = {expr_key(atom): at for at, (_, atom) in enumerate(terms)}
+            at = [places.get(expr_key(atom)) for _, atom in parts]
+            factor = 0 if at[0] is None else terms[at[0]][0] // parts[0][0]
+            if factor and all(i is not None and terms[i][0] == factor * c for i, (c, _) in zip(at, parts)):
+                terms = [t for i, t in enumerate(terms) if i not in at] + [(factor, var)]
+        return terms
+
+    def variables(self, atom: PrimExpr) -> set[n.Var]:
+        """The variables in `atom`, or in the sum that it stands for."""
+        parts = self._sums.get(atom) if isinstance(atom, n.Var) else None
+        return variables(atom) if parts is None else {v for _, part in parts for v in self.variables(part)}
+
+    def digits(self, atom: PrimExpr, moving: set[n.Var]) -> list[_Digit]:
+        """What `atom` tells; a sum tells its terms."""
+        parts = self._sums.get(atom) if isinstance(atom, n.Var) else None
+        return [_digit(atom)] if parts is None else _digits(parts, moving, self)
 
     @property
     def analyzer(self) -> Analyzer:
@@ -76,44 +101,28 @@ def undetermined(
     if not known.issuperset(f.loop_var for f in wanted):
         known |= _determined(map(ranges.analyzer.simplify, as_given), {f.loop_var for f in moving}, ranges)
     if not known.issuperset(f.loop_var for f in wanted) and not ops.is_const(predicate, 1):
-        sums = _guarded_sums(predicate, ranges)
-        whole = [_with_sums(value, sums) for value in as_given]
-        known |= _determined(whole, {f.loop_var for f in moving} | set(sums.values()), ranges, sums)
+        _take_in(predicate, ranges)
+        for form in (as_given, map(ranges.analyzer.simplify, as_given)):
+            known |= _determined(form, {f.loop_var for f in moving}, ranges)
     return [f for f in wanted if f.loop_var not in known]
 
 
-_Sums = dict[Hashable, n.Var]  # the key of a sum, and the variable that stands for it
-
-
-def _guarded_sums(predicate: PrimExpr, ranges: _Ranges) -> _Sums:
-    """A variable for every sum that `predicate` bounds. A split of a part keeps the part in its range with such a
-    condition, which its loops alone do not show."""
-    sums: _Sums = {}
+def _take_in(predicate: PrimExpr, ranges: _Ranges) -> None:
+    """Let `ranges` know what `predicate` bounds: variables, and sums, each of which becomes a variable. A split of a
+    part keeps the part in its range with such a condition, which its loops alone do not show."""
     bounds = [c for c in conjuncts(predicate) if isinstance(c, n.LT) and isinstance(c.b, n.IntImm)]
     for condition in sorted(bounds, key=lambda c: len(variables(c.a))):
         low, end = ranges.analyzer.const_int_bound(condition.a)[0], ops.as_int(condition.b)
-        if isinstance(condition.a, n.Add) and low is not None and end is not None:
-            total = _with_sums(condition.a, sums)
-            var = n.Var("sum", condition.a.dtype)
-            ranges.add(var, total, max(end - low, 1))
-            sums[expr_key(total)] = var
-    return sums
+        if low is None or end is None:
+            continue
+        terms = ranges.grouped(_terms(condition.a, 1))
+        if len(terms) == 1 and terms[0][0] == 1:
+            ranges.narrow(terms[0][1], max(end - low, 1))
+        elif terms:
+            ranges.add(terms, max(end - low, 1))
 
 
-def _with_sums(expr: PrimExpr, sums: _Sums) -> PrimExpr:
-    """`expr` with each of the sums in it replaced by its variable."""
-
-    def swap(node: Node) -> Node | None:
-        return sums.get(expr_key(node)) if isinstance(node, n.Add) else None
-
-    result = transform(expr, post=swap)
-    assert isinstance(result, PrimExpr)
-    return result
-
-
-def _determined(
-    values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges, sums: _Sums | None = None
-) -> set[n.Var]:
+def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges) -> set[n.Var]:
     """The variables whose value follows from `values`, as far as can be shown."""
     digits: dict[tuple[Hashable, int, int], _Digit] = {}
     known: set[n.Var] = set()
@@ -131,15 +140,17 @@ def _determined(
             groups.setdefault(key, []).append(digit)
         pending = [group[0].x for key, group in groups.items() if key not in told and _complete(group, ranges)]
         told.update(expr_key(x) for x in pending)
-        for var in known.intersection((sums or {}).values()):
-            known.remove(var)
-            pending.append(ranges.sums[var])
     return known
 
 
 def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
     """The digits that the value of `expr` tells; none when its terms cannot be told apart."""
-    items = sorted((t for t in _terms(expr, 1) if variables(t[1]) & moving), key=lambda t: abs(t[0]))
+    return _digits(ranges.grouped(_terms(expr, 1)), moving, ranges)
+
+
+def _digits(terms: list[Term], moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
+    moved = [t for t in terms if ranges.variables(t[1]) & moving]
+    items = sorted(moved, key=lambda t: (abs(t[0]), ranges.span(t[1]) or 0))
     if not all(isinstance(atom, n.Var | n.FloorDiv | n.FloorMod) for _, atom in items):
         return []
     reach: int | None = 0
@@ -148,7 +159,7 @@ def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Dig
         if span != 0 and (reach is None or abs(coefficient) <= reach):
             return []
         reach = None if span is None or reach is None else reach + abs(coefficient) * span
-    return [_digit(atom) for _, atom in items]
+    return [digit for _, atom in items for digit in ranges.digits(atom, moving)]
 
 
 def _terms(expr: PrimExpr, factor: int) -> list[Term]:
@@ -203,11 +214,7 @@ def is_reduction(block: n.Block) -> bool:
 
 
 def repeating_loop(realize: n.BlockRealize, around: Sequence[n.For], first: int) -> n.For | None:
-    """A loop from `around[first]` on, along no reduction axis, that visits elements of the result which other
-    iterations of these loops visit too; None when there is none. `around` are all loops of the block."""
-    pairs = list(zip(realize.block.iter_vars, realize.iter_values))
-    reduced = {v for iv, value in pairs if iv.iter_type is IterType.COMM_REDUCE for v in variables(value)}
-    data = [value for iv, value in pairs if iv.iter_type is not IterType.COMM_REDUCE]
-    loops = [f for f in around[first:] if f.loop_var not in reduced]
-    left = undetermined(data, loops, around, realize.predicate)
+    """A loop from `around[first]` on that makes these loops visit iterations of the block more than once, or
+    None. `around` are all loops of the block, outermost first."""
+    left = undetermined(realize.iter_values, around[first:], around, realize.predicate)
     return left[0] if left else None
