@@ -17,9 +17,10 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -188,7 +189,8 @@ class LocalBuilder:
     def _start(self, request: BuildRequest, outer: Future[BuildResult], attempts: int) -> None:
         pool = self._pool
         try:
-            inner = pool.submit(build, request)
+            with _sigint_blocked():  # the first submit starts the workers
+                inner = pool.submit(build, request)
         except (BrokenProcessPool, RuntimeError) as error:
             if self._closed:
                 _finish(outer, FailureKind.BUILD, "the builder was closed")
@@ -226,6 +228,17 @@ class LocalBuilder:
         with self._lock:
             if self._pool is broken and not self._closed:
                 self._pool = self._new_pool()
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """What is started meanwhile inherits the mask: Ctrl-C goes to the terminal's whole process group, and a worker
+    that is just coming up would answer it with a traceback. This process gets the signal afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finish(outer: Future[BuildResult], kind: FailureKind, text: str) -> None:

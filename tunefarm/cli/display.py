@@ -8,14 +8,16 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from tuner.progress import Snapshot, TaskProgress, gflops
 
 _PLAIN_EVERY_S = 5.0
+_BAR = 14
 
 
 def seconds(value: float | None) -> str:
@@ -131,12 +133,11 @@ class LiveDisplay:
         table = Table.grid(padding=(0, 2))
         for task in snapshot.tasks:
             gain = f"{task.speedup:.1f}x" if task.speedup else ""
-            bar = ProgressBar(total=task.budget, completed=task.done, width=24)
+            bar = ProgressBar(total=task.budget, completed=task.done, width=_BAR)
             best = f"[bold]{speed(task, task.best_cost)}[/bold]"
             table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
-        table.add_row(f"[dim]{devices}", f"[dim]{pace(snapshot)}", "", "", "", "")
-        self._live.update(table)
+        self._live.update(Group(table, Text(f"{devices}, {pace(snapshot)}", style="dim")))
 
     def note(self, text: str) -> None:
         self._console.print(f"[dim]{text}[/dim]", highlight=False)

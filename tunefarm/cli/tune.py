@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from compiler.target import Target
-from tunefarm.cli.common import EXIT_ERROR, console
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker
 from tunefarm.settings import Settings
@@ -144,7 +144,7 @@ def _run(
                 return run.run()
     except KeyboardInterrupt:
         click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
-        raise
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     finally:
         builder.close()
 
