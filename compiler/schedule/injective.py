@@ -41,13 +41,12 @@ class _Ranges:
         self._loops = loops
         self._spans = {f.loop_var: ops.as_int(f.extent) for f in loops}
         self._analyzer: Analyzer | None = None
+        self._narrowed: dict[Hashable, int] = {}  # the span of an atom, where a condition bounds it
         self._sums: dict[n.Var, list[Term]] = {}  # a variable that stands for a sum
 
     def narrow(self, atom: PrimExpr, extent: int) -> None:
         """Take in that `atom` has but `extent` values."""
-        known = self._spans.get(atom) if isinstance(atom, n.Var) else None
-        if isinstance(atom, n.Var):
-            self._spans[atom] = extent if known is None else min(extent, known)
+        self._narrowed[expr_key(atom)] = extent - 1
 
     def add(self, terms: list[Term], extent: int) -> None:
         """Take in that the sum of `terms` has but `extent` values."""
@@ -83,6 +82,8 @@ class _Ranges:
 
     def span(self, atom: PrimExpr) -> int | None:
         """The greatest less the least value."""
+        if self._narrowed and (span := self._narrowed.get(expr_key(atom))) is not None:
+            return span
         if isinstance(atom, n.Var) and (extent := self._spans.get(atom)) is not None:
             return extent - 1
         low, high = self.analyzer.const_int_bound(atom)
