@@ -14,14 +14,17 @@ from compiler.schedule.dataflow import (
     swap_buffers,
     with_allocations,
 )
+from compiler.schedule.expr import TRUE
 from compiler.schedule.placement import (
     Access,
     Box,
     access,
     analyzer_of,
-    clipped,
+    conditions_outside,
     hull,
     is_exact,
+    made,
+    needed,
     new_nest,
     whole_access,
 )
@@ -31,7 +34,7 @@ from compiler.schedule.storage import check_scope
 from compiler.schedule.tree import Path
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import Stmt
+from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import seq
 
 
@@ -88,7 +91,7 @@ def cache_write(func: n.PrimFunc, block: str, write_buffer_index: int, storage_s
     name = fresh_block_name(func, cached.name)
     place = _between(scope, writers, readers)
     box = _touched(place, [(m, w) for m in writers for w in m.block.writes if w.buffer is buffer], buffer, True)
-    copy = _copy_nest(place, cached, buffer, name, box)
+    copy = _copy_nest(place, cached, buffer, name, box, place.condition(writers))
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in writers}  # type: ignore[misc]
     after = max(place.statement_of(m) for m in writers) + 1
     return Effect(_rewritten(func, scope, place, edits, after, copy, cached), (name,))
@@ -117,6 +120,19 @@ class _Place:
 
     def loops_inside(self, member: Member) -> list[n.For]:
         return [node for node in member.path[len(self.path) :] if isinstance(node, n.For)]
+
+
+    def condition(self, writers: Sequence[Member]) -> PrimExpr:
+        """When all of `writers` run in a visit of the place."""
+        if self.outermost:
+            return TRUE
+        result = TRUE
+        for member in writers:
+            found = conditions_outside(member.realize, self.loops_outside(), self.loops_inside(member))
+            if found is None:
+                raise Illegal(f"block {member.name!r} skips iterations in the loop", member.name)
+            result = ops.logical_and(result, found)
+        return result
 
 
 def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member]) -> _Place:
@@ -154,7 +170,8 @@ def _touched(
         if exactly and not is_exact(analyzer, item, hull(analyzer, [item], buffer)):
             raise Illegal(f"what block {member.name!r} writes of {buffer.name!r} is no box", member.name)
         accesses.append(item)
-    return clipped(hull(analyzer, accesses, buffer), buffer.shape)
+    box = hull(analyzer, accesses, buffer)
+    return made(box, buffer.shape) if exactly else needed(box, buffer.shape)
 
 
 # ----------------------------------------------------------------------------------- the copy
@@ -171,8 +188,10 @@ def _like(buffer: n.Buffer, scope: str) -> n.Buffer:
     return n.decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{scope}", scope=scope)
 
 
-def _copy_nest(place: _Place, source: n.Buffer, target: n.Buffer, name: str, box: Box) -> Stmt:
-    """Loops that copy `box` of `source` to `target`, an element an iteration."""
+def _copy_nest(
+    place: _Place, source: n.Buffer, target: n.Buffer, name: str, box: Box, predicate: PrimExpr = TRUE
+) -> Stmt:
+    """Loops that copy `box` of `source` to `target`, an element an iteration, where `predicate` holds."""
     iter_vars = tuple(
         n.IterVar(n.Range(ops.const(0, size.dtype), size), n.Var(f"v{d}", size.dtype))
         for d, size in enumerate(source.shape)
@@ -187,7 +206,7 @@ def _copy_nest(place: _Place, source: n.Buffer, target: n.Buffer, name: str, box
         n.BufferStore(target, n.BufferLoad(source, point), point),
     )
     sides = {iv.var: side for iv, side in zip(iter_vars, box)}
-    return new_nest(analyzer_of(place.loops_outside()), block, sides, preserve_unit_loops=True)
+    return new_nest(analyzer_of(place.loops_outside()), block, sides, preserve_unit_loops=True, predicate=predicate)
 
 
 def _rewritten(

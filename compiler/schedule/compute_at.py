@@ -11,18 +11,21 @@ from collections.abc import Iterable
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule import tree
 from compiler.schedule.dataflow import Member, Scope, is_parameter, scope_around
-from compiler.schedule.expr import conjuncts, variables
+from compiler.schedule.expr import variables
 from compiler.schedule.placement import (
     Access,
     Side,
     access,
     analyzer_of,
     axis_of,
-    clipped,
+    conditions_outside,
     hull,
     is_data,
     is_exact,
+    made,
+    needed,
     new_nest,
+    whole_access,
 )
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
@@ -102,13 +105,15 @@ def reverse_compute_at(
     place = _place(path, inside, [], index, "reverse_compute_at")
     analyzer = analyzer_of(f for f in path if isinstance(f, n.For))
     sides: dict[n.Var, Side] = {}
+    predicate = ops.const(True)
     for maker in inside:
         _check_finished(maker, path)
+        predicate = ops.logical_and(predicate, _runs_when(maker, path))
         for write in maker.block.writes:
             for read in me.block.reads:
                 if read.buffer is write.buffer:
-                    made = access(write, maker.realize, _loops_below(maker, path))
-                    _available(analyzer, me, read, maker, made, path, sides)
+                    item = access(write, maker.realize, _loops_below(maker, path))
+                    _available(analyzer, me, read, maker, item, sides)
     for iv in me.block.iter_vars:
         if not is_data(iv) and iv.var in sides and not _is_whole(analyzer, iv, sides.pop(iv.var)):
             raise Illegal(
@@ -116,7 +121,7 @@ def reverse_compute_at(
                 f"{loop.name!r} makes only a part",
                 loop,
             )
-    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops)
+    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops, predicate)
     return _moved(func, me, scope, path, nest, place)
 
 
@@ -238,7 +243,7 @@ def _need(
             continue
         iv, offset = found
         assert iv.dom is not None
-        [side] = clipped(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
+        [side] = needed(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
         known = sides.get(iv.var)
         different = known is not None and not _same_side(analyzer, known, side)
         sides[iv.var] = (iv.dom.min, iv.dom.extent) if different else side
@@ -277,22 +282,31 @@ def _check_finished(maker: Member, path: Path) -> None:
             )
 
 
+def _runs_when(maker: Member, path: Path) -> n.PrimExpr:
+    """The condition on the loops around the place for `maker` to make anything there."""
+    outside = [node for node in path if isinstance(node, n.For)]
+    condition = conditions_outside(maker.realize, outside, _loops_below(maker, path))
+    if condition is None:
+        raise Illegal(f"block {maker.name!r} skips iterations in the loop", maker.name)
+    return condition
+
+
 def _available(
     analyzer: Analyzer,
     me: Member,
     read: n.BufferRegion,
     maker: Member,
-    made: Access,
-    path: Path,
+    item: Access,
     sides: dict[n.Var, Side],
 ) -> None:
     """Narrow the axes of `me` to what `maker` makes in one iteration. Raises Illegal when it cannot be shown that
     everything `me` then reads has been made."""
     buffer = read.buffer
-    box = hull(analyzer, [made], buffer)
-    if not is_exact(analyzer, made, box) or not _only_clipped(analyzer, maker, path):
+    box = hull(analyzer, [item], buffer)
+    if not is_exact(analyzer, item, box):
         raise Illegal(f"what block {maker.name!r} makes of {buffer.name!r} in one iteration is no box", maker.name)
-    for index, (low, extent), size in zip(read.region, box, buffer.shape):
+    whole = hull(analyzer, [whole_access(item.region, maker.block)], buffer)
+    for dim, (index, (low, extent), size) in enumerate(zip(read.region, box, buffer.shape)):
         found = axis_of(index, me.block)
         if found is None:
             if not _side_is_whole(analyzer, low, extent, size):
@@ -304,7 +318,13 @@ def _available(
             continue
         iv, offset = found
         assert iv.dom is not None
-        [side] = clipped(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
+        if not _covers(analyzer, whole[dim], iv, offset):
+            raise Illegal(
+                f"block {me.name!r} has iterations that read none of {buffer.name!r}, or what block {maker.name!r} "
+                "does not make: they belong to no iteration of the loop",
+                me.name,
+            )
+        [side] = made(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
         known = sides.get(iv.var)
         if known is not None and not _same_side(analyzer, known, side):
             raise Illegal(
@@ -314,18 +334,14 @@ def _available(
         sides[iv.var] = side
 
 
-def _only_clipped(analyzer: Analyzer, maker: Member, path: Path) -> bool:
-    """Whether the predicate of `maker` skips only iterations outside the domains of its axes."""
-    realize = maker.realize
-    inside = ops.const(True)
-    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
-        assert iv.dom is not None
-        low, high = ops.greater_equal(value, iv.dom.min), ops.less(value, ops.add(iv.dom.min, iv.dom.extent))
-        inside = ops.logical_and(inside, low, high)
-    for loop in _loops_below(maker, path):
-        analyzer.bind(loop.loop_var, n.Range(loop.min, loop.extent))
-    with analyzer.constraint(inside):
-        return all(analyzer.can_prove(c) for c in conjuncts(realize.predicate))
+def _covers(analyzer: Analyzer, made_in_all: Side, iv: n.IterVar, offset: int) -> bool:
+    """Whether v + offset is made at some time for every v in the domain of `iv`."""
+    assert iv.dom is not None
+    low, extent = made_in_all
+    least, most = ops.add(iv.dom.min, offset), ops.add(ops.add(iv.dom.min, iv.dom.extent), offset)
+    return analyzer.can_prove(ops.less_equal(low, least)) and analyzer.can_prove(
+        ops.greater_equal(ops.add(low, extent), most)
+    )
 
 
 def _same_side(analyzer: Analyzer, a: Side, b: Side) -> bool:

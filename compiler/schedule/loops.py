@@ -36,12 +36,10 @@ def split(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_ite
     _check_plain(old, "split")
     sizes = _factor_sizes(old, factors)
     new_vars = [n.Var(f"{loop.name}_{k}", loop.dtype) for k in range(len(sizes))]
-    index_vars, index_sizes = new_vars, sizes
-    if not preserve_unit_iters and any(ops.is_const(s, 1) for s in sizes):
-        kept = [(v, s) for v, s in zip(new_vars, sizes) if not ops.is_const(s, 1)]
-        index_vars, index_sizes = [v for v, _ in kept], [s for _, s in kept]
-    index = weighted_sum(index_vars, index_sizes) if index_vars else ops.const(0, loop.dtype)
-    guard = ops.const(True) if _covers_exactly(old.extent, sizes) else ops.less(index, old.extent)
+    kept = [(v, s) for v, s in zip(new_vars, sizes) if not ops.is_const(s, 1)]
+    count = weighted_sum([v for v, _ in kept], [s for _, s in kept]) if kept else ops.const(0, loop.dtype)
+    index = weighted_sum(new_vars, sizes) if preserve_unit_iters else count
+    guard = ops.const(True) if _covers_exactly(old.extent, sizes) else ops.less(count, old.extent)
     body = rebind(old.body, {loop: ops.add(old.min, index)}, guard)
     zero = ops.const(0, loop.dtype)
     for var, size in zip(reversed(new_vars), reversed(sizes)):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
-from compiler.schedule.expr import TRUE, subst, variables
+from compiler.schedule.expr import TRUE, conjunction, conjuncts, subst, variables
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
@@ -94,17 +94,23 @@ def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr: 
     return a if a is b else analyzer.simplify(choose(a, b))
 
 
-def clipped(box: Box, shape: Sequence[PrimExpr]) -> Box:
-    """`box` cut at the bounds of the buffer where both are constant; elsewhere it may reach outside."""
-    return tuple(_clip(side, size) for side, size in zip(box, shape))
+def needed(box: Box, shape: Sequence[PrimExpr]) -> Box:
+    """`box`, of elements that are read, cut at the bounds of the buffer where both are constant. Elsewhere it may
+    reach outside; one that is as large as the buffer becomes all of it."""
+    return tuple(_clip(side, size, widen=True) for side, size in zip(box, shape))
 
 
-def _clip(side: Side, size: PrimExpr) -> Side:
+def made(box: Box, shape: Sequence[PrimExpr]) -> Box:
+    """`box`, of elements that are written, cut likewise, and never made larger."""
+    return tuple(_clip(side, size, widen=False) for side, size in zip(box, shape))
+
+
+def _clip(side: Side, size: PrimExpr, widen: bool) -> Side:
     low, extent, whole = ops.as_int(side[0]), ops.as_int(side[1]), ops.as_int(size)
     if extent is None or whole is None:
         return side
     if low is None:
-        return side if extent < whole else (ops.const(0, size.dtype), size)
+        return (ops.const(0, size.dtype), size) if widen and extent >= whole else side
     start, stop = max(low, 0), min(low + extent, whole)
     return ops.const(start, size.dtype), ops.const(max(stop - start, 0), size.dtype)
 
@@ -123,18 +129,39 @@ def is_exact(analyzer: Analyzer, item: Access, box: Box) -> bool:
     return analyzer.can_prove_equal(count, volume)
 
 
+def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside: Sequence[n.For]) -> PrimExpr | None:
+    """The part of a block's predicate that decides, by the loops `outside`, whether it runs at all in one visit of a
+    place with the loops `inside`. None when the rest skips more than iterations outside the domains."""
+    conditions = conjuncts(realize.predicate)
+    if not conditions:
+        return TRUE
+    analyzer = analyzer_of((*outside, *inside))
+    domain = TRUE
+    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+        assert iv.dom is not None
+        end = ops.add(iv.dom.min, iv.dom.extent)
+        domain = ops.logical_and(domain, ops.greater_equal(value, iv.dom.min), ops.less(value, end))
+    moving = {f.loop_var for f in inside}
+    with analyzer.constraint(domain):
+        left = [c for c in conditions if not analyzer.can_prove(c)]
+    return None if any(variables(c) & moving for c in left) else conjunction(left)
+
+
 # ---------------------------------------------------------------------------------- new loops
 
 
 def new_nest(
-    analyzer: Analyzer, block: n.Block, sides: Mapping[n.Var, Side], preserve_unit_loops: bool
+    analyzer: Analyzer,
+    block: n.Block,
+    sides: Mapping[n.Var, Side],
+    preserve_unit_loops: bool,
+    predicate: PrimExpr = TRUE,
 ) -> Stmt:
     """`block` in loops of its own, one an iteration variable in their order, over the `sides` given (all of the
     domain where none is). Where a side may reach outside the domain the block gets a predicate. Loops of one
     iteration are left out unless `preserve_unit_loops`."""
     loops: list[tuple[n.Var, PrimExpr]] = []
     values: list[PrimExpr] = []
-    predicate: PrimExpr = TRUE
     for position, iv in enumerate(block.iter_vars):
         assert iv.dom is not None
         low, extent = sides.get(iv.var, (iv.dom.min, iv.dom.extent))

@@ -10,7 +10,8 @@ from compiler.schedule.loops import loop_roles
 from compiler.schedule.state import Effect, Illegal, loop_path, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
-from compiler.tir.nodes import ForKind, IterType, Stmt
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.visit import replace, seq
 
 
@@ -58,10 +59,17 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
             repeating.loop_var,
             hint="decompose at a loop inside it",
         )
+    outside = {f.loop_var for f in around[:position]}
+    dropped = {f.loop_var for f in inside} - data
+    if any(variables(c) & dropped and variables(c) & outside for c in conjuncts(realize.predicate)):
+        raise Illegal(
+            f"whether block {block!r} runs hangs on loops on both sides of the place of its init",
+            loop,
+            hint="decompose at a loop further out",
+        )
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
-    dropped = {f.loop_var for f in inside} & reduced
-    init = _init_nest(realize, [f for f in inside if f.loop_var in data], dropped, init_name)
+    init = _init_nest(realize, inside, data, init_name)
     update_block = with_regions(replace(realize.block, name_hint=update_name, init=None))
     loop_depth = path.index(inside[0])
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
@@ -69,10 +77,15 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     return Effect(new, (init_name,), {block: update_name})
 
 
-def _init_nest(realize: n.BlockRealize, loops: list[n.For], dropped: set[n.Var], name: str) -> Stmt:
-    """The init in new loops like `loops`; conditions on the `dropped` loops do not concern it."""
+def _init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], name: str) -> Stmt:
+    """The init in new loops like those of `inside` that run along data axes. Conditions on the reduction loops do
+    not concern it; what else there is has one iteration."""
     block = realize.block
-    fresh = {f.loop_var: n.Var(f"{f.loop_var.name}_init", f.loop_var.dtype) for f in loops}
+    loops = [f for f in inside if f.loop_var in data]
+    fresh: dict[n.Var, PrimExpr] = {f.loop_var: f.min for f in inside if ops.is_const(f.extent, 1)}
+    dropped = {f.loop_var for f in inside} - data - fresh.keys()
+    new_loops = {f.loop_var: n.Var(f"{f.loop_var.name}_init", f.loop_var.dtype) for f in loops}
+    fresh.update(new_loops)
     kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is IterType.DATA_PAR]
     new_vars = {iv.var: n.Var(iv.var.name, iv.var.dtype) for iv, _ in kept}
     assert block.init is not None
@@ -88,6 +101,6 @@ def _init_nest(realize: n.BlockRealize, loops: list[n.For], dropped: set[n.Var],
         kind = loop.kind if loop.kind is ForKind.THREAD_BINDING else ForKind.SERIAL
         binding = loop.thread_binding if kind is ForKind.THREAD_BINDING else None
         body = n.For(
-            fresh[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding
+            new_loops[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding
         )
     return body

@@ -85,6 +85,7 @@ class _Reduction:
 class _Split:
     """The loops of the block's own nest by their role, and the conditions of its predicate likewise."""
 
+    own: tuple[n.For, ...]
     factor: n.For
     data: tuple[n.For, ...]
     rest: tuple[n.For, ...]
@@ -132,10 +133,12 @@ def _split_axes(me: Member, loop: n.Var, depth: int) -> _Split:
         if f.loop_var in reduced and (f.loop_var in data or not ops.is_const(f.min, 0)):
             raise Illegal(f"loop {f.loop_var.name!r} runs along a data axis and a reduction axis at once", f.loop_var)
     conditions = conjuncts(me.realize.predicate)
+    everywhere = {f.loop_var for f in tree.loops_of(me.path)}
     for condition in conditions:
-        if variables(condition) & reduced and variables(condition) & (data - reduced):
-            raise Illegal(f"a condition of block {me.name!r} mixes data axes and reduction axes", me.name)
+        if variables(condition) & reduced and variables(condition) & (everywhere - reduced):
+            raise Illegal(f"a condition of block {me.name!r} mixes reduction loops and others", me.name)
     return _Split(
+        tuple(loops),
         next(f for f in loops if f.loop_var is loop),
         tuple(f for f in loops if f.loop_var in data),
         tuple(f for f in loops if f.loop_var in reduced and f.loop_var is not loop),
@@ -186,6 +189,7 @@ def _partial(
 
 def _final(me: Member, reduction: _Reduction, split: _Split, buffer: n.Buffer, axis: int) -> Stmt:
     """The nest that reduces the partial results, with the block's name."""
+    own_loops = {f.loop_var for f in split.own}
     fresh = {f.loop_var: n.Var(f.loop_var.name, f.loop_var.dtype) for f in (*split.data, split.factor)}
     factor = _axis(split.factor, IterType.COMM_REDUCE)
     kept = [(iv, v) for iv, v in zip(me.block.iter_vars, me.realize.iter_values)
@@ -202,7 +206,8 @@ def _final(me: Member, reduction: _Reduction, split: _Split, buffer: n.Buffer, a
         annotations=me.block.annotations, span=me.block.span,
     )  # fmt: skip
     bindings = (*(subst(v, fresh) for _, v in kept), fresh[split.factor.loop_var])
-    predicate = subst(conjunction(split.on_data), fresh)
+    gone = own_loops - fresh.keys()  # along no axis at all: what is made once need not be made again
+    predicate = subst(conjunction(c for c in split.on_data if not variables(c) & gone), fresh)
     body: Stmt = n.BlockRealize(bindings, predicate, with_regions(block))
     for loop in reversed((*split.data, split.factor)):
         body = n.For(fresh[loop.loop_var], loop.min, subst(loop.extent, fresh), ForKind.SERIAL, body)

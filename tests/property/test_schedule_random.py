@@ -1,8 +1,8 @@
 """Random schedules of small functions: whatever the engine accepts computes what the function did.
 
 Each case draws steps at random; illegal ones are refused and must leave the schedule as it was. The result
-is run by the interpreter, where temporaries start as NaN and every access is checked, and once more with
-parallel and vectorised loops running backwards.
+is run by the interpreter, where temporaries start as NaN and every access is checked: as it is, with parallel and
+vectorised loops running backwards, and lowered, where a temporary lives no longer than it must.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.errors import ScheduleError
+from compiler.lower.pipeline import lower_func
 from compiler.schedule import tree
 from compiler.schedule.expr import rebind
 from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
@@ -169,7 +170,7 @@ def check(seed: int, counts: Counter[str]) -> None:
     func, sch = random_schedule(seed, counts)
     try:
         wanted = w.outputs(func)
-        for version in (sch.func, backwards(sch.func)):
+        for version in (sch.func, backwards(sch.func), lower_func(sch.func)):
             np.testing.assert_allclose(w.outputs(version), wanted, rtol=1e-4, atol=1e-5)
         again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
         assert again.func.script() == sch.func.script()
