@@ -80,11 +80,12 @@ def _init_nest(path: Path, realize: n.BlockRealize, names: set[str]) -> _Nest | 
         return None
     kept_loops = [loop for loop in loops if loop.loop_var in spatial]
     dropped = own - {loop.loop_var for loop in kept_loops}
+    outside = {s.loop_var for s in path[:first] if isinstance(s, n.For)}
     predicate: list[PrimExpr] = []
     for part in conjuncts(realize.predicate):
         used = free_vars(part)
-        if used & dropped and used & spatial & own:
-            return None
+        if used & dropped and used & ((spatial & own) | outside):
+            return None  # whether the block runs at all hangs on loops on both sides of the place
         if not used & dropped:
             predicate.append(part)
     if any(free_vars(bound) & dropped for loop in kept_loops for bound in (loop.min, loop.extent)):
