@@ -1,23 +1,30 @@
-"""Classic te schedules compute what numpy computes: as replayed, and lowered."""
+"""Classic te schedules compute what numpy computes: as replayed, lowered, and built for this machine."""
 
 import pytest
 from te_schedules import CASES, check, inputs_of
 
+from compiler.driver import build
 from compiler.lower import interp
 from compiler.lower.pipeline import lower_func
+from compiler.runtime.ndarray import array
 from compiler.te.replay import schedule_to_func
-from compiler.tir.nodes import PrimFunc
-
-
-def run(name: str, stage: str) -> None:
-    schedule, args, reference = CASES[name]()
-    given, made = inputs_of(args, schedule)
-    func: PrimFunc = schedule_to_func(schedule, args)
-    interp.run(lower_func(func) if stage == "lowered" else func, *given, *made)
-    check(made, reference(*given))
 
 
 @pytest.mark.parametrize("stage", ["scheduled", "lowered"])
 @pytest.mark.parametrize("name", CASES)
 def test_interpreted(name: str, stage: str) -> None:
-    run(name, stage)
+    schedule, args, reference = CASES[name]()
+    given, made = inputs_of(args, schedule)
+    func = schedule_to_func(schedule, args)
+    interp.run(lower_func(func) if stage == "lowered" else func, *given, *made)
+    check(made, reference(*given))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_built(name: str) -> None:
+    schedule, args, reference = CASES[name]()
+    given, made = inputs_of(args, schedule)
+    module = build(schedule, args, target="llvm")
+    arrays = [array(x) for x in (*given, *made)]
+    module(*arrays)
+    check([x.numpy() for x in arrays[len(given) :]], reference(*given))
