@@ -81,14 +81,14 @@ class _Session:
 
 
 class _OneClass:
-    """The device class of a fleet, fixed by its first device. Safe in any thread."""
+    """The device class of a fleet: one that is given, else its first device's. Safe in any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         self._lock = threading.Lock()
-        self.name = ""
+        self.name = name
 
     def admit(self, device: str, device_class: str) -> None:
-        """Raises WrongDeviceError for a device of another class than the first one's."""
+        """Raises WrongDeviceError for a device of another class."""
         with self._lock:
             self.name = self.name or device_class
         if device_class != self.name:
@@ -99,13 +99,13 @@ class _OneClass:
 
 
 class DirectFleet:
-    """Servers at known addresses, (host, port) each, one session to a server."""
+    """Servers at known addresses, (host, port) each, one session to a server. `device_class`: use no other."""
 
-    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, addresses: Sequence[tuple[str, int]], device_class: str = "") -> None:
         if not addresses:
             raise TuningError("a fleet needs at least one server", hint="name one: --device 127.0.0.1:9091")
         self._addresses = tuple(dict.fromkeys(addresses))
-        self._class = _OneClass()
+        self._class = _OneClass(device_class)
 
     def label(self) -> str:
         return " or ".join(f"{host}:{port}" for host, port in self._addresses)
@@ -115,7 +115,7 @@ class DirectFleet:
         for host, port in self._addresses[:-1]:
             try:
                 return self._ask(host, port)
-            except RPCError:
+            except RPCError:  # perhaps another one is up; the last one's error is raised
                 continue
         return self._ask(*self._addresses[-1])
 
@@ -145,10 +145,10 @@ class DirectFleet:
 class LocalFleet(DirectFleet):
     """This machine's CPU behind a private server on loopback, which ends with the fleet or this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, device_class: str = "") -> None:
         name = f"{socket.gethostname()}/local"
         self._server = Server(_LOCALHOST, port=0, key=_DEFAULT_KEY, silent=True, name=name)
-        super().__init__([(_LOCALHOST, self._server.port)])
+        super().__init__([(_LOCALHOST, self._server.port)], device_class)
 
     def label(self) -> str:
         return "the private server on this machine"
@@ -160,14 +160,14 @@ class LocalFleet(DirectFleet):
 class TrackerFleet:
     """Devices that a tracker lends for a key or capability expression; "" stands for any device.
 
-    Devices that come later are used, one that is lost goes back with what was wrong. Raises ConnectError when no
-    tracker answers, CapabilityError for an expression that does not parse.
+    Devices that come later are used, one that is lost goes back with what was wrong. `device_class`: use no other.
+    Raises ConnectError when no tracker answers, CapabilityError for an expression that does not parse.
     """
 
-    def __init__(self, host: str, port: int, key: str = "") -> None:
+    def __init__(self, host: str, port: int, key: str = "", device_class: str = "") -> None:
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)
-        self._class = _OneClass()
+        self._class = _OneClass(device_class)
         self._tracker = connect_tracker(host, port, user=_process_name())
 
     def label(self) -> str:
@@ -182,8 +182,9 @@ class TrackerFleet:
         deadline = time.monotonic() + wait_s
         while not (found := self._in_service()):
             if time.monotonic() > deadline:
+                which = f" and is a {self._class.name}" if self._class.name else ""
                 raise NoDevicesError(
-                    f"the tracker at {self._tracker.address} has no device that matches {self._expr!r}",
+                    f"the tracker at {self._tracker.address} has no device that matches {self._expr!r}{which}",
                     hint=f"start one: tunefarm server --tracker {self._tracker.address}; "
                     "`tunefarm devices` lists those there are",
                 )

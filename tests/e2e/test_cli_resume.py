@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import Counter
 
@@ -92,3 +93,17 @@ def test_the_resume_command_names_the_servers(farm):
     tuner = begin(farm, "--device", f"127.0.0.1:{port}")
     assert tuner.end() == 130
     assert f"tunefarm tune --resume 1 --db {farm.db} --device 127.0.0.1:{port}" in tuner.text()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores to make two device classes")
+def test_a_run_resumes_on_its_own_device_class_only(farm):
+    core = str(min(os.sched_getaffinity(0)))
+    _, narrow = farm.serve("narrow", "server", "--cores", core)
+    farm.run("tune", KERNEL, "--trials", "2", "--db", farm.db, "--device", f"127.0.0.1:{narrow}", "--quiet")
+    _, wide = farm.serve("wide", "server")
+    resume = ("tune", "--resume", "1", "--trials", "4", "--db", farm.db)
+    refused = farm.run(*resume, "--device", f"127.0.0.1:{wide}", code=1)
+    assert f"127.0.0.1:{wide} is a " in refused.stderr
+    assert "whose times would not compare" in refused.stderr
+    farm.run(*resume, "--device", f"127.0.0.1:{narrow}", "--quiet")
+    check_resumed(farm, 2, 4)

@@ -25,11 +25,11 @@ def run_cli(capfd: pytest.CaptureFixture[str], *args: str) -> Outcome:
     """The exit status and output of `tunefarm ARGS`."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        code = main(list(args)) or 0
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
+        with pytest.raises(SystemExit) as ended:
+            main(list(args))
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+    assert isinstance(ended.value.code, int)
     captured = capfd.readouterr()
-    return Outcome(int(code), captured.out, captured.err)
+    return Outcome(ended.value.code, captured.out, captured.err)

@@ -91,7 +91,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         tasks = [TuningTask.from_spec(w, target or "llvm") for w in workloads]  # bad names fail before anything starts
         session = None
         if open_fleet is not None:
-            fleet = open_fleet()
+            fleet = open_fleet("")
             stack.callback(fleet.close)
             target = target or Target(fleet.target())
             session = fleet.open(0, wait_s=_WAIT_S)

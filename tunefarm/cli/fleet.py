@@ -15,18 +15,18 @@ from tuner.fleets import DirectFleet, TrackerFleet
 
 def fleet_maker(
     settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None
-) -> Callable[[], Fleet] | None:
+) -> Callable[[str], Fleet] | None:
     """What connects to the devices asked for; None when none are. Bad flags are refused here, before anything starts.
 
-    Raises click.UsageError, CapabilityError.
+    The result takes a device class to keep to, or "". Raises click.UsageError, CapabilityError.
     """
     if devices:
         if key or tracker:
             raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
         addresses = [address(d, "--device") for d in devices]
-        return lambda: DirectFleet(addresses)
+        return lambda device_class: DirectFleet(addresses, device_class)
     if key or tracker:
         host, port = address(tracker or settings.tracker, "--tracker")
         parse_capability(key or "*")
-        return lambda: TrackerFleet(host, port, key or "")
+        return lambda device_class: TrackerFleet(host, port, key or "", device_class)
     return None

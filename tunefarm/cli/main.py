@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NoReturn
 
 import click
 
@@ -93,33 +93,33 @@ def cli(ctx: click.Context, log_level: str | None) -> None:
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
 
 
-def main(argv: Sequence[str] | None = None) -> Any:
+def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point: what goes wrong is printed as text with what to do next, never as a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        return cli.main(args=list(argv) if argv is not None else None, prog_name="tunefarm", standalone_mode=False)
+        # a command that ends early with a status of its own (click's Exit) has that returned here
+        code = cli.main(args=list(argv) if argv is not None else None, prog_name="tunefarm", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
         error.show()
-        return sys.exit(error.exit_code)
-    except click.exceptions.Exit as error:
-        return sys.exit(error.exit_code)
+        sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        return sys.exit(EXIT_INTERRUPTED)
+        sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:  # the reader of our output, `head` for example, has gone
         sys.stderr.close()
-        return sys.exit(141)
+        sys.exit(141)
     except TunefarmError as error:
         logger.debug("the command failed", exc_info=True)
         report(error.message, error.hint)
-        return sys.exit(exit_code(error))
+        sys.exit(exit_code(error))
     except Exception as error:
         logger.debug("the command failed", exc_info=True)
         report(
             f"{type(error).__name__}: {error}",
             "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
         )
-        return sys.exit(EXIT_ERROR)
+        sys.exit(EXIT_ERROR)
 
 
 def _terminate(signum: int, _frame: object) -> None:

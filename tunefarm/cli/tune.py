@@ -75,8 +75,10 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
-        fleet = open_fleet()
+        fleet = open_fleet(_device_class(store, given["resume"]) if resumed else "")
         try:
+            if resumed:
+                fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, specs, given)
             tasks = [TuningTask.from_spec(WorkloadSpec.from_json(w), options.target) for w in options.workloads]
             if resumed is None:
@@ -115,6 +117,11 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
             hint=f"raise the budget: tunefarm tune --resume {run.id} --trials {2 * options.trials}",
         )
     return options
+
+
+def _device_class(store: RecordStore, run_id: int) -> str:
+    """The device class that a run has measured on so far, or ""."""
+    return next((trial.device_class for trial in store.all_trials(run_id) if trial.device_class), "")
 
 
 def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, Any]) -> RunOptions:
