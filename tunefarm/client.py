@@ -129,6 +129,11 @@ class Client:
         if response.is_success or response.status_code in also:
             return data
         error = data.get("error", {})
+        if response.status_code == 401:
+            raise ApiError(
+                f"{self._http.base_url} wants a token, or another one than it got",
+                hint="set TUNEFARM_API_TOKEN, or api_token in tunefarm.toml, to one of those in its token file",
+            )
         raise error_from_kind(
             str(error.get("kind", "api")),
             str(error.get("message", f"status {response.status_code}")),

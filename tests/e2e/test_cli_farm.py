@@ -94,6 +94,21 @@ def test_a_build_of_a_kernel_nobody_tuned(farm):
     assert f"hint: tune them: tunefarm tune {KERNEL}" in refused.stderr
 
 
+def test_a_web_app_with_tokens(farm):
+    upgrade(farm.db)
+    tokens = farm.folder / "tokens"
+    tokens.write_text("# for the build jobs\ncorrect-horse\nbattery-staple\n")
+    _, port = farm.serve("web", "web", "--db", farm.db, "--tracker", "none", "--token-file", str(tokens))
+    build = ("build", KERNEL, "--api", f"http://127.0.0.1:{port}", "--require-tuned")
+    for wrong in ("", "wrong"):
+        farm.environ["TUNEFARM_API_TOKEN"] = wrong
+        refused = farm.run(*build, code=1).stderr
+        assert f"http://127.0.0.1:{port} wants a token, or another one than it got" in refused
+        assert "TUNEFARM_API_TOKEN" in refused.partition("hint:")[2]
+    farm.environ["TUNEFARM_API_TOKEN"] = "battery-staple"
+    farm.run(*build, code=3)  # let in, and told that nothing is tuned
+
+
 def test_a_run_goes_on_when_a_device_is_killed(farm):
     upgrade(farm.db)
     tracker = start_farm(farm, servers=2)

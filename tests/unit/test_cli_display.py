@@ -1,0 +1,104 @@
+"""How a run's progress reads."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from rpc_server.measure import FailureKind
+from tunefarm.cli.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
+from tuner.progress import Snapshot, TaskProgress
+
+
+def task(**changes) -> TaskProgress:
+    values = {
+        "name": "matmul:512,512,512:float32",
+        "done": 40,
+        "budget": 64,
+        "flops": 2.0 * 512**3,
+        "baseline_cost": 0.5,
+        "best_cost": 0.0025,
+        "failures": {FailureKind.CRASH: 3, FailureKind.RUN_TIMEOUT: 1},
+        "ended": False,
+        "error": None,
+    }
+    return TaskProgress(**{**values, **changes})
+
+
+def snapshot(*tasks: TaskProgress, **changes) -> Snapshot:
+    values = {"run_id": 7, "elapsed_s": 12.5, "devices": 2, "rate": 3.2, "eta_s": 7.5}
+    return Snapshot(tasks=tasks, **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "?"), (2.5e-6, "2.5 µs"), (0.85, "850.0 ms"), (12.34, "12.3 s"), (245, "4 min 05 s"), (59.99, "60.0 s")],
+)
+def test_durations(value, text):
+    assert seconds(value) == text
+
+
+def test_one_line_says_trials_best_failures_rate_and_time_left():
+    assert status_line(snapshot(task())) == (
+        "matmul:512,512,512:float32 40/64 best 107.4 GFLOP/s (200.0x) | failed 3 crash, 1 run_timeout | "
+        "2 devices, 3.2 trials/s, 7.5 s left"
+    )
+
+
+def test_before_anything_is_known():
+    fresh = task(done=0, baseline_cost=None, best_cost=None, failures={})
+    line = status_line(snapshot(fresh, devices=1, rate=0.0, eta_s=None))
+    assert line.endswith("0/64 best – | failed none | 1 device, 0.0 trials/s, ? left")
+
+
+def test_when_only_the_finals_are_left():
+    assert status_line(snapshot(task(done=64), eta_s=0.0)).endswith("3.2 trials/s, last comparisons")
+
+
+def test_a_kernel_whose_operations_are_not_known_shows_times():
+    assert "best 2.5 ms" in status_line(snapshot(task(flops=0.0)))
+
+
+def shown(renderable, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(renderable)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_summary_has_a_row_for_each_kernel():
+    lines = shown(summary_table(snapshot(task(), task(name="conv2d:…", done=64, best_cost=None))), 120)
+    assert "Run 7: 104 trials in 12.5 s" in lines[0]
+    assert any("matmul" in line and "200.0x" in line and "2.5 ms" in line for line in lines)
+    assert any("conv2d" in line and "–" in line for line in lines)
+
+
+def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80)
+    display = make_display(console)
+    assert isinstance(display, LiveDisplay)
+    with display:
+        display.update(snapshot(task()))
+        display.note("device box1:9091/0 ready")
+    text = output.getvalue()
+    assert "107.4 GFLOP/s" in text
+    assert "2 devices, 3.2 trials/s, 7.5 s left" in text
+    assert "device box1:9091/0 ready" in text
+
+
+def test_elsewhere_there_are_plain_lines():
+    output = io.StringIO()
+    display = make_display(Console(file=output))
+    assert isinstance(display, PlainDisplay)
+    with display:
+        display.update(snapshot(task(done=1)))
+        display.update(snapshot(task(done=2)))  # too soon for another line
+        display.note("device box1:9091/0 ready")
+    lines = output.getvalue().splitlines()
+    assert [line.split(" best")[0] for line in lines] == [
+        "matmul:512,512,512:float32 1/64",
+        "device box1:9091/0 ready",
+        "matmul:512,512,512:float32 2/64",
+    ]
