@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import compiler.lower.interp_calls  # noqa: F401  (adds the rules of calls)
+import compiler.lower.interp_calls  # noqa: F401  (fills the rules of calls)
 from compiler.dtype import element_of, lanes_of
 from compiler.errors import LoweringError
-from compiler.lower.interp_expr import Bound, ExprWriter, Value, bind
+from compiler.lower.interp_expr import Bound, ExprWriter, Value
 from compiler.lower.interp_memory import storage
+from compiler.lower.interp_rules import bind
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
