@@ -179,6 +179,11 @@ def known_features(arch: str) -> frozenset[str]:
     return frozenset(_FAMILIES.get(arch, _OTHER).implies)
 
 
+def known_cpus(arch: str) -> frozenset[str]:
+    """The CPUs whose features are known here; LLVM may know more."""
+    return frozenset(_FAMILIES.get(arch, _OTHER).cpus)
+
+
 @lru_cache(maxsize=512)
 def enabled_features(arch: str, cpu: str | None, mattr: tuple[str, ...]) -> frozenset[str]:
     """What code for `cpu` with `mattr` ("+avx2", "-fma", …) may use, in LLVM's order of application.

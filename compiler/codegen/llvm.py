@@ -9,6 +9,7 @@ from typing import Any, assert_never
 import llvmlite
 import llvmlite.binding as llvm
 
+from compiler.codegen.cpu_names import check_names
 from compiler.codegen.effort import Effort
 from compiler.codegen.gen import CodegenOptions
 from compiler.errors import CodegenError
@@ -104,9 +105,12 @@ def _initialize() -> None:
 
 @lru_cache(maxsize=16)
 def _machine(target: Target) -> Any:
-    """The target machine for a resolved target. Raises CodegenError for a triple LLVM does not know."""
+    """The target machine for a resolved target.
+
+    Raises CodegenError for a triple LLVM does not know, TargetError for a CPU or feature."""
     _initialize()
     triple = target.mtriple or llvm.get_default_triple()
+    check_names(target, triple)
     try:
         backend = llvm.Target.from_triple(triple)
         return backend.create_target_machine(
