@@ -58,6 +58,14 @@ def test_an_unknown_target_lists_the_known_kinds(capfd, command):
     assert "hint: known kinds: llvm" in text
 
 
+@pytest.mark.parametrize("command", ["tune", "best", "build"])
+def test_a_cpu_that_llvm_does_not_know(capfd, command):
+    target = "llvm -mcpu=znver33 -mtriple=x86_64-linux-gnu"
+    text = refused(capfd, command, "matmul:8,8,8", "--target", target)
+    assert "LLVM knows no CPU 'znver33'" in text
+    assert "hint: did you mean znver" in text
+
+
 def test_an_unknown_target_option(capfd):
     assert "no option 'mcpuu'" in refused(capfd, "tune", "matmul:8,8,8", "--target", "llvm -mcpuu=znver3")
 

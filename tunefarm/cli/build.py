@@ -20,7 +20,7 @@ from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from rpc_server.measure import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
-from tunefarm.cli.fleet import fleet_maker
+from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.fleet import DeviceSession
@@ -87,7 +87,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         open_fleet = LocalFleet
     with ExitStack() as stack:
         client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
-        target = Target(given["target"]) if given["target"] else None
+        target = given_target(given["target"]) if given["target"] else None
         tasks = [TuningTask.from_spec(w, target or "llvm") for w in workloads]  # bad names fail before anything starts
         session = None
         if open_fleet is not None:

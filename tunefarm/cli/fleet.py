@@ -1,4 +1,4 @@
-"""The fleet that --device, --key and --tracker ask for."""
+"""The fleet that --device, --key and --tracker ask for, and the target that --target does."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from compiler.codegen.cpu_names import check_names
+from compiler.cpu_features import host_cpu
+from compiler.target import Target
 from tracker.capability import parse_capability
 from tunefarm.cli.common import address
 from tunefarm.settings import Settings
 from tuner.fleet import Fleet
 from tuner.fleets import DirectFleet, TrackerFleet
+
+
+def given_target(text: str) -> Target:
+    """A target a person typed. Raises TargetError, also for a CPU that LLVM does not know."""
+    target = Target(text)
+    if target.kind == "llvm":
+        check_names(target, target.mtriple or host_cpu().triple)
+    return target
 
 
 def fleet_maker(

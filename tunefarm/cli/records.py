@@ -11,6 +11,7 @@ from rich.table import Table
 from compiler.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, console
 from tunefarm.cli.display import seconds
+from tunefarm.cli.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.fleets import local_target
 from tuner.records.model import BestLookup, Run
@@ -86,7 +87,7 @@ def best(
     settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool
 ) -> None:
     """Show the best known config of WORKLOAD, and why it is the one; exit status 3 on a miss."""
-    task = TuningTask.from_spec(workload, Target(target or local_target()))
+    task = TuningTask.from_spec(workload, Target(local_target()) if not target else given_target(target))
     with RecordStore.open(db or settings.db) as store:
         lookup = store.best(task.key, str(task.target), device_class)
     if as_json:

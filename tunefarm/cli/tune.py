@@ -13,10 +13,9 @@ from typing import Any
 
 import click
 
-from compiler.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import make_display, summary_table
-from tunefarm.cli.fleet import fleet_maker
+from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
 from tuner.builder import LocalBuilder
 from tuner.engine import TuningRun
@@ -71,7 +70,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     _check_usage(workloads, given)
     specs = [WorkloadSpec.parse(w) for w in workloads]
     if given["target"]:
-        Target(given["target"])
+        given["target"] = str(given_target(given["target"]))
     open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
@@ -133,7 +132,7 @@ def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, A
         "run_timeout_s": given["timeout"],
     }
     return RunOptions(
-        target=str(Target(given["target"])) if given["target"] else fleet.target(),
+        target=given["target"] or fleet.target(),
         workloads=tuple(s.to_json() for s in specs),
         **{k: v for k, v in flags.items() if v is not None},
     )
