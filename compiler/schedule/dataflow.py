@@ -9,9 +9,9 @@ from compiler.ir.base import Node
 from compiler.schedule import tree
 from compiler.schedule.state import Illegal, block_path, realize_at
 from compiler.schedule.tree import Path
-from compiler.te.regions import read_regions, write_regions
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
+from compiler.tir.regions import read_regions, write_regions
 from compiler.tir.visit import map_children, replace
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.errors import ScheduleError
+from compiler.errors import IRError, ScheduleError
 from compiler.schedule import tree
 from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.state import Effect, Illegal, State, Value
@@ -179,6 +179,10 @@ def perform(state: State, step: Step, decision: Decision | None = None) -> Effec
         return prim.rewrite(state.func, *values, **attrs)
     except Illegal as broken:
         raise as_error(step.prim, state.func, broken) from None
+    except IRError as error:
+        raise as_error(step.prim, state.func, Illegal(error.message)) from error
+    except RecursionError:
+        raise ScheduleError(f"{step.prim}: the loops or their conditions are nested too deeply") from None
 
 
 def resolve(state: State, value: Input) -> Value | None:

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
-from compiler.te.regions import read_regions, write_regions
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.regions import read_regions, write_regions
 from compiler.tir.visit import seq, substitute, transform
 
 Arg = Tensor | n.Var | n.Buffer

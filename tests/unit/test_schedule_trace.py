@@ -177,6 +177,24 @@ def test_deep_or_huge_text_is_refused() -> None:
         Trace.from_json(json.dumps(record))
 
 
+def test_a_trace_that_nests_without_end_is_refused() -> None:
+    """Each step splits the loop that the one before made."""
+    steps: list[object] = [["get_block", [], {"name": "C"}, ["b0"]], ["get_loops", ["b0"], {}, ["l0", "l1", "l2"]]]
+    for i in range(1200):
+        outputs = [f"l{2 * i + 3}", f"l{2 * i + 4}"]
+        steps.append(["split", [f"l{2 * i + 2 if i else 0}", None, 2], {"preserve_unit_iters": True}, outputs])
+    text = json.dumps({"format": "tunefarm.trace", "version": 1, "steps": steps, "decisions": []})
+    with pytest.raises(ScheduleError, match="nested too deeply"):
+        apply_trace(w.matmul(), Trace.from_json(text))
+
+
+def test_loops_without_iterations() -> None:
+    s = Schedule(w.matmul(0, 3, 2))
+    i, j, _ = s.get_loops(s.get_block("C"))
+    s.split(s.fuse(i, j), [None, 4])
+    assert w.outputs(s.func).shape == (0, 3)
+
+
 def test_a_schedule_of_a_module() -> None:
     mod = IRModule({"main": w.matmul(), "other": w.chain()})
     s = Schedule(mod)
