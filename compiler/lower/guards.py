@@ -37,26 +37,32 @@ class Guard:
         """Equal for guards that hold for the same outer values, whatever the inner variables are."""
         return frozenset((expr_key(a), c) for a, c in self.outer), self.offset, self.least, self.greatest
 
-    def outer_sum(self) -> PrimExpr:
-        total: PrimExpr = ops.const(0, self.outer[0][0].dtype if self.outer else "int32")
-        for atom, scale in self.outer:
-            total = ops.add(total, ops.mul(atom, scale))
-        return total
-
     def always(self) -> PrimExpr:
         """The outer condition under which the guard holds for all inner values."""
-        return ops.less(self.outer_sum(), -self.offset - self.greatest)
+        return below_zero(self.outer, self.offset + self.greatest)
 
     def ever(self) -> PrimExpr:
         """The outer condition under which the guard holds for some inner value."""
-        return ops.less(self.outer_sum(), -self.offset - self.least)
+        return below_zero(self.outer, self.offset + self.least)
 
     def with_outer(self, value: int) -> PrimExpr:
         """The guard where the outer sum is known."""
-        total: PrimExpr = ops.const(0, self.inner[0][0].dtype if self.inner else "int32")
-        for atom, scale in self.inner:
-            total = ops.add(total, ops.mul(atom, scale))
-        return ops.less(total, -self.offset - value)
+        return below_zero(self.inner, self.offset + value)
+
+
+def below_zero(terms: tuple[Term, ...], offset: int) -> PrimExpr:
+    """The condition sum(terms) + offset < 0, written without negative factors."""
+    dtype = terms[0][0].dtype if terms else "int32"
+    left: PrimExpr = ops.const(0, dtype)
+    right: PrimExpr = ops.const(0, dtype)
+    for atom, scale in terms:
+        if scale > 0:
+            left = ops.add(left, ops.mul(atom, scale))
+        else:
+            right = ops.add(right, ops.mul(atom, -scale))
+    if ops.as_int(left) == 0:
+        return ops.less_equal(offset + 1, right)
+    return ops.less(left, ops.sub(right, offset))
 
 
 def expr_key(expr: PrimExpr) -> Hashable:

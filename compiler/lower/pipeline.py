@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
@@ -18,42 +20,51 @@ from compiler.lower.split_tails import split_tails
 from compiler.lower.unroll import unroll
 from compiler.lower.vectorize import vectorize
 from compiler.tir import nodes as n
+from compiler.tir.verify import Stage
 from compiler.tir.visit import walk
 
-Pass = Callable[[n.PrimFunc], n.PrimFunc]
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step of lowering. `stage` says which rules of `compiler.tir.verify` hold of its result."""
+
+    name: str
+    run: Callable[[n.PrimFunc], n.PrimFunc]
+    stage: Stage | None = None
 
 
 def passes(vector_bits: int = 256, *, simple: bool = False) -> list[Pass]:
     """The passes in order. `simple` leaves out those that only make code faster."""
-    blocks: list[Pass] = [
-        lower_init,
-        plan_allocation,
-        convert_blocks,
-        compact_buffers,
-        lower_allocations,
+    blocks = [
+        Pass("lower_init", lower_init, Stage.BLOCKS),
+        Pass("plan_allocation", plan_allocation),
+        Pass("convert_blocks", convert_blocks),
+        Pass("compact_buffers", compact_buffers),
+        Pass("lower_allocations", lower_allocations, Stage.LOOPS),
     ]
-    loops: list[Pass] = [
-        flatten_buffers,
-        simplify,
-        serialize_nested_parallel,
+    loops = [
+        Pass("flatten_buffers", flatten_buffers, Stage.FLAT),
+        Pass("simplify", simplify, Stage.FLAT),
+        Pass("serialize_nested_parallel", serialize_nested_parallel, Stage.FLAT),
     ]
-    tiles: list[Pass] = [
-        split_tails,
-        hoist_guards,
-        partition_loops,
+    tiles = [
+        Pass("split_tails", split_tails, Stage.FLAT),
+        Pass("hoist_guards", hoist_guards, Stage.FLAT),
+        Pass("partition_loops", partition_loops, Stage.FLAT),
+        Pass("simplify_tiles", simplify, Stage.FLAT),
     ]
+    last = [
+        Pass("vectorize", partial(vectorize, vector_bits=vector_bits), Stage.LOWERED),
+        Pass("unroll", unroll, Stage.LOWERED),
+    ]
+    return [*blocks, *loops, *([] if simple else tiles), *last]
 
-    def vectorized(func: n.PrimFunc) -> n.PrimFunc:
-        return vectorize(func, vector_bits)
 
-    return [*blocks, *loops, *([] if simple else tiles), vectorized, unroll]
-
-
-def stages(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False) -> Iterator[tuple[str, n.PrimFunc]]:
-    """The function after each pass, with the pass's name."""
-    for step in passes(vector_bits, simple=simple):
-        func = step(func)
-        yield step.__name__, func
+def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[Pass, n.PrimFunc]]:
+    """Each pass with the function after it."""
+    for step in passes(vector_bits):
+        func = step.run(func)
+        yield step, func
 
 
 def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False) -> n.PrimFunc:
@@ -64,7 +75,7 @@ def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False
     if is_lowered(func):
         return func
     for step in passes(vector_bits, simple=simple):
-        func = step(func)
+        func = step.run(func)
     return func
 
 

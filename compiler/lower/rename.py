@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from compiler.ir.base import Node
+from compiler.ir.base import Node, Op
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import map_children, replace
+
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
 def renamed(stmt: Stmt) -> Stmt:
@@ -57,12 +60,17 @@ def renamed(stmt: Stmt) -> Stmt:
 
 
 def substituted(stmt: Stmt, values: dict[n.Var, PrimExpr]) -> Stmt:
-    """`stmt` with variables replaced and every variable it defines new."""
+    """`stmt` with variables replaced, constants folded, and every variable it defines new."""
 
     def go(node: Node) -> Node:
         if isinstance(node, n.Var):
             return values.get(node, node)
-        return map_children(node, go)
+        rebuilt = map_children(node, go)
+        if rebuilt is not node and isinstance(rebuilt, n.BinaryOp):
+            return ops.binary(type(rebuilt), rebuilt.a, rebuilt.b)
+        if isinstance(rebuilt, n.Call) and rebuilt.op is _IF_THEN_ELSE and isinstance(rebuilt.args[0], n.IntImm):
+            return rebuilt.args[1 if rebuilt.args[0].value else 2]
+        return rebuilt
 
     result = go(renamed(stmt))
     assert isinstance(result, Stmt)

@@ -146,6 +146,8 @@ class _View:
         self.partial: list[Guard] = []
         seen: set[Hashable] = set()
         for part, of_statement in conditions_in(stmt):
+            if isinstance(stmt, n.Allocate) and not of_statement:
+                continue  # what one of the array's uses reads is no reason to copy them all
             guard = self._guard(part)
             if guard is not None and guard.key not in seen:
                 seen.add(guard.key)
@@ -168,10 +170,9 @@ class _View:
             self.decided[guard.key] = ops.const(False)
         elif low is not None and low + guard.offset + guard.greatest >= 0:
             return  # holds for all of the tile nowhere
-        elif not guard.inner:
-            if not of_statement:  # else it is hoisted out of the tile anyway
-                self.partial.append(guard)
-        else:
+        elif not of_statement:
+            self.partial.append(guard)
+        elif guard.inner:  # others do not split the tile: they are hoisted out of it anyway
             values = tail_values(guard, self._forms)
             surely = high is not None and high + guard.offset + guard.least < 0
             if values is None or not (surely or _all_under(self._stmt, guard.key, self._guard)):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from compiler.dtype import element_of, lanes_of, with_lanes
 from compiler.ir.base import GlobalVar, Node, Op
 from compiler.lower.conditions import conjunction, conjuncts
 from compiler.lower.guards import comparison
 from compiler.lower.linear import LinearForms
+from compiler.lower.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -78,6 +81,9 @@ class Vectorizer:
 
     def _if(self, stmt: n.IfThenElse, mask: PrimExpr | None) -> Stmt:
         condition = self.expr(stmt.condition, mask)
+        if isinstance(condition, n.IntImm):
+            taken = stmt.then_case if condition.value else stmt.else_case
+            return self.stmt(taken, mask) if taken is not None else NOTHING
         if not self._is_vector(condition):
             other = None if stmt.else_case is None else self.stmt(stmt.else_case, mask)
             return n.IfThenElse(condition, self.stmt(stmt.then_case, mask), other)
@@ -182,11 +188,25 @@ class Vectorizer:
 
         for child in children(expr):
             operand(child)
+        if isinstance(expr, n.And | n.Or):
+            a, b = self.expr(expr.a, mask), self.expr(expr.b, mask)
+            if isinstance(a, n.IntImm) or isinstance(b, n.IntImm):
+                return ops.binary(type(expr), a, b)
         if not vector:
             return map_children(expr, operand)
         if isinstance(expr, n.Cast):
             return n.Cast(with_lanes(expr.dtype, self.lanes), self.wide(self.expr(expr.value, mask)))
+        if isinstance(expr, n.CmpOp) and (known := self._same_in_each_lane(expr, mask)) is not None:
+            return known
         return map_children(expr, widened)
+
+    def _same_in_each_lane(self, expr: n.CmpOp, mask: PrimExpr | None) -> PrimExpr | None:
+        """The result of a comparison of constants by lane, when it is one for all lanes."""
+        a, b = _constant_lanes(self.expr(expr.a, mask)), _constant_lanes(self.expr(expr.b, mask))
+        if a is None or b is None:
+            return None
+        found = {ops.as_int(ops.binary(type(expr), a(lane), b(lane))) for lane in range(self.lanes)}
+        return ops.const(bool(found.pop())) if len(found) == 1 else None
 
     def _sum(self, expr: n.BinaryOp, a: PrimExpr, b: PrimExpr) -> PrimExpr:
         if not self._is_vector(a) and not self._is_vector(b):
@@ -269,6 +289,8 @@ class Vectorizer:
         """A choice by lane reads only the lanes each side is taken in."""
         test, yes, no = call.args
         condition = self.expr(test, mask)
+        if isinstance(condition, n.IntImm):
+            return self.expr(yes if condition.value else no, mask)
         if not self._is_vector(condition):
             a, b = self.expr(yes, mask), self.expr(no, mask)
             if not self._is_vector(a) and not self._is_vector(b):
@@ -280,7 +302,19 @@ class Vectorizer:
         for side in (a, b):
             if _scalar_reads(side):
                 raise CannotVectorize  # the place read may not exist where no lane takes this side
+        if isinstance(a, n.BufferLoad) and ops.is_const(b, 0):
+            return a  # lanes that are not read are 0
         return n.Select(condition, self.wide(a), self.wide(b))
+
+
+def _constant_lanes(expr: PrimExpr) -> Callable[[int], int] | None:
+    """The value of each lane, of a ramp of constants or a constant."""
+    match expr:
+        case n.IntImm(value=value):
+            return lambda lane: value
+        case n.Ramp(base=n.IntImm(value=base), stride=n.IntImm(value=stride)):
+            return lambda lane: base + lane * stride
+    return None
 
 
 def _scalar_reads(node: Node) -> bool:

@@ -25,6 +25,8 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import exp, if_then_else
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.verify import verify
+from compiler.tir.visit import walk
 
 HOST = Target("llvm").resolved()
 
@@ -147,9 +149,11 @@ def assert_agreement(
     if expected is not None:
         assert_same(want[-1:], [np.asarray(expected(*args[:-1]))], "numpy", tolerance)
     lowered = scheduled
-    for name, lowered in stages(scheduled, HOST.vector_bits):
+    for step, lowered in stages(scheduled, HOST.vector_bits):
+        if step.stage is not None:
+            verify(lowered, step.stage)
         if every_stage:
-            assert_same(outputs_by_interpreter(lowered, args), want, name, tolerance)
+            assert_same(outputs_by_interpreter(lowered, args), want, step.name, tolerance)
     if not every_stage:
         assert_same(outputs_by_interpreter(lowered, args), want, "lowered", tolerance)
     assert_same(outputs_by_machine(scheduled, args), want, "machine code", tolerance)
@@ -182,8 +186,6 @@ def random_schedule(func: PrimFunc, seed: int) -> Schedule:
 
 
 def _blocks(func: PrimFunc) -> list[n.Block]:
-    from compiler.tir.visit import walk
-
     return [node for node in walk(func.body) if isinstance(node, n.Block)]
 
 
