@@ -5,6 +5,7 @@ from compiler.schedule import (
     compute_at,
     inline,
     kinds,
+    layout,
     loops,
     query,
     reduction,
@@ -14,5 +15,5 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "cache", "compute_at", "inline", "kinds", "loops", "query", "reduction", "rfactor", "sampling", "storage",
+    "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor", "sampling", "storage",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ schedule as it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from compiler.errors import IRError, ScheduleError
 from compiler.ir.module import IRModule
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
+from compiler.schedule.layout import map_text
 from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.state import Illegal, State, block_path, loop_at, loop_path, realize_at
 from compiler.schedule.step import (
@@ -275,6 +276,28 @@ class Schedule:
     def set_scope(self, block: BlockRV, buffer_index: int, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
         self._do("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
+
+    def transform_layout(
+        self,
+        block: BlockRV,
+        buffer: tuple[str, int] | str,
+        index_map: Callable[..., Any] | str,
+        sizes: Sequence[int | ExprRV] = (),
+    ) -> None:
+        """Lay out anew a buffer of `block`, given as ("read" or "write", index) or by name: element [i, j] moves to
+        `index_map(i, j, *sizes)`."""
+        kind, index = buffer if isinstance(buffer, tuple) else self._find_buffer(block, buffer)
+        regions = self.get(block).writes if kind == "write" else self.get(block).reads
+        rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
+        text = map_text(index_map, rank, len(sizes))
+        self._do(
+            "transform_layout", (block, *sizes), buffer_index=index, buffer_index_type=kind, index_map=text
+        )
+
+    def _find_buffer(self, block: BlockRV, name: str) -> tuple[str, int]:
+        if any(w.buffer.name == name for w in self.get(block).writes):
+            return "write", self.write_index(block, name)
+        return "read", self.read_index(block, name)
 
     # -------------------------------------------------------------------------- reductions
 

@@ -49,6 +49,7 @@ class Primitive:
     rewrite: Rewrite
     draw: Callable[..., Decision] | None = None
     listed: bool = False  # in Python the variadic inputs are one list argument
+    spell: Callable[[list[str], dict[str, Any]], str] | None = None  # its arguments in Python, where they differ
 
     @property
     def several(self) -> bool:
@@ -72,12 +73,13 @@ def primitive(
     outputs: str = "",
     draw: Callable[..., Decision] | None = None,
     listed: bool = False,
+    spell: Callable[[list[str], dict[str, Any]], str] | None = None,
 ) -> Callable[[Rewrite], Rewrite]:
     """Register the decorated rewrite as the primitive of its name (see `Primitive`)."""
 
     def register(rewrite: Rewrite) -> Rewrite:
         name = rewrite.__name__.removesuffix("_")
-        _REGISTRY[name] = Primitive(name, inputs, attrs or {}, outputs, rewrite, draw, listed)
+        _REGISTRY[name] = Primitive(name, inputs, attrs or {}, outputs, rewrite, draw, listed, spell)
         return rewrite
 
     return register

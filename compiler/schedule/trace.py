@@ -204,6 +204,8 @@ def _input_text(value: Input) -> str | int | None:
 def _python_line(name: str, step: Step, decision: Decision | None) -> str:
     prim = get_primitive(step.prim)
     inputs = [str(i) for i in step.inputs]
+    if prim.spell is not None:
+        return f"{_targets(step)}{name}.{step.prim}({prim.spell(inputs, dict(step.attrs))})"
     if prim.listed:
         fixed = len(prim.inputs) - 1
         inputs = [*inputs[:fixed], f"[{', '.join(inputs[fixed:])}]"]

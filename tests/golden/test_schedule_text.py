@@ -227,6 +227,18 @@ def set_scope(s: Schedule) -> None:
     s.set_scope(s.get_block("B"), 0, "local")
 
 
+@case(lambda: w.matmul(5, 13, 6))
+def transform_layout(s: Schedule) -> None:
+    block = s.get_block("C")
+    copy = s.cache_read(block, 1, "global")
+    i, j, k = s.get_loops(block)
+    width = s.sample_categorical([2, 4], [0.5, 0.5], decision=1)
+    j0, j1, j2 = s.split(j, [None, 2, width])
+    s.reorder(j0, i, j1, k, j2)
+    s.compute_at(copy, j0)
+    s.transform_layout(copy, ("write", 0), lambda d, e, size: (e // size, d, e % size), [width])
+
+
 @case(lambda: w.matmul(12, 16, 10))
 def sample(s: Schedule) -> None:
     i, j, k = s.get_loops(s.get_block("C"))

@@ -107,6 +107,21 @@ def _cache_at(sch: Schedule, rng: Rng) -> None:
         sch.compute_at(sch.cache_read(block, int(rng.integers(2)), "global"), loop)
 
 
+def _layout(sch: Schedule, rng: Rng) -> None:
+    """Dimensions in another order, one of them in two."""
+    block = _block(sch, rng)
+    rank = len(sch.get(block).writes[0].buffer.shape)
+    order = [int(d) for d in rng.permutation(rank)]
+    tile = int(rng.integers(1, 5))
+
+    def index_map(*index: n.Var) -> list[n.PrimExpr]:
+        first, *rest = (index[d] for d in order)
+        return [*rest, first // tile, first % tile]
+
+    chosen = index_map if rank else "lambda: 0"
+    sch.transform_layout(block, ("write", 0), chosen)
+
+
 MOVES: dict[str, tuple[int, Move]] = {
     "split": (6, _split),
     "sample": (2, _sampled_split),
@@ -125,6 +140,7 @@ MOVES: dict[str, tuple[int, Move]] = {
     "cache_write": (2, lambda s, r: s.cache_write(_block(s, r), 0, "local")),
     "decompose_reduction": (2, lambda s, r: s.decompose_reduction(_block(s, r), _loop(s, r))),
     "rfactor": (2, lambda s, r: s.rfactor(_loop(s, r), int(r.integers(-1, 2)))),
+    "transform_layout": (1, _layout),
     "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),
 }
 _WEIGHTS = np.array([weight for weight, _ in MOVES.values()], dtype=float)

@@ -21,6 +21,10 @@ def _loops(s: Schedule, block: str) -> list[LoopRV]:
     return s.get_loops(s.get_block(block))
 
 
+def _layout(text: str) -> Steps:
+    return lambda s: s.transform_layout(s.get_block("B"), ("write", 0), text)
+
+
 def _symbolic() -> PrimFunc:
     size = te.size_var("n")
     a = te.placeholder((size,), name="A")
@@ -213,6 +217,17 @@ CASES: list[tuple[str, Callable[[], PrimFunc], Steps, str]] = [
     ("rfactor", w.row_sum, _rfactor_data, "does not run along reduction axes only"),
     ("rfactor", w.row_sum, _rfactor_axis, "factor_axis 3 is outside the 2 dimensions"),
     ("rfactor", w.row_sum, _rfactor_decomposed, "no reduction with its init"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i, j // 2)"), "it loses index 1"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i + j,)"), "it loses index 0"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i - 3, j)"), "constant extents from 0 up"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i // 0, i % 3, j)"), "no positive constant"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i // j, i % j, j)"), "no positive constant"),
+    ("transform_layout", w.chain, _layout("lambda i: i"), "takes 1 arguments, 2 are needed"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (open('x'), i, j)"), "holds more than + - * // %"),
+    ("transform_layout", w.chain, _layout("lambda i, j: (i, j, k)"), "holds more than + - * // %"),
+    ("transform_layout", w.chain, _layout("(" * 900), "cannot be read"),
+    ("transform_layout", w.chain, _layout("1"), "is no lambda"),
+    ("transform_layout", w.chain, lambda s: s.transform_layout(s.get_block("D"), "D", lambda i, j: (j, i)), "argument"),
     ("sample_categorical", w.chain, lambda s: s.sample_categorical([1, 2], [1.0]), "probs must be 2 numbers"),
     ("sample_categorical", w.chain, lambda s: s.sample_categorical([1, 2], [1, 1], 2), "no position"),
     ("sample_perfect_tile", w.matmul, lambda s: s.sample_perfect_tile(_loops(s, "C")[0], 2, decision=[3, 4]), "13"),
