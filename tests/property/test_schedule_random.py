@@ -3,10 +3,12 @@
 Each case draws steps at random; illegal ones are refused and must leave the schedule as it was. The result
 is run by the interpreter, where temporaries start as NaN and every access is checked: as it is, with parallel and
 vectorised loops running backwards, and lowered, where a temporary lives no longer than it must.
+FUZZ_CASES sets how many cases there are.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -24,7 +26,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimFunc
 
-CASES, CHUNK = 400, 20
+CASES, CHUNK = int(os.environ.get("FUZZ_CASES", "400")), 20
 
 Rng = np.random.Generator
 Move = Callable[[Schedule, Rng], object]
