@@ -86,13 +86,15 @@ class _Splitter:
         """The tile for each combination of inside and edge along the conditions in `rest`."""
         if rest:
             first, *others = rest
-            main = self._versions(view, {**chosen, first.guard.key: TRUE}, others, edge)
+            main: Stmt = NOTHING
+            if first.has_inside:
+                main = self._versions(view, {**chosen, first.guard.key: TRUE}, others, edge)
             if first.value is None:
                 tail: Stmt = NOTHING
             else:
                 known = {**chosen, first.guard.key: ops.const(first.value)}
                 tail = guarded(first.condition, self._versions(view, known, others, edge=True))
-            return _choice(first.guard.always(), main, tail)
+            return tail if main is NOTHING else _choice(first.guard.always(), main, tail)
         plain = view.specialised(chosen)
         if edge:
             return renamed(hoist(plain, self.forms, tighten=True))
@@ -122,12 +124,14 @@ def _is_tile(stmt: Stmt) -> bool:
 class _Edge:
     """A condition whose edge tile is known: it is where the outer sum is `value` (None: there is none).
 
-    `condition` tells the edge tile from positions where nothing of the tile runs.
+    `condition` tells the edge tile from positions where nothing of the tile runs. `has_inside`: there are positions
+    where all of it runs.
     """
 
     guard: Guard
     value: int | None
     condition: PrimExpr
+    has_inside: bool
 
 
 class _View:
@@ -152,8 +156,7 @@ class _View:
             if guard is not None and guard.key not in seen:
                 seen.add(guard.key)
                 self._classify(guard, of_statement)
-        for edge in self.exact[_MOST_EXACT:]:
-            self.partial.append(edge.guard)
+        self.partial += [edge.guard for edge in self.exact[_MOST_EXACT:] if edge.has_inside]
         del self.exact[_MOST_EXACT:]
 
     def _guard(self, part: PrimExpr) -> Guard | None:
@@ -168,18 +171,17 @@ class _View:
             self.decided[guard.key] = TRUE
         elif low is not None and low + guard.offset + guard.least >= 0:
             self.decided[guard.key] = ops.const(False)
-        elif low is not None and low + guard.offset + guard.greatest >= 0:
-            return  # holds for all of the tile nowhere
-        elif not of_statement:
-            self.partial.append(guard)
-        elif guard.inner:  # others do not split the tile: they are hoisted out of it anyway
-            values = tail_values(guard, self._forms)
+        elif of_statement and not guard.inner:
+            return  # does not split the tile: it is hoisted out of it anyway
+        else:
+            has_inside = low is None or low + guard.offset + guard.greatest < 0
+            values = tail_values(guard, self._forms) if of_statement else None
             surely = high is not None and high + guard.offset + guard.least < 0
-            if values is None or not (surely or _all_under(self._stmt, guard.key, self._guard)):
-                self.partial.append(guard)
-            else:
+            if values is not None and (surely or _all_under(self._stmt, guard.key, self._guard)):
                 condition = TRUE if surely else guard.ever()
-                self.exact.append(_Edge(guard, values[0] if values else None, condition))
+                self.exact.append(_Edge(guard, values[0] if values else None, condition, has_inside))
+            elif has_inside:
+                self.partial.append(guard)
 
     def specialised(self, chosen: dict[Hashable, PrimExpr]) -> Stmt:
         """The tile where conditions in `chosen` are true, false, or have the given outer sum."""

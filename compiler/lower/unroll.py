@@ -74,7 +74,8 @@ class _Unroller:
             total = count * extent
             asked = kind is ForKind.UNROLLED or UNROLL in loop.annotations
             if not asked:
-                asked = total <= step or (total <= REGISTER_TILE_STATEMENTS and self._indexes_tile(loop))
+                automatic = total <= step and not _has_loops(body)
+                asked = automatic or (total <= REGISTER_TILE_STATEMENTS and self._indexes_tile(loop))
             kind = ForKind.UNROLLED if asked and total <= MOST_STATEMENTS else ForKind.SERIAL
             if kind is ForKind.UNROLLED:
                 count = total
@@ -90,6 +91,10 @@ class _Unroller:
             if isinstance(node, n.BufferStore | n.BufferLoad) and node.buffer.data in self._local
             for index in node.indices
         )
+
+
+def _has_loops(body: Stmt) -> bool:
+    return any(isinstance(node, n.For) and node.kind is not ForKind.UNROLLED for node in walk(body))
 
 
 def _number(value: object) -> int | None:
