@@ -66,7 +66,6 @@ def tune_ours(size: int, trials: int, seed: int) -> dict[str, Any]:
 def best_against_numpy(db: str, workload: str, folder: Path) -> dict[str, float]:
     """Build the store's best config and time it beside numpy, threads alike."""
     from compiler.driver import compile_artifact
-
     from compiler.schedule.trace import Trace, apply_trace
     from tuner.records.store import RecordStore
     from tuner.task import TuningTask

@@ -52,7 +52,6 @@ __all__ = [*_NAMES]
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.driver import build as build
     from compiler.driver import lower as lower
-
     from compiler.errors import TunefarmError as TunefarmError
     from compiler.ir.module import IRModule as IRModule
     from compiler.runtime.device import cl as cl

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.tir.printer import workload_key
-
 from compiler.dtype import parse_dtype
 from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
+from compiler.tir.printer import workload_key
 from compiler.tir.visit import walk
 from tuner.workloads import WorkloadSpec
 

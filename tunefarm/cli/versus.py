@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from compiler.runtime.module import load_artifact
 
 from compiler.artifact import Artifact
 from compiler.runtime.device import cpu
+from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 
 _ROUNDS = 15

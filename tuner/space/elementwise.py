@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from compiler.schedule.schedule import BlockRV, Schedule
-
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 
 _SMALL = 4096  # elements below which threads cost more than they save

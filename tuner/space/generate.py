@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.schedule.schedule import Schedule
-
 from compiler.dtype import parse_dtype
+from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.schedule.schedule import ExprRV, Schedule
-
 from tuner.space.sketch import Decision
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from compiler.schedule.trace import Trace
 
 Values = Mapping[str, int]
