@@ -46,7 +46,8 @@ class _Ranges:
 
     def narrow(self, atom: PrimExpr, extent: int) -> None:
         """Take in that `atom` has but `extent` values."""
-        self._narrowed[expr_key(atom)] = extent - 1
+        known = self.span(atom)
+        self._narrowed[expr_key(atom)] = extent - 1 if known is None else min(extent - 1, known)
 
     def add(self, terms: list[Term], extent: int) -> None:
         """Take in that the sum of `terms` has but `extent` values."""
