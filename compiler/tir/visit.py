@@ -123,6 +123,8 @@ def map_children(node: NodeT, f: Fn) -> NodeT:
         if a is node.a and b is node.b:  # type: ignore[attr-defined]
             return node
         return cls(a, b, node.span)  # type: ignore[call-arg,attr-defined]
+    if cls in _LEAVES:
+        return node
     fields = _FIELDS.get(cls)
     if fields is None:
         raise IRError(f"map_children has no rule for {cls.__name__}")
@@ -136,6 +138,7 @@ def map_children(node: NodeT, f: Fn) -> NodeT:
 
 
 _BINARY_SET = frozenset(_BINARY)
+_LEAVES = frozenset(cls for cls, fields in _FIELDS.items() if not fields)
 
 
 def replace(node: NodeT, **changes: object) -> NodeT:
@@ -148,10 +151,16 @@ def replace(node: NodeT, **changes: object) -> NodeT:
 def walk(node: Node) -> Iterator[Node]:
     """Every expression and statement under `node`, itself first (pre-order)."""
     stack = [node]
+    pop, push = stack.pop, stack.append
     while stack:
-        current = stack.pop()
+        current = pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        cls = type(current)
+        if cls in _BINARY_SET:
+            push(current.b)  # type: ignore[attr-defined]
+            push(current.a)  # type: ignore[attr-defined]
+        elif cls not in _LEAVES:
+            stack.extend(reversed(list(children(current))))
 
 
 def transform(node: NodeT, pre: Callable[[Node], Node | None] | None = None,
