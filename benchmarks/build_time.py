@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from compiler.codegen.effort import effort_for
 from compiler.codegen.llvm import compile_text, options_for
 from compiler.codegen.module import llvm_text
 from compiler.lower.pipeline import lower_func
@@ -68,7 +69,7 @@ def build(func: PrimFunc, trace: Trace, target: Target) -> list[float]:
     marks.append(time.perf_counter())
     text = llvm_text({"main": lowered}, options_for(target))
     marks.append(time.perf_counter())
-    compile_text(text, target)
+    compile_text(text, target, effort_for(lowered))
     marks.append(time.perf_counter())
     return [after - before for before, after in itertools.pairwise(marks)]
 

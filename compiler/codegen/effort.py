@@ -8,10 +8,17 @@ that accumulates into memory from having the accumulator moved to a register.
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
+from compiler.codegen.types import lanes_of
 from compiler.tir import nodes as n
-from compiler.tir.nodes import ForKind, Stmt
-from compiler.tir.visit import children, free_vars, walk
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.visit import children, walk
+
+UNKNOWN_EXTENT = 16
+RARE = 1 / 8  # how often the other side of a condition is taken
+SMALL_SHARE = 1 / 16  # of the elements computed; below it, what LLVM could improve is not worth its time
 
 
 class Effort(enum.Enum):
@@ -22,26 +29,64 @@ class Effort(enum.Enum):
 
 
 def effort_for(func: n.PrimFunc) -> Effort:
-    """FULL when some innermost loop is left for LLVM to improve."""
+    """FULL when much of the work is done in innermost loops that are left for LLVM to improve."""
     local = {s.buffer_var for s in walk(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
-    return Effort.FULL if _needs_llvm(func.body, local) else Effort.LIGHT
+    work = _work(func.body, local, None)
+    return Effort.FULL if work.improvable > SMALL_SHARE * work.elements else Effort.LIGHT
 
 
-def _needs_llvm(stmt: Stmt, local: set[n.Var]) -> bool:
-    for loop in _innermost_loops(stmt):
-        for node in walk(loop.body):
-            if not isinstance(node, n.BufferStore):
-                continue
-            if not any(isinstance(i, n.Ramp) for i in node.indices):
-                return True
-            if node.buffer.data not in local and not any(loop.loop_var in free_vars(i) for i in node.indices):
-                return True
-    return False
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Elements stored, by estimate, and how many of them by code that LLVM could make faster."""
+
+    elements: float = 0.0
+    improvable: float = 0.0
+    has_loop: bool = False
+
+    def __add__(self, other: _Work) -> _Work:
+        return _Work(
+            self.elements + other.elements, self.improvable + other.improvable, self.has_loop or other.has_loop
+        )
 
 
-def _innermost_loops(stmt: Stmt) -> list[n.For]:
-    """The loops that stay loops and hold no other such loop."""
-    inside = [loop for child in children(stmt) if isinstance(child, Stmt) for loop in _innermost_loops(child)]
-    if not inside and isinstance(stmt, n.For) and stmt.kind is not ForKind.UNROLLED:
-        return [stmt]
-    return inside
+def _work(stmt: Stmt, local: set[n.Var], loop: n.For | None) -> _Work:
+    """The work of `stmt`; `loop` is the loop around it that stays a loop, when it may be an innermost one."""
+    match stmt:
+        case n.BufferStore():
+            lanes = lanes_of(stmt.value.dtype)
+            return _Work(lanes, lanes if loop is not None and _is_improvable(stmt, local, loop) else 0.0)
+        case n.For() if stmt.kind is ForKind.UNROLLED:
+            return _scaled(_work(stmt.body, local, loop), _extent(stmt), has_loop=False)
+        case n.For():
+            inside = _work(stmt.body, local, None)
+            if not inside.has_loop:
+                inside = _work(stmt.body, local, stmt)
+            return _scaled(inside, _extent(stmt), has_loop=True)
+        case n.IfThenElse() if stmt.else_case is not None:
+            rare = _work(stmt.else_case, local, loop)  # where a tile is cut off, or padding read
+            return _work(stmt.then_case, local, loop) + _scaled(rare, RARE, has_loop=rare.has_loop)
+    total = _Work()
+    for child in children(stmt):
+        if isinstance(child, Stmt):
+            total += _work(child, local, loop)
+    return total
+
+
+def _scaled(work: _Work, count: float, *, has_loop: bool) -> _Work:
+    return _Work(work.elements * count, work.improvable * count, has_loop or work.has_loop)
+
+
+def _extent(loop: n.For) -> int:
+    found = ops.as_int(loop.extent)
+    return UNKNOWN_EXTENT if found is None else found
+
+
+def _is_improvable(store: n.BufferStore, local: set[n.Var], loop: n.For) -> bool:
+    """A scalar store, or one that accumulates into the same place of memory in each iteration."""
+    if not any(isinstance(index, n.Ramp) for index in store.indices):
+        return True
+    return store.buffer.data not in local and not any(_mentions(index, loop.loop_var) for index in store.indices)
+
+
+def _mentions(expr: PrimExpr, var: n.Var) -> bool:
+    return any(node is var for node in walk(expr))

@@ -6,7 +6,7 @@
                                                      else:
                                                        for i1 in T.unroll(2): C[...] = ...
 
-A tile is a small local array with all its uses, or else a nest of unrolled and vectorized loops. Seen from
+A tile is a small array with all its uses, or else a nest of unrolled and vectorized loops. Seen from
 outside the tile a condition holds for all of it, for some of it, or for none. Where "for some" can happen
 for one position of the tile only, that edge tile is made with the exact bounds; else it keeps the condition.
 """
@@ -26,9 +26,9 @@ from compiler.lower.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk
+from compiler.tir.visit import free_vars, map_children, replace, walk
 
-TILE_ELEMENTS = 4096  # local arrays up to this many elements make a tile
+TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
 _MOST_EXACT = 2  # conditions whose edge tiles are made exactly; each doubles the code
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
@@ -97,13 +97,35 @@ class _Splitter:
             return tail if main is NOTHING else _choice(first.guard.always(), main, tail)
         plain = view.specialised(chosen)
         if edge:
-            return renamed(hoist(plain, self.forms, tighten=True))
+            return renamed(hoist(_compact_code(plain), self.forms, tighten=True))
         if not view.partial:
             return self._below(hoist(plain, self.forms, tighten=False))
         inner = view.specialised({**chosen, **{g.key: TRUE for g in view.partial}})
         condition = conjunction(g.always() for g in view.partial)
         general = renamed(hoist(plain, self.forms, tighten=False))
         return _choice(condition, self._below(hoist(inner, self.forms, tighten=False)), general)
+
+
+def _compact_code(stmt: Stmt) -> Stmt:
+    """An edge tile with loops in place of unrolled code, but for the loops that index its local arrays."""
+    own = {node.buffer_var for node in walk(stmt) if isinstance(node, n.Allocate)}
+    indexing: set[n.Var] = set()
+    for node in walk(stmt):
+        if isinstance(node, n.BufferLoad | n.BufferStore) and node.buffer.data in own:
+            for index in node.indices:
+                indexing |= free_vars(index)
+
+    def go(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        rebuilt = map_children(node, go)
+        if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.UNROLLED and rebuilt.loop_var not in indexing:
+            return replace(rebuilt, kind=ForKind.SERIAL)
+        return rebuilt
+
+    result = go(stmt)
+    assert isinstance(result, Stmt)
+    return result
 
 
 def _choice(condition: PrimExpr, then: Stmt, other: Stmt) -> Stmt:
@@ -114,10 +136,20 @@ def _is_tile(stmt: Stmt) -> bool:
     match stmt:
         case n.Allocate() if len(stmt.extents) == 1:
             size = ops.as_int(stmt.extents[0])
-            return size is not None and size <= TILE_ELEMENTS
+            return size is not None and size <= TILE_ELEMENTS and not _allocates_in_loops(stmt)
         case n.For():
             return stmt.kind in (ForKind.VECTORIZED, ForKind.UNROLLED)
     return False
+
+
+def _allocates_in_loops(stmt: n.Allocate) -> bool:
+    """Whether there are smaller tiles inside: `stmt` is then a panel that they share."""
+    return any(
+        isinstance(inside, n.Allocate)
+        for node in walk(stmt.body)
+        if isinstance(node, n.For)
+        for inside in walk(node.body)
+    )
 
 
 @dataclass(frozen=True, slots=True)
