@@ -3,7 +3,7 @@
     python benchmarks/compile_time.py
 
 Register-tiled, packed float32 matmuls by a fixed schedule: one whose tiles divide the shape, and one with edges on
-every axis. For each: milliseconds a pass (medians), and the kernel's speed on one thread over numpy's on one
+every axis. For each: CPU milliseconds a pass (medians), and the kernel's speed on one thread over numpy's on one
 thread, measured alternately in this run.
 """
 
@@ -68,22 +68,22 @@ def tiled_matmul(size: int, tile: tuple[int, int]) -> PrimFunc:
 
 
 def phases(func: PrimFunc, target: Target) -> dict[str, float]:
-    """Median milliseconds of each pass, of writing LLVM's text, and of LLVM."""
+    """Median CPU milliseconds of each pass, of writing LLVM's text, and of LLVM."""
     spent: dict[str, list[float]] = {}
 
     def timed(name: str, start: float) -> None:
-        spent.setdefault(name, []).append(1e3 * (time.perf_counter() - start))
+        spent.setdefault(name, []).append(1e3 * (time.process_time() - start))
 
     for _ in range(ROUNDS):
         lowered = func
         for step in passes(target.vector_bits):
-            start = time.perf_counter()
+            start = time.process_time()
             lowered = step.run(lowered)
             timed(step.name, start)
-        start = time.perf_counter()
+        start = time.process_time()
         text = llvm_text({"main": lowered}, options_for(target))
         timed("LLVM text", start)
-        start = time.perf_counter()
+        start = time.process_time()
         compile_text(text, target, effort_for(lowered))
         timed("LLVM", start)
     return {name: statistics.median(times) for name, times in spent.items()}
