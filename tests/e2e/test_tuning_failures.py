@@ -87,13 +87,13 @@ def add_one(target: Target) -> TuningTask:
 
 
 def test_each_failure_costs_its_own_trial(tmp_path, monkeypatch, request):
-    server = Server(port=0, memory_limit=1 << 30, silent=True)
+    server = Server(port=0, memory_limit=512 << 20, silent=True)
     request.addfinalizer(server.terminate)
     fleet = DirectFleet([("127.0.0.1", server.port)])
     task = add_one(Target(fleet.target()))
     monkeypatch.setattr("tuner.engine.make_strategy", lambda *_: InOrder())
     with RecordStore.open(f"sqlite:///{tmp_path}/records.db", create=True) as store:
-        options = RunOptions(trials=len(ORDER), run_timeout_s=5.0, sample_ms=1, finalists=0)
+        options = RunOptions(trials=len(ORDER), run_timeout_s=12.0, sample_ms=1, finalists=0)
         ledger = Ledger.create(store, [task], options)
         snapshot = TuningRun([task], fleet, Kernels(), ledger, options).run()
         run = store.run(ledger.run_id)
