@@ -11,6 +11,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from compiler.topi.conv import conv2d_nchw
+from compiler.topi.nn import softmax as topi_softmax
 
 
 def matmul(m: int = 13, n: int = 11, k: int = 10) -> PrimFunc:
@@ -73,6 +74,21 @@ def row_scale_plus(n: int = 5, m: int = 6) -> PrimFunc:
     d = te.compute((n, m), lambda i, j: a[i, j] / s[i], name="D")
     e = te.compute((n, m), lambda i, j: d[i, j] + 1.0, name="E")
     return create_prim_func([a, e])
+
+
+def softmax(n: int = 5, m: int = 6) -> PrimFunc:
+    """Softmax of the rows; blocks T_softmax_maxelem, T_softmax_exp, T_softmax_expsum, T_softmax_norm."""
+    a = te.placeholder((n, m), name="A")
+    return create_prim_func([a, topi_softmax(a)])
+
+
+def stencils(n: int = 9) -> PrimFunc:
+    """B = A * 2; C[i] = B[i] + B[i + 2]; D[i] = C[i] - C[i + 1] + B[i + 1]; blocks B, C, D."""
+    a = te.placeholder((n + 3,), name="A")
+    b = te.compute((n + 3,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((n + 1,), lambda i: b[i] + b[i + 2], name="C")
+    d = te.compute((n,), lambda i: c[i] - c[i + 1] + b[i + 1], name="D")
+    return create_prim_func([a, d])
 
 
 def conv(channels: int = 2, height: int = 5, width: int = 7, filters: int = 3, stride: int = 1) -> PrimFunc:

@@ -44,6 +44,9 @@ WORKLOADS: list[Callable[[Rng], PrimFunc]] = [
     lambda r: w.blur(_size(r), _size(r, 4)),
     lambda r: w.row_sum(_size(r), _size(r)),
     lambda r: w.row_scale(_size(r), _size(r)),
+    lambda r: w.row_scale_plus(_size(r), _size(r)),
+    lambda r: w.stencils(_size(r)),
+    lambda r: w.softmax(_size(r, 6), _size(r)),
 ]
 
 
