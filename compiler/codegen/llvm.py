@@ -19,8 +19,18 @@ from compiler.target import Target
 _lock = threading.Lock()
 
 
+_FAST_MATH = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
+
+
 def options_for(target: Target) -> CodegenOptions:
-    return CodegenOptions(target.features, vector_bits=target.vector_bits)
+    """What `target` lets the generator do. Float arithmetic may be fused, and is otherwise as written unless the
+    target's fast-math options say more."""
+    if target.get("fast-math"):
+        flags = "fast"
+    else:
+        wanted = {name: bool(target.get(f"fast-math-{name}", name == "contract")) for name in _FAST_MATH}
+        flags = " ".join(name for name in _FAST_MATH if wanted[name])
+    return CodegenOptions(target.features, flags, target.vector_bits)
 
 
 def llvm_version() -> str:
@@ -55,7 +65,7 @@ def _optimised(text: str, target: Target, effort: Effort) -> Any:
         case Effort.LIGHT:
             _optimise_lightly(module, _machine(target))
         case Effort.FULL:
-            _optimise_fully(module, _machine(target))
+            _optimise_fully(module, _machine(target), _level(target, 2))
         case _:
             assert_never(effort)
     return module
@@ -87,9 +97,9 @@ def _optimise_lightly(module: Any, machine: Any) -> None:
         passes.run(module, builder)
 
 
-def _optimise_fully(module: Any, machine: Any) -> None:
+def _optimise_fully(module: Any, machine: Any, level: int) -> None:
     with (
-        llvm.create_pipeline_tuning_options(speed_level=2) as tuning,
+        llvm.create_pipeline_tuning_options(speed_level=level) as tuning,
         llvm.create_pass_builder(machine, tuning) as builder,
     ):
         tuning.loop_vectorization = True
@@ -109,17 +119,32 @@ def _machine(target: Target) -> Any:
 
     Raises CodegenError for a triple LLVM does not know, TargetError for a CPU or feature."""
     _initialize()
-    triple = target.mtriple or llvm.get_default_triple()
+    triple = _triple(target)
     check_names(target, triple)
     try:
         backend = llvm.Target.from_triple(triple)
         return backend.create_target_machine(
             cpu=target.mcpu or "",
             features=",".join(target.mattr),
-            opt=3,
+            opt=_level(target, 3),
             reloc="pic",
             codemodel="default",
             abiname=str(target.get("mabi") or ""),
         )
     except RuntimeError as error:
         raise CodegenError(f"LLVM has no code generator for {triple!r}: {error}") from None
+
+
+def _triple(target: Target) -> str:
+    """The target's triple; on 32-bit Arm it also says how floats are passed."""
+    triple = str(target.mtriple or llvm.get_default_triple())
+    float_abi = target.get("mfloat-abi")
+    if float_abi is None or not triple.startswith(("arm", "thumb")):
+        return triple
+    soft = triple.removesuffix("hf")
+    return f"{soft}hf" if float_abi == "hard" else soft
+
+
+def _level(target: Target, default: int) -> int:
+    """The target's opt-level, 0 to 3."""
+    return min(max(int(target.get("opt-level", default)), 0), 3)

@@ -40,13 +40,13 @@ def float_op(g: Gen, op: str, dtype: str, a: str, b: str) -> str:
     return g.w.value(f"{op} {flags} {llvm_type(dtype)} {a}, {b}", a, b)
 
 
-def intrinsic(g: Gen, name: str, dtype: str, *operands: str, flags: str = "") -> str:
+def intrinsic(g: Gen, name: str, dtype: str, *operands: str) -> str:
     """A call of `llvm.<name>` on operands of one dtype, which is its result's too."""
     ty = llvm_type(dtype)
     full = f"@llvm.{name}.{_suffix(dtype)}"
     g.module.declare(full, f"{ty} {full}({', '.join([ty] * len(operands))})")
     arguments = ", ".join(f"{ty} {x}" for x in operands)
-    return g.w.value(f"call {flags} {ty} {full}({arguments})".replace("  ", " "), *operands)
+    return g.w.value(f"call {ty} {full}({arguments})", *operands)
 
 
 def _suffix(dtype: str) -> str:

@@ -194,6 +194,31 @@ def test_multiply_and_add_are_fused() -> None:
     assert "vfmadd" in compile_artifact(sch.func, HOST, keep=("asm",)).blobs["asm"].decode()
 
 
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ("", "fadd contract float"),
+        (" -fast-math=true", "fadd fast float"),
+        (" -fast-math-reassoc=true -fast-math-nsz=true", "fadd nsz contract reassoc float"),
+        (" -fast-math-contract=false", "fadd  float"),
+    ],
+)
+def test_fast_math_only_where_the_target_asks(options: str, flags: str) -> None:
+    artifact = compile_artifact(matmul(2, 3, 4), f"llvm{options}")
+    assert flags in artifact.blobs["ll"].decode()
+
+
+def test_float_passing_on_arm_follows_the_target() -> None:
+    for abi, expected in (("soft", 0), ("hard", 1)):
+        target = f"llvm -mtriple=armv7-unknown-linux-gnueabi -mcpu=cortex-a9 -mfloat-abi={abi}"
+        assert compile_artifact(matmul(2, 3, 4), target).blobs["object"]
+        scale, a, zero = n.Var("scale", "float32"), n.decl_buffer((1,), "float32", "a"), ops.const(0)
+        handle = n.Var("p", "handle")
+        func = n.PrimFunc((handle, scale), n.BufferStore(a, scale, (zero,)), None, {handle: a})
+        text = compile_artifact(func, target, name="put", keep=("asm",)).blobs["asm"].decode()
+        assert text.count("vstr\ts0") >= expected
+
+
 def test_llvm_does_no_more_than_needed() -> None:
     """A register tile with explicit vectors needs little; scalar loops get LLVM's vectorizer."""
     assert effort_for(lower_func(matmul(16, 32, 8))) is Effort.FULL
