@@ -69,7 +69,8 @@ class Gen:
     """One function being written.
 
     `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
-    others in their own type; `storage` the buffers' memory by data variable.
+    others in their own type; `storage` the buffers' memory by data variable; `allocated` the memory that this
+    function itself made for a variable, with its size.
     """
 
     module: ModuleText
@@ -81,6 +82,7 @@ class Gen:
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)
     storage: dict[n.Var, Storage] = field(default_factory=dict)
+    allocated: dict[n.Var, tuple[Operand, Storage]] = field(default_factory=dict)
 
     def value(self, expr: PrimExpr) -> str:
         """The operand text of `expr` in its own LLVM type; emits what computes it."""

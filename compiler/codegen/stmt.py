@@ -171,12 +171,19 @@ def _allocate(g: Gen, stmt: n.Allocate) -> None:
     count: Operand = 1
     for extent in stmt.extents:
         count = _product(g, count, index(g, extent))
+    known = g.allocated.get(stmt.buffer_var)
+    if known is not None and known[0] == count:  # an unrolled copy: its storage is free again
+        g.storage[stmt.buffer_var] = known[1]
+        emit(g, stmt.body)
+        return
     limit = LOCAL_STACK_BYTES if stmt.scope == "local" else STACK_BYTES
     if type(count) is int and count * size <= limit:
         pointer = g.w.alloca(element, max(count, 1), 64)
     else:
         pointer = _heap(g, count, size)
-    g.storage[stmt.buffer_var] = Storage(pointer, count if type(count) is int else None, private=True)
+    storage = Storage(pointer, count if type(count) is int else None, private=True)
+    g.storage[stmt.buffer_var] = storage
+    g.allocated[stmt.buffer_var] = (count, storage)
     emit(g, stmt.body)
 
 

@@ -146,6 +146,18 @@ def test_temporaries(size: int, scope: str) -> None:
     assert text.count("call ptr @tunefarm_alloc") <= 1
 
 
+def test_unrolled_copies_share_their_temporary() -> None:
+    a, t, i, j, k = buffer("a", 64), buffer("t", 8), n.Var("i"), n.Var("j"), n.Var("k")
+    inner = seq(
+        loop(j, 8, BufferStore(t, a[i * 8 + j] * 2.0, (j,))),
+        loop(k, 8, BufferStore(a, t[7 - k], (i * 8 + k,))),
+    )
+    alloc = n.Allocate(t.data, "float32", (ops.const(8),), ops.const(True), inner)
+    func = function([a], loop(i, 8, alloc, ForKind.UNROLLED))
+    agree(func, numbers(64))
+    assert llvm_text({"f": lower_func(func)}, options_for(HOST)).count("alloca") == 1
+
+
 @pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.PARALLEL])
 def test_no_memory_is_an_error_code(kind: ForKind) -> None:
     size = 1 << 46
