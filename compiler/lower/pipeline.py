@@ -55,7 +55,7 @@ def passes(vector_bits: int = 256, *, simple: bool = False) -> list[Pass]:
     ]
     last = [
         Pass("vectorize", partial(vectorize, vector_bits=vector_bits), Stage.LOWERED),
-        Pass("unroll", unroll, Stage.LOWERED),
+        Pass("unroll", partial(unroll, vector_bits=vector_bits), Stage.LOWERED),
     ]
     return [*blocks, *loops, *([] if simple else tiles), *last]
 

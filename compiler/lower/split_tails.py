@@ -26,10 +26,11 @@ from compiler.lower.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, walk
+from compiler.tir.visit import children, free_vars, map_children, replace, walk
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
 _MOST_EXACT = 2  # conditions whose edge tiles are made exactly; each doubles the code
+_LARGE = 384  # vector operations; the edges of a tile as large are loops, not unrolled code
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
@@ -102,13 +103,19 @@ class _Splitter:
             return self._below(hoist(plain, self.forms, tighten=False))
         inner = view.specialised({**chosen, **{g.key: TRUE for g in view.partial}})
         condition = conjunction(g.always() for g in view.partial)
-        general = renamed(hoist(plain, self.forms, tighten=False))
+        general = plain if _operations(plain) <= _LARGE else _compact_code(plain)
+        general = renamed(hoist(general, self.forms, tighten=False))
         return _choice(condition, self._below(hoist(inner, self.forms, tighten=False)), general)
 
 
 def _compact_code(stmt: Stmt) -> Stmt:
-    """An edge tile with loops in place of unrolled code, but for the loops that index its local arrays."""
+    """An edge tile with loops in place of unrolled code, but for the loops that index its local arrays.
+
+    Those too, where the arrays are too large for registers anyway.
+    """
     own = {node.buffer_var for node in walk(stmt) if isinstance(node, n.Allocate)}
+    if _operations(stmt) > _LARGE:
+        own = set()
     indexing: set[n.Var] = set()
     for node in walk(stmt):
         if isinstance(node, n.BufferLoad | n.BufferStore) and node.buffer.data in own:
@@ -252,6 +259,21 @@ class _View:
         result = go(self._stmt)
         assert isinstance(result, Stmt)
         return result
+
+
+def _operations(stmt: Stmt) -> int:
+    """About how many operations on vectors of eight the unrolled tile takes."""
+    match stmt:
+        case n.BufferStore():
+            return 1
+        case n.For():
+            extent = ops.as_int(stmt.extent) or 1
+            if stmt.kind is ForKind.VECTORIZED:
+                extent = max(1, extent // 8)
+            elif stmt.kind is not ForKind.UNROLLED:
+                extent = 1
+            return extent * _operations(stmt.body)
+    return sum(_operations(child) for child in children(stmt) if isinstance(child, Stmt))
 
 
 def _all_under(stmt: Stmt, key: Hashable, guard_of: object) -> bool:

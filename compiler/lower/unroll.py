@@ -1,37 +1,60 @@
 """Which loops are unrolled: those asked for, those under an auto-unroll pragma, and register tiles.
 
 The loop is only marked; code generation writes its body once for each value of the variable. A nest that would
-become more than `MOST_STATEMENTS` statements keeps its outer loops as loops.
+become more than `MOST_OPERATIONS` operations on registers keeps its outer loops as loops: nothing is gained by
+more, and compile time is lost.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from compiler.codegen.types import bits_of, lanes_of
+from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import free_vars, map_children, replace, walk
 
-MOST_STATEMENTS = 2048
-REGISTER_TILE_STATEMENTS = 128  # a loop over a local array is unrolled up to this size, to become registers
+MOST_OPERATIONS = 1024
+REGISTER_TILE_OPERATIONS = 128  # a loop over a local array is unrolled up to this size, to become registers
 AUTO_STEP = "pragma_auto_unroll_max_step"
 EXPLICIT = "pragma_unroll_explicit"
 UNROLL = "pragma_unroll"
 
 
-def unroll(func: n.PrimFunc) -> n.PrimFunc:
+def unroll(func: n.PrimFunc, vector_bits: int = 256) -> n.PrimFunc:
     """Mark the loops to unroll; drop the pragmas that asked for it."""
-    body, _ = _Unroller().visit(func.body, 0)
+    body, _ = _Unroller(vector_bits).visit(func.body, 0)
     return func.with_body(body)
 
 
-class _Unroller:
-    """Rewrites bottom-up, counting the statements each part becomes."""
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What a part becomes: statements, and operations on vector registers that they take."""
 
-    def __init__(self) -> None:
+    statements: int = 0
+    operations: int = 0
+
+    def __add__(self, other: _Size) -> _Size:
+        return _Size(self.statements + other.statements, self.operations + other.operations)
+
+    def __mul__(self, count: int) -> _Size:
+        return _Size(self.statements * count, self.operations * count)
+
+
+_ONE = _Size(1, 1)
+
+
+class _Unroller:
+    """Rewrites bottom-up, measuring what each part becomes."""
+
+    def __init__(self, vector_bits: int) -> None:
+        self._vector_bits = vector_bits
         self._local: set[n.Var] = set()
 
-    def visit(self, stmt: Stmt, step: int) -> tuple[Stmt, int]:
-        """`stmt` with loops marked, and its number of leaf statements. `step`: the auto-unroll limit."""
+    def visit(self, stmt: Stmt, step: int) -> tuple[Stmt, _Size]:
+        """`stmt` with loops marked, and its size. `step`: the auto-unroll limit in statements."""
         match stmt:
             case n.AttrStmt() if stmt.attr_key in (AUTO_STEP, EXPLICIT):
                 limit = ops.as_int(stmt.value)
@@ -42,46 +65,49 @@ class _Unroller:
             case n.Allocate():
                 if stmt.scope == "local":
                     self._local.add(stmt.buffer_var)
-                body, count = self.visit(stmt.body, step)
-                return (stmt if body is stmt.body else replace(stmt, body=body)), count
+                body, size = self.visit(stmt.body, step)
+                return (stmt if body is stmt.body else replace(stmt, body=body)), size
+            case n.BufferStore():
+                bits = bits_of(stmt.value.dtype) * lanes_of(stmt.value.dtype)
+                return stmt, _Size(1, max(1, bits // self._vector_bits))
             case n.SeqStmt() | n.IfThenElse() | n.LetStmt() | n.AttrStmt() | n.AssertStmt() | n.While():
                 return self._children(stmt, step)
-        return stmt, 1
+        return stmt, _ONE
 
-    def _children(self, stmt: Stmt, step: int) -> tuple[Stmt, int]:
-        total = 0
+    def _children(self, stmt: Stmt, step: int) -> tuple[Stmt, _Size]:
+        total = _Size()
 
-        def go(node: object) -> object:
+        def go(node: Node) -> Node:
             nonlocal total
             if not isinstance(node, Stmt):
                 return node
-            new, count = self.visit(node, step)
-            total += count
+            new, size = self.visit(node, step)
+            total = total + size
             return new
 
-        return map_children(stmt, go), max(total, 1)  # type: ignore[arg-type]
+        return map_children(stmt, go), total if total.statements else _ONE
 
-    def _loop(self, loop: n.For, step: int) -> tuple[Stmt, int]:
+    def _loop(self, loop: n.For, step: int) -> tuple[Stmt, _Size]:
         limit = _number(loop.annotations.get(AUTO_STEP))
         step = step if limit is None else limit
-        body, count = self.visit(loop.body, step)
+        body, size = self.visit(loop.body, step)
         annotations = {k: v for k, v in loop.annotations.items() if k not in (AUTO_STEP, EXPLICIT, UNROLL)}
         kind = loop.kind
         extent = ops.as_int(loop.extent)
         if extent is None or kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             kind = ForKind.SERIAL if kind is ForKind.UNROLLED else kind
         else:
-            total = count * extent
+            total = size * extent
             asked = kind is ForKind.UNROLLED or UNROLL in loop.annotations
             if not asked:
-                automatic = total <= step and not _has_loops(body)
-                asked = automatic or (total <= REGISTER_TILE_STATEMENTS and self._indexes_tile(loop))
-            kind = ForKind.UNROLLED if asked and total <= MOST_STATEMENTS else ForKind.SERIAL
+                automatic = total.statements <= step and not _has_loops(body)
+                asked = automatic or (total.operations <= REGISTER_TILE_OPERATIONS and self._indexes_tile(loop))
+            kind = ForKind.UNROLLED if asked and total.operations <= MOST_OPERATIONS else ForKind.SERIAL
             if kind is ForKind.UNROLLED:
-                count = total
+                size = total
         if kind is loop.kind and body is loop.body and len(annotations) == len(loop.annotations):
-            return loop, count
-        return replace(loop, kind=kind, body=body, annotations=annotations), count
+            return loop, size
+        return replace(loop, kind=kind, body=body, annotations=annotations), size
 
     def _indexes_tile(self, loop: n.For) -> bool:
         """Whether the loop's variable says which element of a local array is meant."""

@@ -284,6 +284,18 @@ def test_unrolling_stops_before_it_explodes() -> None:
         body = loop(n.Var(name), 16, body, ForKind.UNROLLED)
     changed = same(function([a], body), unroll)
     assert [k is ForKind.UNROLLED for k in kinds(changed)] == [False, False, False, True, True]
+    wide = vectorize(function([b := buffer("b", 512)], _wide_nest(b)))
+    assert [k is ForKind.UNROLLED for k in kinds(unroll(wide, 128))] == [False, True, True]
+    assert [k is ForKind.UNROLLED for k in kinds(unroll(wide, 512))] == [True, True, True]
+
+
+def _wide_nest(b: n.Buffer) -> n.Stmt:
+    """8 x 4 x 4 stores of 64 floats: 16 registers of 128 bits each, or 4 of 512."""
+    j = n.Var("j")
+    body: n.Stmt = loop(j, 64, BufferStore(b, ops.const(1.0), (j,)), ForKind.VECTORIZED)
+    for name, extent in (("k", 4), ("l", 4), ("m", 8)):
+        body = loop(n.Var(name), extent, body, ForKind.UNROLLED)
+    return body
 
 
 # ------------------------------------------------------------------------------------- other
