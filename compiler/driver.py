@@ -18,7 +18,8 @@ from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import Module, load_artifact
+from compiler.runtime.loader import LoadedObject, load_object
+from compiler.runtime.module import CPUModule, Module, check_runnable
 from compiler.target import Target
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule
@@ -54,8 +55,8 @@ def lower(
     schedule without args, ScheduleError for an illegal schedule, LoweringError.
     """
     target = _current_target()
-    module = _as_module(inp, args, name, binds)
-    return _lowered(module, target.vector_bits, simple=simple_mode)
+    cpu = target if target.device_type == "cpu" else Target("llvm").resolved()
+    return _lowered(_as_module(inp, args, name, binds), cpu.vector_bits, simple=simple_mode)
 
 
 def _lowered(module: IRModule, vector_bits: int, *, simple: bool = False) -> IRModule:
@@ -108,8 +109,7 @@ def build(
     this version makes no code for, ArtifactError when this machine cannot run the code.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
-    built = [load_artifact(compile_artifact(module, chosen, keep=SOURCES)) for chosen, module in modules]
-    first, *others = built
+    first, *others = [_load(*_compile(module, chosen, DEFAULT_NAME, ("tir", "ll"))) for chosen, module in modules]
     for other in others:
         first.import_module(other)
     return first
@@ -143,6 +143,26 @@ def _by_target(
     return found
 
 
+class BuiltModule(CPUModule):
+    """A module built in this process. It makes its assembly when asked for it."""
+
+    def __init__(self, artifact: Artifact, code: LoadedObject, effort: Effort) -> None:
+        super().__init__(artifact, code)
+        self._effort = effort
+
+    def get_source(self, fmt: str = "") -> str:
+        """ "ll" (LLVM IR before optimisation, the default), "asm" or "tir" (lowered)."""
+        if fmt.lower() in ("asm", "s"):
+            return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
+        return super().get_source(fmt)
+
+
+def _load(artifact: Artifact, effort: Effort) -> BuiltModule:
+    check_runnable(artifact)
+    required = [name for entry in artifact.entries for name in (entry.symbol, f"{entry.symbol}_packed")]
+    return BuiltModule(artifact, load_object(artifact.blobs["object"], required), effort)
+
+
 def _with_host(target: Target, host: Target | None) -> Target:
     return target if host is None or target.device_type == "cpu" else Target(target, host=host)
 
@@ -172,6 +192,13 @@ def compile_artifact(
     unknown = sorted(set(keep) - set(SOURCES))
     if unknown:
         raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")
+    return _compile(mod_or_func, target, name, keep)[0]
+
+
+def _compile(
+    mod_or_func: IRModule | n.PrimFunc, target: Any, name: str, keep: Sequence[str]
+) -> tuple[Artifact, Effort]:
+    """The artifact, and the effort LLVM was asked for."""
     resolved = _cpu_target(target)
     module = _as_module(mod_or_func, None, name)
     lowered = _lowered(module, resolved.vector_bits)
@@ -187,7 +214,7 @@ def compile_artifact(
     if "asm" in keep:
         blobs["asm"] = assembly_text(text, resolved, effort).encode()
     entries = tuple(_entry(g.name_hint, symbols[g], module[g], lowered[g]) for g, _ in module.items())
-    return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions())
+    return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions()), effort
 
 
 def _cpu_target(target: Any) -> Target:

@@ -90,6 +90,13 @@ def test_the_current_target_sets_the_vector_width() -> None:
     assert lanes == {"skylake-avx512": 128, "haswell": 64, "nehalem": 32}
 
 
+def test_lower_for_a_gpu_keeps_bound_loops() -> None:
+    schedule, args = add()
+    with Target("cuda"):
+        module = lower(schedule, args)
+    assert "T.parallel" in module.script()
+
+
 # ------------------------------------------------------------------------------------- build
 
 
