@@ -1,19 +1,19 @@
 """Integer expressions as sums of multiples of atoms, with the range each can take.
 
-`LinearForms` answers by node, once: code generation asks again for each unrolled copy of a statement.
+`LinearForms` answers by node, once: code generation asks again for each unrolled copy of a statement, thousands
+of times a function. It only takes sums apart; `compiler.arith` is what simplifies and proves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.types import code_of
+from compiler.dtype import parse_dtype
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
 Bounds = tuple[int | None, int | None]
 UNKNOWN: Bounds = (None, None)
-_INDEX_TYPES = ("int32", "int64", "int16", "int8")
 _LIMITS: dict[str, tuple[int, int]] = {
     name: (-(1 << bits - 1), (1 << bits - 1) - 1)
     for name, bits in (("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
@@ -116,7 +116,7 @@ class LinearForms:
                 return self.ranges.get(expr, (0, None))
             case n.Var():
                 return self.ranges.get(expr, UNKNOWN)
-            case n.Cast() if code_of(expr.value.dtype) in ("int", "uint", "bool"):
+            case n.Cast() if parse_dtype(expr.value.dtype).code in ("int", "uint", "bool"):
                 return self.bounds(expr.value)
             case n.Add() | n.Sub():
                 return self._sum(expr)

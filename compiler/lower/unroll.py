@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.types import bits_of, lanes_of
+from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -68,8 +68,8 @@ class _Unroller:
                 body, size = self.visit(stmt.body, step)
                 return (stmt if body is stmt.body else replace(stmt, body=body)), size
             case n.BufferStore():
-                bits = bits_of(stmt.value.dtype) * lanes_of(stmt.value.dtype)
-                return stmt, _Size(1, max(1, bits // self._vector_bits))
+                value = parse_dtype(stmt.value.dtype)
+                return stmt, _Size(1, max(1, value.bits * value.lanes // self._vector_bits))
             case n.SeqStmt() | n.IfThenElse() | n.LetStmt() | n.AttrStmt() | n.AssertStmt() | n.While():
                 return self._children(stmt, step)
         return stmt, _ONE

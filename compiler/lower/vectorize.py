@@ -9,6 +9,7 @@ of two, or longer than a few registers, is done in pieces. A loop that cannot be
 
 from __future__ import annotations
 
+from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
 from compiler.lower.rename import substituted
 from compiler.lower.simplify import NOTHING
@@ -52,9 +53,8 @@ def _vectorized(loop: n.For, vector_bits: int) -> Stmt:
 
 def _widest_bits(body: Stmt) -> int:
     """Bits of the widest element the body stores."""
-    from compiler.codegen.types import bits_of
-
-    return max((bits_of(s.buffer.dtype) for s in walk(body) if isinstance(s, n.BufferStore)), default=32)
+    stores = [s for s in walk(body) if isinstance(s, n.BufferStore)]
+    return max((parse_dtype(s.buffer.dtype).bits for s in stores), default=32)
 
 
 def _in_pieces(loop: n.For, extent: int, most: int) -> Stmt:
