@@ -11,7 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lowering_kit import assert_agreement, chain, conv2d, matmul, softmax
+from lowering_kit import (
+    arguments,
+    assert_agreement,
+    assert_same,
+    chain,
+    conv2d,
+    matmul,
+    outputs_by_interpreter,
+    softmax,
+)
 
 from compiler.lower.pipeline import lower_func, stages
 from compiler.schedule.schedule import BlockRV, Schedule
@@ -203,6 +212,15 @@ def test_text_after_a_pass(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_each_stage_computes_the_same(name: str) -> None:
     assert_agreement(CASES[name]())
+
+
+@pytest.mark.parametrize("vector_bits", [128, 512])
+@pytest.mark.parametrize("name", CASES)
+def test_other_vector_widths_compute_the_same(name: str, vector_bits: int) -> None:
+    func = CASES[name]()
+    args = arguments(func)
+    lowered = lower_func(func, vector_bits)
+    assert_same(outputs_by_interpreter(lowered, args), outputs_by_interpreter(func, args), f"{vector_bits} bits")
 
 
 def test_no_text_is_left_over() -> None:
