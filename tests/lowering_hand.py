@@ -53,3 +53,7 @@ def same(func: PrimFunc, change: Pass) -> PrimFunc:
 
 def stores(func: PrimFunc) -> list[BufferStore]:
     return [node for node in walk(func.body) if isinstance(node, BufferStore)]
+
+
+def kinds(func: PrimFunc) -> list[ForKind]:
+    return [f.kind for f in loops(func)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from lowering_hand import buffer, conditions, function, loop, loops, same, stores
+from lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 from lowering_kit import assert_agreement, matmul, outputs_by_interpreter, outputs_by_machine
 
 from compiler.lower.flatten_buffers import flatten_buffers

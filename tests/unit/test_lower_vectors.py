@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lowering_hand import buffer, conditions, function, loop, loops, same, stores
+from lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 
 from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.simplify import simplify
@@ -98,10 +98,6 @@ def tile_nest(scope: str, rows: int, cols: int, **more: Any) -> PrimFunc:
     out = loop(k, rows * cols, BufferStore(a, t[k] * 2.0, (k,)))
     size = ops.const(rows * cols)
     return function([a], n.Allocate(t.data, "float32", (size,), ops.const(True), seq(fill, out), scope))
-
-
-def kinds(func: PrimFunc) -> list[ForKind]:
-    return [f.kind for f in loops(func)]
 
 
 def test_loops_over_a_register_tile_are_unrolled() -> None:
