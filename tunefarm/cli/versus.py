@@ -17,7 +17,10 @@ from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 
 _ROUNDS = 15
-_CALLS = 5
+_CALLS = 20
+_REST_S = 0.2
+"""Rest before each turn: OpenBLAS's idle threads spin for up to 100 ms after a call, which takes the cores from whatever
+runs next and halves a two-thread kernel. Both sides rest alike, then warm up until their threads are awake."""
 
 
 def main() -> None:
@@ -45,12 +48,15 @@ def compare(artifact: Artifact) -> dict[str, float]:
     device = cpu(0)
     ours = load_artifact(artifact)
     inputs = (array(a, device), array(b, device), empty((m, n), "float32", device))
-    evaluator = ours.time_evaluator(entry.name, device, number=_CALLS, repeat=1)
+    evaluator = ours.time_evaluator(entry.name, device, number=_CALLS, repeat=2)
     theirs = np.empty((m, n), "float32")
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(_ROUNDS):
-        times[0].append(evaluator(*inputs).results[0])
-        np.matmul(a, b, out=theirs)
+        time.sleep(_REST_S)
+        times[0].append(evaluator(*inputs).results[1])
+        time.sleep(_REST_S)
+        for _ in range(_CALLS):
+            np.matmul(a, b, out=theirs)
         start = time.perf_counter()
         for _ in range(_CALLS):
             np.matmul(a, b, out=theirs)
