@@ -19,8 +19,8 @@ from compiler.runtime.ndarray import array, empty
 _ROUNDS = 15
 _CALLS = 20
 _REST_S = 0.2
-"""Rest before each turn: OpenBLAS's idle threads spin for up to 100 ms after a call, which takes the cores from whatever
-runs next and halves a two-thread kernel. Both sides rest alike, then warm up until their threads are awake."""
+"""Rest before each turn: OpenBLAS's idle threads spin for up to 100 ms after a call, which takes the cores from
+whatever runs next and halves a two-thread kernel. Both sides rest alike, then warm up until their threads are awake."""
 
 
 def main() -> None:
