@@ -10,6 +10,7 @@ import numpy.typing as npt
 from compiler.artifact import ArgSpec
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError
+from compiler.runtime.fill import random_values
 
 AnyArray = npt.NDArray[Any]
 
@@ -17,26 +18,15 @@ AnyArray = npt.NDArray[Any]
 def fill(spec: ArgSpec, seed: int, index: int) -> AnyArray | int | float:
     """Argument `index`'s value: the same on every machine for one seed.
 
-    Arrays of floats: uniform in [-1, 1). int8 and int16: -8 to 7; wider and unsigned ones, which may be
-    indices: 0 to 7. bool: both. Scalars: a float in [0, 1), or an integer from 1 to 8. bfloat16 comes as
-    float32. Raises ArgumentError for an array whose shape is open.
+    Arrays: see `random_values`. Scalars: a float in [0, 1), or an integer from 1 to 8. Raises ArgumentError for an
+    array whose shape is open.
     """
     rng = np.random.Generator(np.random.PCG64([seed & (2**63 - 1), index]))
-    dtype = parse_dtype(spec.dtype)
     if spec.shape is None:
-        return float(rng.random()) if dtype.is_float else int(rng.integers(1, 9))
+        return float(rng.random()) if parse_dtype(spec.dtype).is_float else int(rng.integers(1, 9))
     if any(extent < 0 for extent in spec.shape):
         raise ArgumentError(f"argument {spec.name} has no fixed shape {spec.shape}, so it cannot be filled")
-    if dtype.is_float:
-        wide = np.float64 if dtype.bits == 64 else np.float32
-        values: AnyArray = rng.random(spec.shape, dtype=wide)
-        values *= 2
-        values -= 1
-        return values if dtype.code == "bfloat" or dtype.bits >= 32 else values.astype(np.float16)
-    if dtype.code == "bool":
-        return rng.integers(0, 2, spec.shape).astype(np.bool_)
-    low = -8 if dtype.is_signed and dtype.bits <= 16 else 0
-    return rng.integers(low, 8, spec.shape, dtype=np.int64).astype(spec.dtype)
+    return random_values(spec.shape, spec.dtype, rng)
 
 
 def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: float) -> str:

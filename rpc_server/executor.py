@@ -26,10 +26,10 @@ from compiler.errors import TunefarmError
 from compiler.runtime import native
 from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import empty
+from compiler.runtime.preprocess import flush_caches
 from rpc_server.compare import disagreement, fill
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor_session import ExecutorSession
-from rpc_server.flush import flush_caches
 from rpc_server.isolation import become, die_with_parent, limit_resources
 from rpc_server.messages import Begin, Data, Fetch, Hello, Phase, private_codec, public_codec
 from rpc_server.processes import ExecutorSettings

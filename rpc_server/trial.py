@@ -20,8 +20,8 @@ from compiler.runtime import timing
 from compiler.runtime.device import Device, device
 from compiler.runtime.module import CPUFunction, KernelError, load_artifact
 from compiler.runtime.ndarray import NDArray, empty
+from compiler.runtime.preprocess import flush_caches
 from rpc_server.compare import disagreement, fill
-from rpc_server.flush import flush_caches
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import REFERENCE_PHASE, Measured, Need
 
@@ -224,6 +224,7 @@ def _time(
                 repeats_to_cooldown=options.repeats_to_cooldown,
             ),
             prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
+            observe=None,
         ).results
     except _TimeUp:
         costs = samples.so_far()

@@ -15,7 +15,7 @@ from compiler.runtime import native
 from compiler.runtime.arguments import ArgumentPacker
 from compiler.runtime.device import Device, find_api
 from compiler.runtime.loader import LoadedObject, load_object
-from compiler.runtime.registry import get_global_func
+from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.target import Target
 
@@ -241,7 +241,7 @@ class CPUModule(Module):
         if not isinstance(dev, Device) or dev.api is not find_api("cpu"):
             raise DeviceError(f"this module runs on the CPU; it cannot be timed on {dev}", hint="pass cpu(0)")
         function = self.get_function(func_name, query_imports=True)
-        preprocess = get_global_func(options.f_preproc) if options.f_preproc else None
+        preprocess = preprocessor(options.f_preproc)
         if not isinstance(function, CPUFunction):
             raise DeviceError(f"{func_name} is not a function on this machine's CPU")
 
@@ -251,6 +251,7 @@ class CPUModule(Module):
                 run=lambda number: function.run_timed(slots, number),
                 options=options,
                 prepare=lambda: None if preprocess is None else preprocess(*args),
+                threads=native.threads(),
             )
 
         return evaluate

@@ -11,6 +11,9 @@ from dataclasses import dataclass, fields
 from statistics import fmean, median, pstdev
 
 from compiler.errors import ArgumentError
+from compiler.runtime import conditions, statistics
+from compiler.runtime.conditions import Reading
+from compiler.runtime.statistics import Interval
 
 _GROWTH = 1.618  # at least this much more calls at each attempt to fill min_repeat_ms
 
@@ -51,9 +54,14 @@ class EvaluatorOptions:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """`results`: seconds per call, one for each repeat. The statistics are over the repeats, in seconds."""
+    """`results`: seconds per call, one for each repeat. The statistics are over the repeats, in seconds.
+
+    `warnings` says what may have disturbed the measurement, a sentence each: load on the cores, preemption,
+    a thread that changed cores, a clock that changed, cores slowed down for heat.
+    """
 
     results: tuple[float, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -76,11 +84,30 @@ class BenchmarkResult:
         """Population standard deviation."""
         return pstdev(self.results)
 
+    @property
+    def mad(self) -> float:
+        """Median absolute deviation from the median: the scatter, whatever a few outliers do."""
+        return statistics.summarise(self.results)[1]
+
+    @property
+    def confidence_interval(self) -> Interval:
+        """Where the median lies with 95 % confidence: `.low`, `.median`, `.high`."""
+        return statistics.median_interval(self.results)
+
+    @property
+    def outliers(self) -> tuple[int, ...]:
+        """Which repeats are far from the median (a modified z-score above 3.5)."""
+        return statistics.outliers(self.results)
+
     def __str__(self) -> str:
-        names = ("mean", "median", "max", "min", "std")
+        names = ("mean", "median", "max", "min", "std", "mad")
         head = "".join(f"{name + ' (ms)':>14}" for name in names)
         values = "".join(f"{getattr(self, name) * 1e3:>14.4f}" for name in names)
-        return f"{len(self.results)} repeats\n{head}\n{values}"
+        interval, far = self.confidence_interval, len(self.outliers)
+        between = f"median between {interval.low * 1e3:.4f} and {interval.high * 1e3:.4f} ms with 95 % confidence"
+        notes = [f"{far} of {len(self.results)} repeats are outliers"] if far else []
+        lines = [f"{len(self.results)} repeats", head, values, between, *notes]
+        return "\n".join([*lines, *(f"warning: {text}" for text in self.warnings)])
 
 
 def measure(
@@ -88,13 +115,19 @@ def measure(
     options: EvaluatorOptions,
     prepare: Callable[[], object] = lambda: None,
     sleep: Callable[[float], object] = time.sleep,
+    *,
+    threads: int = 1,
+    observe: Callable[[], Reading] | None = conditions.take,
 ) -> BenchmarkResult:
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
     1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted.
     `prepare` runs before each repeat, outside the measured time. A raised `number` stays for later repeats.
+    `observe` reads the machine's counters before the first repeat and after the last, for the warnings; `threads`
+    is how many the function may run on.
     """
     run(1)
+    before = observe() if observe else None
     number = options.number
     results: list[float] = []
     for index in range(options.repeat):
@@ -103,7 +136,8 @@ def measure(
         results.append(nanoseconds * 1e-9 / number)
         if options.cooldown_interval_ms > 0 and index % options.repeats_to_cooldown == 0:
             sleep(options.cooldown_interval_ms * 1e-3)
-    return BenchmarkResult(tuple(results))
+    disturbed = conditions.warnings(before, observe(), threads) if observe and before else ()
+    return BenchmarkResult(tuple(results), disturbed)
 
 
 def _repeat(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.records.best import DRIFT, Evidence, Interval, Verdict, compare, elect, interval, summarise
+from compiler.runtime.statistics import Interval, summarise
+from tuner.records.best import DRIFT, Evidence, Verdict, compare, elect, interval
 from tuner.records.ingest import MAX_FAILURE_TEXT, shorten
 from tuner.records.keys import fingerprint_digest, toolchain_key
 

@@ -15,29 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
-from math import comb, sqrt
-from statistics import median, stdev
+from statistics import median
+
+from compiler.runtime.statistics import Interval, median_interval
 
 DRIFT = 0.01
 """Half-width, relative, below which an interval is never taken: what a machine drifts between measurements
 that each look tight."""
 SINGLE_SAMPLE = 0.10
 """Relative half-width of a single sample, of whose scatter nothing is known."""
-
-_STUDENT_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}  # two-sided, by degrees of freedom
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A median and the bounds it lies between with 95 % confidence (seconds)."""
-
-    low: float
-    median: float
-    high: float
-
-    def overlaps(self, other: Interval) -> bool:
-        return self.low <= other.high and other.low <= self.high
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -60,46 +46,15 @@ class Verdict(StrEnum):
     SLOWER = "slower"
 
 
-def summarise(samples: Sequence[float]) -> tuple[float, float]:
-    """Median and median absolute deviation. `samples` is not empty."""
-    middle = median(samples)
-    return middle, median(abs(s - middle) for s in samples)
-
-
 def interval(samples: Sequence[float]) -> Interval:
-    """The 95 % interval of the median of `samples` (at least one).
+    """The 95 % interval of the median of `samples` (at least one), widened to what a machine drifts.
 
-    From six samples on, between order statistics, which assumes nothing of the distribution
-    (Conover, Practical Nonparametric Statistics, 3.2). With fewer, Student's t around the median and never
-    inside the range of the samples. Never narrower than `DRIFT` allows, and never below zero.
+    See `median_interval`. Never below zero.
     """
-    if not samples:
-        raise ValueError("no samples")
-    ordered = sorted(samples)
-    count, middle = len(ordered), median(ordered)
-    match count:
-        case 1:
-            low = high = middle
-            least = SINGLE_SAMPLE
-        case 2 | 3 | 4 | 5:
-            half = _STUDENT_95[count - 1] * stdev(ordered) / sqrt(count)
-            low, high = min(ordered[0], middle - half), max(ordered[-1], middle + half)
-            least = DRIFT
-        case _:
-            rank = _median_rank(count)
-            low, high = ordered[rank], ordered[count - 1 - rank]
-            least = DRIFT
-    return Interval(max(0.0, min(low, middle * (1 - least))), middle, max(high, middle * (1 + least)))
-
-
-def _median_rank(count: int) -> int:
-    """The largest r for which order statistics r and count-1-r (from 0) bracket the median with 95 %."""
-    tail = 0.0
-    for rank in range(count // 2):
-        tail += comb(count, rank) / 2**count
-        if tail > 0.025:
-            return max(rank - 1, 0)
-    return max(count // 2 - 1, 0)
+    found = median_interval(samples)
+    least = SINGLE_SAMPLE if len(samples) == 1 else DRIFT
+    low, high = found.median * (1 - least), found.median * (1 + least)
+    return Interval(max(0.0, min(found.low, low)), found.median, max(found.high, high))
 
 
 def compare(incumbent: Interval, challenger: Interval) -> Verdict:

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from compiler.runtime.statistics import summarise
 from rpc_server.measure import FailureKind
 from tuner.records import catalog, incumbent
-from tuner.records.best import summarise
 from tuner.records.errors import InvalidRecord
 from tuner.records.keys import toolchain_key
 from tuner.records.model import NewTrial, TrialPurpose, TrialStatus

@@ -1,21 +1,30 @@
-"""Empty the CPU's caches of a kernel's arguments, so that a sample starts from memory."""
+"""Functions to run before each repeat of a measurement, by their names for `f_preproc`.
+
+- cache_flush_cpu_non_first_arg: drop every array argument but the first from all caches (the field's name);
+- cache_flush_cpu: drop every array argument;
+- cache_thrash_cpu: walk through twice the last-level cache, which drops what the kernel allocates itself, too;
+- randomize_arguments: fill the array arguments of numbers with new random values.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from compiler.runtime import native
+from compiler.runtime.fill import random_values
 from compiler.runtime.ndarray import NDArray
-from compiler.runtime.registry import register_func
+from compiler.runtime.registry import get_global_func, register_func
 
-_THRASH_BYTES = 256 << 20
+_LARGE_CACHE = 128 << 20
+"""Taken for the last-level cache's size where the machine does not tell it."""
 
 # One cache line's flush, and a barrier after the last. Both reach every core's caches.
 _LINE_FLUSH = {
@@ -55,7 +64,7 @@ def flush_caches(arrays: Sequence[NDArray]) -> None:
     """
     flush = _line_flusher()
     if flush is None:
-        _thrash_buffer()[::64] += 1
+        thrash_caches()
         return
     for array in arrays:
         if array.is_host and array.nbytes:
@@ -64,8 +73,50 @@ def flush_caches(arrays: Sequence[NDArray]) -> None:
 
 @register_func("cache_flush_cpu_non_first_arg")
 def flush_all_but_first(*args: Any) -> None:
-    """For `f_preproc`: flush every array argument but the first."""
-    flush_caches([arg for arg in args[1:] if isinstance(arg, NDArray)])
+    """Drop every array argument but the first, which the field takes for the weights a caller keeps warm."""
+    flush_caches(_arrays(args[1:]))
+
+
+@register_func("cache_flush_cpu")
+def flush_all(*args: Any) -> None:
+    """Drop every array argument from the caches."""
+    flush_caches(_arrays(args))
+
+
+@register_func("cache_thrash_cpu")
+def thrash_caches(*args: Any) -> None:
+    """Write through twice the last-level cache."""
+    _thrash_buffer()[::64] += 1
+
+
+@register_func("randomize_arguments")
+def randomize_arguments(*args: Any) -> None:
+    """New values for every array argument: see `random_values`."""
+    for array in _arrays(args):
+        array.copyfrom(random_values(array.shape, array.dtype, _random))
+
+
+def preprocessor(name: str) -> Callable[..., object] | None:
+    """The registered function `name`; None for "". Raises RegistryError for a name that is not registered."""
+    return get_global_func(name) if name else None
+
+
+def last_level_cache_bytes() -> int | None:
+    """The size of this machine's largest cache, where Linux tells it."""
+    sizes: list[int] = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            sizes.append(int(path.read_text("ascii").strip().removesuffix("K")) << 10)
+        except (OSError, ValueError):
+            continue
+    return max(sizes, default=None)
+
+
+def _arrays(args: Sequence[Any]) -> list[NDArray]:
+    return [arg for arg in args if isinstance(arg, NDArray)]
+
+
+_random = np.random.default_rng(0)
 
 
 @lru_cache(maxsize=1)
@@ -87,4 +138,4 @@ def _line_flusher() -> Any:
 
 @lru_cache(maxsize=1)
 def _thrash_buffer() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    return np.zeros(_THRASH_BYTES, np.uint8)
+    return np.zeros(2 * (last_level_cache_bytes() or _LARGE_CACHE), np.uint8)
