@@ -240,7 +240,8 @@ class ExecutorSession:
             repeats_to_cooldown=request.repeats_to_cooldown,
             f_preproc=request.f_preproc,
         )
-        return Timings(evaluator(*self._arguments(request.args)).results)
+        result = evaluator(*self._arguments(request.args))
+        return Timings(result.results, result.warnings)
 
     def _arguments(self, values: tuple[Value, ...]) -> list[Any]:
         return [self._argument(value) for value in values]

@@ -252,9 +252,10 @@ class Returned(Reply, frozen=True, tag="returned"):
 
 
 class Timings(Reply, frozen=True, tag="timings"):
-    """Seconds per call, one per repeat."""
+    """Seconds per call, one per repeat, and what may have disturbed them."""
 
     seconds: tuple[float, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class Measured(Reply, frozen=True, tag="measured"):

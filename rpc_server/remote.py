@@ -169,7 +169,7 @@ class RPCModule(Module):
             )
             reply = self.session.request(request).body
             assert isinstance(reply, Timings)
-            return BenchmarkResult(reply.seconds)
+            return BenchmarkResult(reply.seconds, reply.warnings)
 
         return evaluate
 

@@ -109,7 +109,7 @@ def _core_times(cores: list[int]) -> tuple[float | None, float | None]:
     busy = stolen = 0
     seen = False
     try:
-        with open("/proc/stat", encoding="ascii") as file:
+        with open("/proc/stat", encoding="utf-8") as file:
             for line in file:
                 name, *fields = line.split()
                 if not name.startswith("cpu"):
@@ -126,7 +126,7 @@ def _core_times(cores: list[int]) -> tuple[float | None, float | None]:
 
 def _last_core() -> int | None:
     try:
-        text = Path("/proc/thread-self/stat").read_text("ascii", "replace")
+        text = Path("/proc/thread-self/stat").read_text("utf-8", "replace")
         return int(text.rpartition(")")[2].split()[36])
     except (OSError, ValueError, IndexError):
         return None
@@ -134,7 +134,7 @@ def _last_core() -> int | None:
 
 def _ready_tasks() -> int:
     try:
-        running = Path("/proc/loadavg").read_text("ascii").split()[3].partition("/")[0]
+        running = Path("/proc/loadavg").read_text("utf-8").split()[3].partition("/")[0]
         return max(int(running) - 1, 0)
     except (OSError, ValueError, IndexError):
         return 0
@@ -142,7 +142,7 @@ def _ready_tasks() -> int:
 
 def _number(path: str) -> float | None:
     try:
-        return float(Path(path).read_text("ascii"))
+        return float(Path(path).read_text("utf-8"))
     except (OSError, ValueError):
         return None
 

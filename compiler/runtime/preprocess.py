@@ -106,7 +106,7 @@ def last_level_cache_bytes() -> int | None:
     sizes: list[int] = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:
-            sizes.append(int(path.read_text("ascii").strip().removesuffix("K")) << 10)
+            sizes.append(int(path.read_text("utf-8").strip().removesuffix("K")) << 10)
         except (OSError, ValueError):
             continue
     return max(sizes, default=None)
