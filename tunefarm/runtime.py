@@ -1,6 +1,7 @@
 """Running compiled code: devices, arrays, modules, timing, the function registry."""
 
 from compiler.artifact import Artifact
+from compiler.runtime import profiling
 from compiler.runtime.device import (
     Device,
     cl,
@@ -22,6 +23,7 @@ from compiler.runtime.device import (
 from compiler.runtime.module import Module, PackedFunc, load_module
 from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
 from compiler.runtime.registry import get_global_func, list_global_func_names, register_func, remove_global_func
+from compiler.runtime.report import Report
 from compiler.runtime.threads import num_threads, set_num_threads
 from compiler.runtime.timing import BenchmarkResult
 
@@ -32,6 +34,7 @@ __all__ = [
     "Module",
     "NDArray",
     "PackedFunc",
+    "Report",
     "array",
     "cl",
     "cpu",
@@ -50,6 +53,7 @@ __all__ = [
     "mtl",
     "num_threads",
     "opencl",
+    "profiling",
     "register_func",
     "remove_global_func",
     "rocm",
