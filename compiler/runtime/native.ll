@@ -21,6 +21,8 @@
 @workers = internal global i32 0, align 8        ; running
 @stopping = internal global i32 0, align 8
 @handles = internal global [1024 x i64] zeroinitializer, align 8
+@cores = internal global [1024 x i32] zeroinitializer, align 8 ; worker i is pinned to cores[i], if
+@pinned = internal global i32 0, align 8         ; there are this many
 @kept = internal global [4 x ptr] zeroinitializer, align 64
 
 declare i64 @syscall(i64, ...)
@@ -31,11 +33,13 @@ declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sigdelset(ptr, i32)
 declare i32 @sched_yield()
+declare i32 @sched_setaffinity(i32, i64, ptr)
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i32 @llvm.umin.i32(i32, i32)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ${PAUSE_DECLARE}
 
 ; ---- clocks and futexes --------------------------------------------------------------------------------
@@ -158,8 +162,34 @@ out:
 
 ; ---- workers -------------------------------------------------------------------------------------------
 
-define internal ptr @worker(ptr %unused) noinline {
+; Keep the calling worker on its core. Refused (a core that is gone): it runs where the system puts it.
+define internal void @pin(i32 %worker) noinline {
 entry:
+  %pinned = load atomic i32, ptr @pinned acquire, align 4
+  %mine = icmp ult i32 %worker, %pinned
+  br i1 %mine, label %set, label %out
+set:
+  %mask = alloca [128 x i8], align 8
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
+  %slot = getelementptr [1024 x i32], ptr @cores, i32 0, i32 %worker
+  %core = load i32, ptr %slot, align 4
+  %byte = lshr i32 %core, 3
+  %bit = and i32 %core, 7
+  %where = getelementptr i8, ptr %mask, i32 %byte
+  %bit8 = trunc i32 %bit to i8
+  %value = shl i8 1, %bit8
+  store i8 %value, ptr %where, align 1
+  %rc = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  br label %out
+out:
+  ret void
+}
+
+define internal ptr @worker(ptr %number) noinline {
+entry:
+  %number64 = ptrtoint ptr %number to i64
+  %number32 = trunc i64 %number64 to i32
+  call void @pin(i32 %number32)
   br label %loop
 loop:
   %seen = load atomic i32, ptr @generation acquire, align 4
@@ -216,7 +246,9 @@ look:
   br i1 %enough, label %out, label %create
 create:
   %slot = getelementptr [1024 x i64], ptr @handles, i32 0, i32 %have
-  %rc = call i32 @pthread_create(ptr %slot, ptr null, ptr @worker, ptr null)
+  %have64 = zext i32 %have to i64
+  %number = inttoptr i64 %have64 to ptr
+  %rc = call i32 @pthread_create(ptr %slot, ptr null, ptr @worker, ptr %number)
   %more = add i32 %have, 1
   %ok = icmp eq i32 %rc, 0
   br i1 %ok, label %count, label %refused
@@ -323,8 +355,8 @@ define i32 @tunefarm_get_threads() {
   ret i32 %n
 }
 
-; Use n threads from the next launch on. Waits for an active launch; surplus workers end first.
-define void @tunefarm_set_threads(i32 %n) {
+; Wait for an active launch to end and keep others from starting.
+define internal void @lock_pool() {
 entry:
   br label %lock
 lock:
@@ -335,11 +367,15 @@ yield:
   %y = call i32 @sched_yield()
   br label %lock
 locked:
+  ret void
+}
+
+; End all workers, holding `busy`. The next launch starts those it wants.
+define internal void @stop_workers() noinline {
+entry:
   %workers = load atomic i32, ptr @workers monotonic, align 4
-  %surplus = icmp uge i32 %workers, %n
   %some = icmp ne i32 %workers, 0
-  %shrink = and i1 %surplus, %some
-  br i1 %shrink, label %stop, label %set
+  br i1 %some, label %stop, label %out
 stop:
   store atomic i32 1, ptr @stopping seq_cst, align 4
   %old = atomicrmw add ptr @generation, i32 1 seq_cst, align 4
@@ -356,9 +392,46 @@ join:
 joined:
   store atomic i32 0, ptr @workers monotonic, align 4
   store atomic i32 0, ptr @stopping seq_cst, align 4
+  br label %out
+out:
+  ret void
+}
+
+; Use n threads from the next launch on. Waits for an active launch; surplus workers end first.
+define void @tunefarm_set_threads(i32 %n) {
+entry:
+  call void @lock_pool()
+  %workers = load atomic i32, ptr @workers monotonic, align 4
+  %surplus = icmp uge i32 %workers, %n
+  br i1 %surplus, label %shrink, label %set
+shrink:
+  call void @stop_workers()
   br label %set
 set:
   store atomic i32 %n, ptr @threads monotonic, align 4
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+
+; Pin worker i to list[i] for the first n workers, from the next launch on; none when n is 0.
+define void @tunefarm_set_cores(ptr %list, i32 %n) {
+entry:
+  call void @lock_pool()
+  call void @stop_workers()
+  br label %copy
+copy:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %one ]
+  %more = icmp ult i32 %i, %n
+  br i1 %more, label %one, label %copied
+one:
+  %from = getelementptr i32, ptr %list, i32 %i
+  %core = load i32, ptr %from, align 4
+  %to = getelementptr [1024 x i32], ptr @cores, i32 0, i32 %i
+  store i32 %core, ptr %to, align 4
+  %i.next = add i32 %i, 1
+  br label %copy
+copied:
+  store atomic i32 %n, ptr @pinned release, align 4
   store atomic i32 0, ptr @busy release, align 4
   ret void
 }

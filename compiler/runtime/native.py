@@ -34,6 +34,7 @@ class Native:
     parallel_for: Any
     set_threads: Any
     get_threads: Any
+    set_cores: Any
     after_fork: Any
     alloc: Any
     free: Any
@@ -122,6 +123,7 @@ def _build() -> Native:
         parallel_for=function("parallel_for", i32, pointer, pointer, i64),
         set_threads=function("set_threads", None, i32),
         get_threads=function("get_threads", i32),
+        set_cores=function("set_cores", None, pointer, i32),
         after_fork=function("after_fork", None),
         alloc=function("alloc", pointer, i64),
         free=function("free", None, pointer),
