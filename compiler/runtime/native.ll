@@ -22,6 +22,9 @@
 @stopping = internal global i32 0, align 8
 @handles = internal global [1024 x i64] zeroinitializer, align 8
 @cores = internal global [1024 x i32] zeroinitializer, align 8 ; worker i is pinned to cores[i], if
+@alone_until = internal global i64 0, align 8    ; run serially until then (CLOCK_MONOTONIC, ns); 0: no
+@alone_shift = internal global i64 0, align 8    ; log2 of how many times a stall's length that is
+@alone_last = internal global i64 0, align 8     ; when it last was over
 @pinned = internal global i32 0, align 8         ; there are this many
 @kept = internal global [4 x ptr] zeroinitializer, align 64
 
@@ -144,7 +147,11 @@ no:
 define internal void @wait_until_done(i64 %n, i64 %budget) noinline {
 entry:
   %quick = call i1 @spin_until_done(i64 %n, i64 %budget)
-  br i1 %quick, label %out, label %park
+  br i1 %quick, label %out, label %long
+long:
+  %wall = call i64 @clock_ns(i32 1)
+  %cpu = call i64 @clock_ns(i32 2)
+  br label %park
 park:
   store atomic i32 1, ptr @waiting seq_cst, align 4
   %done = load atomic i64, ptr @done seq_cst, align 8
@@ -155,9 +162,63 @@ sleep:
   br label %park
 woken:
   store atomic i32 0, ptr @waiting seq_cst, align 4
+  call void @note_stall(i64 %wall, i64 %cpu)
   br label %out
 out:
   ret void
+}
+
+; The launching thread slept from `wall` on, when the process had used `cpu`. If the process hardly ran meanwhile,
+; a worker had lost its core to another process, with tasks that nobody else could take. Then the launches of the
+; next while do without workers: for twice as long as this one waited, and twice as long again (up to 32 times) for
+; each stall that follows soon upon that.
+define internal void @note_stall(i64 %wall, i64 %cpu) noinline {
+entry:
+  %wall.now = call i64 @clock_ns(i32 1)
+  %cpu.now = call i64 @clock_ns(i32 2)
+  %waited = sub i64 %wall.now, %wall
+  %ran = sub i64 %cpu.now, %cpu
+  %twice = shl i64 %ran, 1
+  %idle = icmp ult i64 %twice, %waited
+  %long = icmp ugt i64 %waited, 100000
+  %stalled = and i1 %idle, %long
+  br i1 %stalled, label %note, label %out
+note:
+  %last = load atomic i64, ptr @alone_last monotonic, align 8
+  %since = sub i64 %wall, %last
+  %near = shl i64 %waited, 2
+  %soon = icmp ult i64 %since, %near
+  %shift = load atomic i64, ptr @alone_shift monotonic, align 8
+  %up = add i64 %shift, 1
+  %most = call i64 @llvm.umin.i64(i64 %up, i64 5)
+  %times = select i1 %soon, i64 %most, i64 1
+  store atomic i64 %times, ptr @alone_shift monotonic, align 8
+  %length = shl i64 %waited, %times
+  %until = add i64 %wall.now, %length
+  store atomic i64 %until, ptr @alone_until monotonic, align 8
+  br label %out
+out:
+  ret void
+}
+
+; Whether launches do without workers for now.
+define internal i1 @doing_alone() {
+entry:
+  %until = load atomic i64, ptr @alone_until monotonic, align 8
+  %set = icmp ne i64 %until, 0
+  br i1 %set, label %look, label %no
+look:
+  %now = call i64 @clock_ns(i32 1)
+  %over = icmp uge i64 %now, %until
+  br i1 %over, label %reset, label %yes
+reset:
+  store atomic i64 %now, ptr @alone_last monotonic, align 8
+  store atomic i64 0, ptr @alone_until monotonic, align 8
+  br label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
 }
 
 ; ---- workers -------------------------------------------------------------------------------------------
@@ -288,7 +349,10 @@ entry:
   %beyond = add i64 %n, -2
   %odd = icmp uge i64 %beyond, 2147483646        ; n < 2, or too many for half a ticket
   %plain = or i1 %alone, %odd
-  br i1 %plain, label %serial, label %lock
+  br i1 %plain, label %serial, label %able
+able:
+  %avoid = call i1 @doing_alone()
+  br i1 %avoid, label %serial, label %lock
 lock:
   %swap = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
   %free = extractvalue { i32, i1 } %swap, 1
