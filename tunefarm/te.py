@@ -1,5 +1,6 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
+from compiler.te.extern import ExternOp, extern, scan
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
@@ -64,6 +65,7 @@ from compiler.tir.ops import (
 
 __all__ = [
     "ComputeOp",
+    "ExternOp",
     "Operation",
     "PlaceholderOp",
     "Schedule",
@@ -91,6 +93,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp10",
+    "extern",
     "floor",
     "floordiv",
     "floormod",
@@ -113,6 +116,7 @@ __all__ = [
     "reduce_axis",
     "round",
     "rsqrt",
+    "scan",
     "sigmoid",
     "sin",
     "sinh",

@@ -2,6 +2,7 @@
 
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
+from compiler.tir import ir_builder
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -34,6 +35,7 @@ from compiler.tir.intrin import (
     tanh,
     trunc,
 )
+from compiler.tir.ir_builder import call_packed
 from compiler.tir.nodes import (
     EQ,
     GE,
@@ -168,6 +170,7 @@ __all__ = [
     "apply_trace",
     "asin",
     "atan",
+    "call_packed",
     "ceil",
     "ceildiv",
     "const",
@@ -184,6 +187,7 @@ __all__ = [
     "floormod",
     "fma",
     "if_then_else",
+    "ir_builder",
     "likely",
     "log",
     "log1p",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.gen import Gen, emits
+from compiler.codegen.memory import element_pointer
 from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.values import choose, convert, float_op, intrinsic, unary_float
 from compiler.dtype import element_of, with_lanes
@@ -196,11 +197,11 @@ def _vectorlow(g: Gen, call: n.Call) -> str:
 
 @_for("prefetch")
 def _prefetch(g: Gen, call: n.Call) -> str:
-    """prefetch(address, rw, locality, cache type), as LLVM's."""
+    """prefetch(address or element, rw, locality, cache type), as LLVM's."""
     pointer, *rest = call.args
     numbers = [str(x.value) if isinstance(x, n.IntImm) else d for x, d in zip(rest, ("0", "3", "1"))]
     numbers += ["0", "3", "1"][len(numbers) :]
-    where = g.value(pointer)
+    where = element_pointer(g, pointer) if isinstance(pointer, n.BufferLoad) else g.value(pointer)
     g.module.declare("@llvm.prefetch.p0", "void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     arguments = ", ".join(f"i32 {x}" for x in numbers)
     g.w.effect(f"call void @llvm.prefetch.p0(ptr {where}, {arguments})")

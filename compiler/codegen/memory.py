@@ -39,6 +39,13 @@ def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> t
     return pointer, min(spread & -spread, _MAX_ALIGN) if spread else _MAX_ALIGN
 
 
+def element_pointer(g: Gen, load: n.BufferLoad) -> str:
+    """The address of the element that `load` would load."""
+    element, size = memory_type(load.buffer.dtype), element_bytes(load.buffer.dtype) * lanes_of(load.buffer.dtype)
+    position = _position(g, load.buffer, load.indices)
+    return address(g, g.storage_of(load.buffer).pointer, position, element, size)[0]
+
+
 def _position(g: Gen, buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
     if len(indices) != 1:
         raise CodegenError(

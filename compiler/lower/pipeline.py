@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from compiler.lower.check_bounds import check_bounds
 from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
 from compiler.lower.flatten_buffers import flatten_buffers
@@ -36,6 +37,7 @@ class Pass:
 def passes(vector_bits: int = 256, *, simple: bool = False) -> list[Pass]:
     """The passes in order. `simple` leaves out those that only make code faster."""
     blocks = [
+        Pass("check_bounds", check_bounds),
         Pass("lower_init", lower_init, Stage.BLOCKS),
         Pass("plan_allocation", plan_allocation),
         Pass("convert_blocks", convert_blocks),

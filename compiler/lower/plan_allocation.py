@@ -8,7 +8,7 @@ that holds all their uses.
                                             for j: C[i, j] = B[i, j]
 
 A buffer stays outside the loops of a reduction it accumulates, and outside vectorized loops, whose
-iterations run at once.
+iterations run at once. A loop annotated with `STORE_AT` holds the buffers named there itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.visit import children, free_vars, map_children, replace
 
 Loops = tuple[n.For, ...]
+STORE_AT = "store_at"  # a loop's annotation: the names of buffers that live for one of its iterations
 
 
 def plan_allocation(func: n.PrimFunc) -> n.PrimFunc:
@@ -34,6 +35,7 @@ def plan_allocation(func: n.PrimFunc) -> n.PrimFunc:
         uses = finder.uses.get(buffer)
         if uses is None:
             continue  # never touched
+        uses = _until_held(uses, buffer)
         depth = len(declared_in)
         if len(uses) > depth:
             inside.setdefault(uses[-1], []).append(buffer)
@@ -103,6 +105,14 @@ class _Finder:
             self.uses[buffer] = known[:shared]
 
 
+def _until_held(loops: Loops, buffer: n.Buffer) -> Loops:
+    """The loops down to the one that is to hold `buffer`, all of them when none is."""
+    for depth, loop in enumerate(loops, 1):
+        if buffer.name in loop.annotations.get(STORE_AT, ()):
+            return loops[:depth]
+    return loops
+
+
 def _before(loops: Loops, stop: object) -> Loops:
     assert callable(stop)
     for depth, loop in enumerate(loops):
@@ -118,7 +128,8 @@ def _rewrite(body: Stmt, inside: dict[n.For, list[n.Buffer]], stay: dict[n.Block
         rebuilt = map_children(node, go)
         if isinstance(node, n.For) and node in inside:
             assert isinstance(rebuilt, n.For)
-            return replace(rebuilt, body=allocating(inside[node], rebuilt.body))
+            notes = {key: note for key, note in rebuilt.annotations.items() if key != STORE_AT}
+            return replace(rebuilt, body=allocating(inside[node], rebuilt.body), annotations=notes)
         if isinstance(node, n.Block) and (node.alloc_buffers or node in stay):
             return replace(rebuilt, alloc_buffers=tuple(stay.get(node, ())))
         return rebuilt

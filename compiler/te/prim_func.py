@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.lower.check_bounds import check_bounds
+from compiler.schedule.dataflow import swap_buffers
+from compiler.te.extern import ExternOp
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -19,7 +23,7 @@ from compiler.tir import ops
 from compiler.tir.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.regions import read_regions, write_regions
-from compiler.tir.visit import seq, substitute, transform
+from compiler.tir.visit import free_vars, seq, substitute, transform
 
 Arg = Tensor | n.Var | n.Buffer
 TRUE = ops.const(True)
@@ -30,9 +34,18 @@ def create_prim_func(args: Sequence[Arg], name: str = "main") -> n.PrimFunc:
     """The TensorIR function of the tensors in `args`: inputs and outputs in calling order.
 
     A `Var` in `args` is a scalar argument. Raises IRError when a tensor that is read is neither computed nor
-    an argument, or an argument is given twice.
+    an argument, or an argument is given twice; AccessOutOfBounds when an index is certain to leave its tensor.
     """
-    return build_func(args, name)[0]
+    return build_func(args, name).func
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A function, the name of each computed operation's block, the buffer of each tensor."""
+
+    func: n.PrimFunc
+    blocks: Mapping[Operation, str]
+    buffers: Mapping[Tensor, n.Buffer]
 
 
 def build_func(
@@ -40,11 +53,8 @@ def build_func(
     name: str = "main",
     scopes: Mapping[Operation, str] | None = None,
     binds: Mapping[Tensor, n.Buffer] | None = None,
-) -> tuple[n.PrimFunc, dict[Operation, str]]:
-    """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors.
-
-    Also returns the name of each computed operation's block.
-    """
+) -> Built:
+    """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     order = topological(tensors)
     buffers = _Buffers(scopes or {}, binds or {})
@@ -58,15 +68,39 @@ def build_func(
     names = _block_names(order)
     nests: list[n.Stmt] = []
     for op in order:
+        for tensor in op._outputs:
+            buffers.of(tensor)
         if isinstance(op, ComputeOp):
-            for tensor in op._outputs:
-                buffers.of(tensor)
             nests.append(_loop_nest(op, names[op], buffers))
+        elif isinstance(op, ExternOp):
+            nests.append(_extern_block(op, names[op], buffers))
     held = set(buffer_map.values())
     local = tuple(buffer for buffer in buffers.made.values() if buffer not in held)
     root = n.Block((), (), (), "root", seq(*nests), alloc_buffers=local)
     attrs = {"global_symbol": name, "tir.noalias": True}
-    return n.PrimFunc(params, n.BlockRealize((), TRUE, root), None, buffer_map, attrs), names
+    func = n.PrimFunc(params, n.BlockRealize((), TRUE, root), None, buffer_map, attrs)
+    _check_variables(func, order)
+    check_bounds(func)
+    return Built(func, names, buffers.made)
+
+
+def _check_variables(func: n.PrimFunc, order: Sequence[Operation]) -> None:
+    """Every variable that an operation reads is an argument, or a dimension of one."""
+    known = set(func.params)
+    for buffer in func.buffer_map.values():
+        offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
+        for expr in (*buffer.shape, *buffer.strides, *offset):
+            known |= free_vars(expr)
+    if free_vars(func.body) <= known:
+        return
+    for op in order:
+        parts: Sequence[Node] = op.body if isinstance(op, ComputeOp) else (op.body,) if isinstance(op, ExternOp) else ()
+        own = known | {axis.var for axis in op.axis}
+        for var in (v for part in parts for v in free_vars(part) if v not in own and v.dtype != "handle"):
+            raise IRError(
+                f"{op.name!r} uses the variable {var.name!r}, which is none of its axes and no argument" + at(op.span),
+                hint="name a reduced axis in te.sum(..., axis=); pass a scalar in args",
+            )
 
 
 class _Buffers:
@@ -140,7 +174,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _block_names(order: Sequence[Operation]) -> dict[Operation, str]:
     taken = {"root"}
-    return {op: _fresh(op.name, taken) for op in order if isinstance(op, ComputeOp)}
+    return {op: _fresh(op.name, taken) for op in order if not isinstance(op, PlaceholderOp)}
 
 
 # ------------------------------------------------------------------------------------ blocks
@@ -159,6 +193,24 @@ def _loop_nest(op: ComputeOp, name: str, buffers: _Buffers) -> n.Stmt:
         assert iter_var.dom is not None
         body = n.For(loop, iter_var.dom.min, iter_var.dom.extent, n.ForKind.SERIAL, body)
     return body
+
+
+def _extern_block(op: ExternOp, name: str, buffers: _Buffers) -> n.Stmt:
+    """A block without iteration variables around the statement of `op`."""
+    own = dict(zip(op.in_buffers, map(buffers.of, op.inputs)))
+    own |= dict(zip(op.out_buffers, map(buffers.of, op._outputs)))
+    temporaries = {t: n.decl_buffer(t.shape, t.dtype, t.name, scope=t.scope) for t in op.temporaries}
+    body = swap_buffers(op.body, own | temporaries)
+    assert isinstance(body, n.Stmt)
+    reads = [_whole(own[buffer]) for buffer in op.in_buffers]
+    writes = [_whole(own[buffer]) for buffer in op.out_buffers]
+    local = tuple(temporaries.values())
+    block = n.Block((), tuple(reads), tuple(writes), name, body, alloc_buffers=local, span=op.span)
+    return n.BlockRealize((), TRUE, block)
+
+
+def _whole(buffer: n.Buffer) -> n.BufferRegion:
+    return n.BufferRegion(buffer, tuple(n.Range(ops.const(0, size.dtype), size) for size in buffer.shape))
 
 
 def _block_var(axis: n.IterVar) -> n.IterVar:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
 
-from compiler.tir.nodes import IterType, IterVar, PrimExpr
+from compiler.ir.base import Span
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr
+
+if TYPE_CHECKING:
+    from compiler.te.tensor import Tensor
+    from compiler.te.tensor_intrin import TensorIntrin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,6 +26,7 @@ class Split:
     inner: IterVar
     factor: int | None
     nparts: int | None
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +36,7 @@ class Fuse:
     outer: IterVar
     inner: IterVar
     fused: IterVar
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +44,7 @@ class Singleton:
     """An axis of extent 1 made by fusing nothing."""
 
     iter: IterVar
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,15 +52,42 @@ class Reorder:
     """The leaves `axes` take one another's places, in this order."""
 
     axes: tuple[IterVar, ...]
+    span: Span | None = None
 
 
 Relation = Split | Fuse | Singleton
 Step = Split | Fuse | Singleton | Reorder
 
 
+def axis_extents(roots: Iterable[IterVar], relations: Sequence[Relation]) -> dict[IterVar, PrimExpr]:
+    """The extent of every axis: the operation's own (`roots`) and those derived from them."""
+    extents = {axis: axis.dom.extent for axis in roots if axis.dom is not None}
+    for relation in relations:
+        match relation:
+            case Split():
+                extent = extents[relation.parent]
+                if relation.factor is not None:
+                    extents[relation.inner] = ops.const(relation.factor, extent.dtype)
+                    extents[relation.outer] = ops.ceildiv(extent, relation.factor)
+                else:
+                    assert relation.nparts is not None
+                    extents[relation.outer] = ops.const(relation.nparts, extent.dtype)
+                    extents[relation.inner] = ops.ceildiv(extent, relation.nparts)
+            case Fuse():
+                extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
+            case Singleton():
+                extents[relation.iter] = ops.const(1)
+            case _:
+                assert_never(relation)
+    return extents
+
+
+# ------------------------------------------------------------------------ what axes become
+
+
 @dataclass(frozen=True, slots=True)
 class IterVarAttr:
-    """What becomes of the loop of one leaf axis.
+    """What becomes of the loop of one leaf axis. `span` is the user's line that said so last.
 
     `iter_type` is DATA_PAR (nothing special), VECTORIZED, UNROLLED, PARALLELIZED or TENSORIZED.
     `pragmas` are (key, value) pairs for the code generator.
@@ -58,6 +96,8 @@ class IterVarAttr:
     iter_type: IterType = IterType.DATA_PAR
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, PrimExpr | None], ...] = field(default=())
+    tensor_intrin: TensorIntrin | None = None
+    span: Span | None = None
 
     @property
     def pragma_keys(self) -> tuple[str, ...]:
@@ -66,6 +106,45 @@ class IterVarAttr:
     @property
     def pragma_values(self) -> tuple[PrimExpr | None, ...]:
         return tuple(value for _, value in self.pragmas)
+
+    @property
+    def for_type(self) -> ForKind:
+        """The kind of the loop."""
+        return ForKind.THREAD_BINDING if self.bind_thread is not None else self.iter_type.for_kind
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LeafAxis(IterVar):
+    """A leaf that a stage did something with, as that stage shows it: it equals `origin`, having the same variable, and
+    tells what became of it. An operation may have several schedules, so its axes themselves cannot."""
+
+    origin: IterVar | None = None
+    attr: IterVarAttr = field(default_factory=IterVarAttr)
+
+    @property
+    def for_type(self) -> ForKind:
+        return self.attr.for_type
+
+    def __hash__(self) -> int:
+        return hash(self.origin)
+
+
+def shown_leaf(axis: IterVar, attr: IterVarAttr | None) -> IterVar:
+    """`axis` as a stage shows it, for which `attr` is recorded."""
+    if attr is None:
+        return axis
+    tag = axis.thread_tag if attr.bind_thread is None else attr.bind_thread.thread_tag
+    return LeafAxis(axis.dom, axis.var, axis.iter_type, tag, axis.span, axis, attr)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefetch:
+    """Ask memory for what `tensor`'s readers will need `offset` iterations of the loop of `axis` later."""
+
+    tensor: Tensor
+    axis: IterVar
+    offset: int
+    span: Span | None = None
 
 
 class AttachType(enum.IntEnum):

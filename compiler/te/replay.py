@@ -11,23 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import assert_never
 
 from compiler.errors import ScheduleError
-from compiler.ir.base import Node
+from compiler.ir.base import Node, Span
 from compiler.schedule.loops import loop_roles
-from compiler.schedule.schedule import BlockRV, LoopRV
+from compiler.schedule.schedule import LoopRV
 from compiler.schedule.schedule import Schedule as Engine
 from compiler.schedule.state import block_path, realize_at
+from compiler.te.finish import Finisher
+from compiler.te.nest import Nest, loop_of
 from compiler.te.prim_func import Arg, build_func, identifier
 from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
 from compiler.te.schedule import Schedule, computed_stages
 from compiler.te.stage import Stage
 from compiler.te.tensor import PlaceholderOp, Tensor, topological
+from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import IterType, IterVar
+from compiler.tir.nodes import IterType
 from compiler.tir.visit import map_children, replace
 
 
@@ -46,47 +48,41 @@ def schedule_to_func(
     current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
     bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
     scopes = {stage.op: stage.scope for stage in schedule.stages}
-    func, names = build_func(current, name, scopes, bound)
+    built = build_func(current, name, scopes, bound)
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
     stages = [stage for stage in computed_stages(schedule) if stage.op in wanted]
-    engine = Engine(func)
-    nests = {stage: _Nest(stage, engine.get_block(names[stage.op])) for stage in stages}
+    engine = Engine(built.func)
+    nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
     for stage in stages:
         if stage.attach_type is AttachType.INLINE:
-            with _naming(stage):
+            with _naming(stage, stage.attach_span):
                 engine.compute_inline(nests.pop(stage).block)
     for nest in reversed(nests.values()):
-        with _naming(nest.stage):
+        with _naming(nest.stage, nest.stage.attachment().attach_span):
             _place(engine, nest, nests)
-            for step in nest.stage.steps:
+        for step in nest.stage.steps:
+            with _naming(nest.stage, step.span):
                 _apply(engine, nest, step)
     for nest in nests.values():
         with _naming(nest.stage):
             _decompose(engine, nest)
     for nest in nests.values():
+        _finish(engine, nest)
+    func, finisher = engine.func, Finisher(schedule, engine, nests, built.buffers)
+    for nest in nests.values():
         with _naming(nest.stage):
-            _finish(engine, nest)
-    return _with_axis_names(engine, list(nests.values()))
-
-
-@dataclass
-class _Nest:
-    """A stage's block and the loop that each of its axes has become so far. `depth` loops of other stages, to
-    which it is attached, are around its own."""
-
-    stage: Stage
-    block: BlockRV
-    depth: int = 0
-    loops: dict[IterVar, LoopRV] = field(default_factory=dict)
-    init_loops: dict[IterVar, LoopRV] = field(default_factory=dict)
+            func = finisher.finish(func, nest)
+    return _with_axis_names(func, engine, list(nests.values()))
 
 
 @contextmanager
-def _naming(stage: Stage) -> Iterator[None]:
+def _naming(stage: Stage, span: Span | None = None) -> Iterator[None]:
+    """Errors name the stage, and the user's line that asked for the step."""
     try:
         yield
     except ScheduleError as error:
-        message = f"stage {stage.name!r}: {error.message}"
+        first, newline, nest = error.message.partition("\n")
+        message = f"stage {stage.name!r}: {first}{at(span)}{newline}{nest}"
         raise ScheduleError(message, hint=error.hint, detail=error.detail) from error
 
 
@@ -99,35 +95,21 @@ def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------- place
 
 
-def _place(engine: Engine, nest: _Nest, nests: Mapping[Stage, _Nest]) -> None:
+def _place(engine: Engine, nest: Nest, nests: Mapping[Stage, Nest]) -> None:
     """Move the block to where its stage is attached, and find the loop of each axis."""
-    stage = nest.stage
-    if stage.attach_type is AttachType.SCOPE:
-        engine.compute_at(nest.block, _attach_loop(stage, nests), preserve_unit_loops=True)
+    stage, where = nest.stage, nest.stage.attachment()
+    if where.attach_type is AttachType.SCOPE:
+        assert where.attach_stage is not None
+        assert where.attach_ivar is not None
+        loop = loop_of(nests, where.attach_stage, where.attach_ivar, "compute_at", stage)
+        engine.compute_at(nest.block, loop, preserve_unit_loops=True)
     axes = [*stage.op.axis, *stage.op.reduce_axis]
     loops = engine.get_loops(nest.block)
     nest.depth = len(loops) - len(axes)
     nest.loops = dict(zip(axes, loops[nest.depth :]))
 
 
-def _attach_loop(stage: Stage, nests: Mapping[Stage, _Nest]) -> LoopRV:
-    parent, axis = stage.attach_stage, stage.attach_ivar
-    assert parent is not None
-    assert axis is not None
-    if parent not in nests:
-        raise ScheduleError(f"compute_at: stage {parent.name!r} has no loops: it is inlined")
-    loop = nests[parent].loops.get(axis)
-    if loop is not None:
-        return loop
-    if any(axis is leaf for leaf in parent.leaf_iter_vars):
-        raise ScheduleError(f"compute_at: stage {parent.name!r} does not use {stage.name!r}")
-    raise ScheduleError(
-        f"compute_at: axis {axis.var.name!r} of stage {parent.name!r} is no longer a loop",
-        hint=f"the loops of stage {parent.name!r} are {parent._leaves()}",
-    )
-
-
-def _apply(engine: Engine, nest: _Nest, step: Step) -> None:
+def _apply(engine: Engine, nest: Nest, step: Step) -> None:
     loops = nest.loops
     match step:
         case Split():
@@ -148,18 +130,18 @@ def _apply(engine: Engine, nest: _Nest, step: Step) -> None:
 # ------------------------------------------------------------------------------------ finish
 
 
-def _decompose(engine: Engine, nest: _Nest) -> None:
+def _decompose(engine: Engine, nest: Nest) -> None:
     """Put the reduction's init right before the outermost reduction loop."""
     stage = nest.stage
-    leaves = stage.leaf_iter_vars
+    leaves = stage.leaves
     if not stage.op.reduce_axis or any(_mixed(relation) for relation in stage.relations):
         return
     first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
     realize = realize_at(block_path(engine.func, engine.get(nest.block).name_hint))
     in_data, _ = loop_roles(realize)
     data = [leaf for leaf in leaves[first:] if engine.get(nest.loops[leaf]).loop_var in in_data]
-    init = engine.decompose_reduction(nest.block, nest.loops[leaves[first]])
-    loops = engine.get_loops(init)
+    nest.init = engine.decompose_reduction(nest.block, nest.loops[leaves[first]])
+    loops = engine.get_loops(nest.init)
     nest.init_loops = dict(zip(data, loops[len(loops) - len(data) :]))
 
 
@@ -167,18 +149,21 @@ def _mixed(relation: Relation) -> bool:
     return isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
 
 
-def _finish(engine: Engine, nest: _Nest) -> None:
-    for leaf, attr in nest.stage.iter_var_attrs.items():
-        if not any(leaf is axis for axis in nest.stage.leaf_iter_vars):
-            raise ScheduleError(
-                f"axis {leaf.var.name!r} was given a kind and then split or fused away",
-                hint="set the kinds of loops after splitting them",
-            )
-        for loops in (nest.loops, nest.init_loops):
-            if leaf in loops:
-                _set_kind(engine, loops[leaf], attr)
-    if nest.stage.double_buffered:
-        engine.annotate(nest.block, "double_buffer_scope", 0)
+def _finish(engine: Engine, nest: Nest) -> None:
+    stage = nest.stage
+    for leaf, attr in stage.iter_var_attrs.items():
+        with _naming(stage, attr.span):
+            if leaf not in stage.leaves:
+                raise ScheduleError(
+                    f"axis {leaf.var.name!r} was given a kind and then split or fused away",
+                    hint="set the kinds of loops after splitting them",
+                )
+            for loops in (nest.loops, nest.init_loops):
+                if leaf in loops:
+                    _set_kind(engine, loops[leaf], attr)
+    with _naming(stage):
+        if stage.double_buffered:
+            engine.annotate(nest.block, "double_buffer_scope", 0)
 
 
 def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
@@ -198,8 +183,8 @@ def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
         engine.annotate(loop, f"pragma_{key}", value if known is None else known)
 
 
-def _with_axis_names(engine: Engine, nests: Sequence[_Nest]) -> n.PrimFunc:
-    """The engine's function with each loop named after its axis."""
+def _with_axis_names(func: n.PrimFunc, engine: Engine, nests: Sequence[Nest]) -> n.PrimFunc:
+    """`func` with each loop named after its axis."""
     names: dict[n.Var, n.Var] = {}
     for nest in nests:
         for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
@@ -214,7 +199,6 @@ def _with_axis_names(engine: Engine, nests: Sequence[_Nest]) -> n.PrimFunc:
             return replace(rebuilt, loop_var=names[rebuilt.loop_var])
         return rebuilt
 
-    func = engine.func
     body = rename(func.body)
     assert isinstance(body, n.Stmt)
     return func.with_body(body)

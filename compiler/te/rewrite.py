@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.ir.base import Node
+from compiler.te.extern import ExternOp
 from compiler.te.tensor import ComputeOp, Operation, Tensor
 from compiler.tir.nodes import IterType, IterVar, PrimExpr, ProducerLoad, Range, Var
 from compiler.tir.visit import substitute, transform
@@ -12,8 +13,11 @@ from compiler.tir.visit import substitute, transform
 
 def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:
     """`op` reading `mapping[t]` wherever it read t; `op` itself when it reads none of them."""
-    if not isinstance(op, ComputeOp) or not any(t in mapping for t in op.input_tensors):
+    if not any(t in mapping for t in op.input_tensors):
         return op
+    if isinstance(op, ExternOp):
+        return op.reading(tuple(mapping.get(t, t) for t in op.inputs))
+    assert isinstance(op, ComputeOp)
 
     def swap(node: Node) -> Node | None:
         if isinstance(node, ProducerLoad) and node.producer in mapping:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from compiler.errors import ScheduleError
-from compiler.te.relations import Fuse, Relation, Singleton, Split
+from compiler.schedule.state import Illegal
+from compiler.te.relations import Fuse, Relation, Singleton, Split, axis_extents
 from compiler.te.tensor import ComputeOp
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, IterVar, PrimExpr, Range, Reduce, Var
@@ -23,15 +23,15 @@ def rfactor(
     """(partial, final) of the reduction `op`, whose stage has `relations` and `leaves`.
 
     `partial` reduces over every reduction leaf but `factor`, whose iterations are its dimension
-    `factor_axis`; `final` reduces that over `factor`.
+    `factor_axis`; `final` reduces that over `factor`. Raises Illegal.
 
         C[i] = sum(k) A[i, k], k split by 4   →   C.rf[ki, i] = sum(ko) A[i, ko*4 + ki]
                                                   C[i] = sum(ki) C.rf[ki, i]
     """
     _check(op, relations, factor)
     if not 0 <= factor_axis <= len(op.axes):
-        raise ScheduleError(f"rfactor: {op.name!r} has no place {factor_axis} for the factored axis")
-    extents = _extents(op, relations)
+        raise Illegal(f"{op.name!r} has no place {factor_axis} for the factored axis, only 0 to {len(op.axes)}")
+    extents = axis_extents((*op.axis, *op.reduce_axis), relations)
     values, inside = _roots(op, relations, extents)
     reduced = [leaf for leaf in leaves if leaf.iter_type is IterType.COMM_REDUCE]
     axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.dtype), axis.iter_type) for axis in op.axes)
@@ -56,45 +56,22 @@ def rfactor(
 
 def _check(op: ComputeOp, relations: Sequence[Relation], factor: IterVar) -> None:
     if op.reduction is None or factor.iter_type is not IterType.COMM_REDUCE:
-        raise ScheduleError(
-            f"rfactor: axis {factor.var.name!r} of stage {op.name!r} is not reduced over",
+        raise Illegal(
+            f"axis {factor.var.name!r} of stage {op.name!r} is not reduced over",
             hint="factor a reduction axis, or a part of one",
         )
     for relation in relations:
         parent = relation.parent if isinstance(relation, Split) else None
         mixed = isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
         if mixed or (parent is not None and parent.iter_type is not IterType.COMM_REDUCE):
-            raise ScheduleError(
-                f"rfactor: loops over the data axes of stage {op.name!r} were already scheduled",
+            raise Illegal(
+                f"loops over the data axes of stage {op.name!r} were already scheduled",
                 hint="call rfactor first, then schedule both stages",
             )
 
 
 def _axis(old: IterVar, extent: PrimExpr, kind: IterType) -> IterVar:
     return IterVar(Range.from_extent(extent, old.dtype), Var(old.var.name, old.dtype), kind)
-
-
-def _extents(op: ComputeOp, relations: Sequence[Relation]) -> dict[IterVar, PrimExpr]:
-    """The extent of every axis, derived ones included."""
-    extents = {axis: axis.dom.extent for axis in (*op.axis, *op.reduce_axis) if axis.dom is not None}
-    for relation in relations:
-        match relation:
-            case Split():
-                extent = extents[relation.parent]
-                if relation.factor is not None:
-                    extents[relation.inner] = ops.const(relation.factor, extent.dtype)
-                    extents[relation.outer] = ops.ceildiv(extent, relation.factor)
-                else:
-                    assert relation.nparts is not None
-                    extents[relation.outer] = ops.const(relation.nparts, extent.dtype)
-                    extents[relation.inner] = ops.ceildiv(extent, relation.nparts)
-            case Fuse():
-                extents[relation.fused] = extents[relation.outer] * extents[relation.inner]
-            case Singleton():
-                extents[relation.iter] = ops.const(1)
-            case _:
-                assert_never(relation)
-    return extents
 
 
 def _roots(

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.errors import ScheduleError
+from compiler.schedule.state import Illegal
 from compiler.te.rewrite import identity_copy, replace_reads, through_cache
 from compiler.te.rfactor import rfactor
-from compiler.te.stage import Stage
-from compiler.te.tensor import ComputeOp, Operation, Tensor, topological
+from compiler.te.stage import Stage, StageGroup
+from compiler.te.tensor import Operation, PlaceholderOp, Tensor, between, topological
+from compiler.te.where import at, caller_span
 from compiler.tir.nodes import IterVar
 
 __all__ = ["Schedule", "Stage", "create_schedule"]
@@ -25,7 +27,7 @@ def create_schedule(ops: Any) -> Schedule:
         op = item.op if isinstance(item, Tensor) else item
         if not isinstance(op, Operation):
             raise ScheduleError(
-                f"create_schedule takes operations, got {type(item).__name__}",
+                f"create_schedule takes operations, got {type(item).__name__}{at(caller_span())}",
                 hint="for example te.create_schedule(C.op)",
             )
         outputs.append(op)
@@ -44,6 +46,7 @@ class Schedule:
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
         self.stages: list[Stage] = []
+        self.groups: list[Stage] = []
         self._stage_of: dict[Operation, Stage] = {}
         for op in topological([o.output(0) for o in outputs]):
             self._add(op, len(self.stages))
@@ -67,7 +70,7 @@ class Schedule:
         if stage is None:
             name = getattr(op, "name", None)
             raise ScheduleError(
-                f"{name if name is not None else key!r} is not part of this schedule",
+                f"{name if name is not None else key!r} is not part of this schedule{at(caller_span())}",
                 hint=f"its stages are {', '.join(s.name for s in self.stages)}",
             )
         return stage
@@ -99,16 +102,17 @@ class Schedule:
         items = list(readers) if isinstance(readers, tuple | list) else [readers]
         stages = [self[reader] for reader in items]
         if not stages:
-            raise ScheduleError(f"cache_read of {source.name!r} needs at least one reader")
+            raise ScheduleError(f"cache_read of {source.name!r} needs at least one reader{at(caller_span())}")
         for stage in stages:
             if source not in stage.op.input_tensors:
-                raise ScheduleError(
-                    f"cache_read: stage {stage.name!r} does not read {source.name!r}",
+                raise stage._illegal(
+                    "cache_read",
+                    f"stage {stage.name!r} does not read {source.name!r}",
                     hint=f"it reads {', '.join(t.name for t in stage.op.input_tensors) or 'nothing'}",
                 )
         cache = identity_copy(source, f"{source.name}.{scope}")
         added = self._add(cache, self.stages.index(self[source]) + 1)
-        added.scope = scope
+        added.scope, added.group = scope, self[source].group
         self._replace({stage.op: replace_reads(stage.op, {source: cache.output(0)}) for stage in stages})
         return cache.output(0)
 
@@ -124,40 +128,73 @@ class Schedule:
         stage = self[tensors[0]]
         op = stage._computed("cache_write")
         if any(self[t] is not stage for t in tensors):
-            raise ScheduleError("cache_write: the tensors are not outputs of one operation")
+            raise stage._illegal("cache_write", "the tensors are not outputs of one operation")
         if len(tensors) != op.num_outputs:
-            raise ScheduleError(
-                f"cache_write: operation {op.name!r} has {op.num_outputs} outputs, got {len(tensors)}",
+            raise stage._illegal(
+                "cache_write",
+                f"operation {op.name!r} has {op.num_outputs} outputs, got {len(tensors)}",
                 hint="give them all, as a list",
             )
-        if stage.steps or stage.iter_var_attrs:
-            raise ScheduleError(
-                f"cache_write: the loops of stage {stage.name!r} were already scheduled",
+        if stage.scheduled:
+            raise stage._illegal(
+                "cache_write",
+                f"the loops of stage {stage.name!r} were already scheduled",
                 hint="call cache_write first, then schedule both stages",
             )
         cache, copy = through_cache(op, f"{op.name}.{scope}")
         added = self._add(cache, self.stages.index(stage))
-        added.scope = scope
+        added.scope, added.group = scope, stage.group
         self._replace({op: copy})
         stage.reset()
         cached = [cache.output(t.value_index) for t in tensors]
         return cached if several else cached[0]
 
-    def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Tensor:
+    def rfactor(self, tensor: Any, axis: IterVar, factor_axis: int = 0) -> Any:
         """Reduce over all other reduction loops first, into a tensor that has the iterations of `axis` as its
         dimension `factor_axis`; `tensor` then reduces that over `axis`.
 
-        `axis` is a reduction leaf of `tensor`'s stage. Returns the new tensor, named `<tensor>.rf`. Raises
-        ScheduleError when `axis` is no such leaf, or loops over data were already scheduled.
+        `axis` is a reduction leaf of `tensor`'s stage. Returns the new tensor, named `<tensor>.rf`; of an operation
+        with several outputs the list of them, in order. Raises ScheduleError when `axis` is no such leaf, or loops
+        over data were already scheduled.
         """
-        stage = self[tensor]
+        stage = self[tensor[0] if isinstance(tensor, tuple | list) else tensor]
         op = stage._computed("rfactor")
-        stage._leaf("rfactor", axis)
-        partial, final = rfactor(op, stage.relations, stage.leaf_iter_vars, axis, factor_axis)
-        self._add(partial, self.stages.index(stage))
+        leaf = stage.leaves[stage._leaf("rfactor", axis)]
+        try:
+            partial, final = rfactor(op, stage.relations, stage.leaves, leaf, factor_axis)
+        except Illegal as broken:
+            raise stage._illegal("rfactor", broken.rule, leaf, broken.hint) from None
+        self._add(partial, self.stages.index(stage)).group = stage.group
         self._replace({op: final})
         stage.reset()
-        return partial.output(tensor.value_index)
+        outputs = [partial.output(i) for i in range(partial.num_outputs)]
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+        """Put the operations between `inputs` and `outputs` in a group, a stage of its own that is placed as one:
+        `group.compute_at(parent, axis)` computes all of its members there that are not placed otherwise.
+
+        The members are the operations on a path from one of `inputs` to one of `outputs`, the inputs themselves only
+        when `include_inputs`. Raises ScheduleError when there are none, or some are in different groups already.
+        """
+        members = [self[op] for op in between(self._ops(outputs), self._ops(inputs), include_inputs)]
+        if not members:
+            raise ScheduleError(f"create_group: nothing lies between the inputs and the outputs{at(caller_span())}")
+        around = members[0].group
+        if any(stage.group is not around for stage in members):
+            raise ScheduleError(
+                "create_group: stages "
+                f"{', '.join(s.name for s in members)} are in different groups already{at(caller_span())}"
+            )
+        group = StageGroup(Operation(f"group{len(self.groups)}"), self)
+        group.group = around
+        self.groups.append(group)
+        for stage in members:
+            stage.group = group
+        return group
+
+    def _ops(self, items: Any) -> list[Operation]:
+        return [self[item].op for item in (items if isinstance(items, tuple | list) else [items])]
 
     def normalize(self) -> Schedule:
         """This schedule: its stages are always in the form that lowering takes."""
@@ -177,4 +214,4 @@ class Schedule:
 
 def computed_stages(schedule: Schedule) -> list[Stage]:
     """The stages that compute something, producers before consumers."""
-    return [stage for stage in schedule.stages if isinstance(stage.op, ComputeOp)]
+    return [stage for stage in schedule.stages if not isinstance(stage.op, PlaceholderOp)]

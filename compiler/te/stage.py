@@ -7,26 +7,23 @@ carries the notes out when the schedule is lowered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from compiler.errors import ScheduleError
-from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
+from compiler.ir.base import Span
+from compiler.te.loop_record import LoopRecord, ScheduleArgumentError, axis_name
+from compiler.te.relations import AttachType
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
+from compiler.te.where import at, caller_span
 from compiler.tir import ops
-from compiler.tir.nodes import IterType, IterVar, PrimExpr, Range, Var
+from compiler.tir.nodes import IterType, IterVar, PrimExpr
 
 if TYPE_CHECKING:
     from compiler.te.schedule import Schedule
 
-
-class ScheduleArgumentError(ScheduleError, ValueError):
-    """A schedule primitive called with arguments that make no sense together."""
-
-    kind = "schedule_argument"
+__all__ = ["ScheduleArgumentError", "Stage", "StageGroup"]
 
 
-class Stage:
+class Stage(LoopRecord):
     """How `op` is computed: its loop nest, and where it stands.
 
     `op` is the operation as the schedule has rewritten it (caching replaces bodies), `origin_op` the one the
@@ -38,155 +35,39 @@ class Stage:
         self.op = op
         self.origin_op = op
         self.schedule = schedule
-        self.all_iter_vars: list[IterVar] = []
-        self.leaf_iter_vars: list[IterVar] = []
-        self.relations: list[Relation] = []
-        self.steps: list[Step] = []
-        self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
         self.attach_type = AttachType.GROUP_ROOT
         self.attach_ivar: IterVar | None = None
         self.attach_stage: Stage | None = None
+        self.attach_span: Span | None = None
+        self.store_stage: Stage | None = None
+        self.store_ivar: IterVar | None = None
         self.scope = ""
         self.is_output = False
         self.group: Stage | None = None
         self.store_predicate: PrimExpr | None = None
+        self.threads: tuple[IterVar, ...] = ()
         self.double_buffered = False
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all that was recorded about the loops: the leaves are the operation's own axes."""
-        self.all_iter_vars = [*self.op.axis, *self.op.reduce_axis]
-        self.leaf_iter_vars = list(self.all_iter_vars)
-        self.relations, self.steps, self.iter_var_attrs = [], [], {}
+        self.rolling = False
+        self.alignments: dict[IterVar, tuple[int, int]] = {}
+        super().__init__()
 
     def __repr__(self) -> str:
         return f"Stage({self.op.name}: {self._leaves()})"
 
     @property
-    def name(self) -> str:
-        return self.op.name
+    def store_pred(self) -> PrimExpr | None:
+        """The condition for a value to be stored (`set_store_predicate`)."""
+        return self.store_predicate
 
-    # ------------------------------------------------------------------------------- loops
+    @property
+    def compute_pred(self) -> PrimExpr | None:
+        """The condition for a value to be computed: where nothing is stored, nothing is computed."""
+        return self.store_predicate
 
-    def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
-        """Split `parent` in two; returns (outer, inner).
-
-        The inner loop has `factor` iterations, or the outer one `nparts`. Where that does not divide the
-        extent, the surplus iterations are skipped. Raises ScheduleArgumentError (a ValueError) unless
-        exactly one is given and positive, ScheduleError when `parent` is not a leaf.
-
-            for i in 10:      →   for i.outer in 3:
-                ...                   for i.inner in 4:  (where i.outer*4 + i.inner < 10)
-        """
-        if (factor is None) == (nparts is None):
-            raise ScheduleArgumentError(
-                f"split: axis {_name(parent)!r} of stage {self.name!r} needs exactly one of factor and nparts"
-            )
-        parts = self._positive("split", "factor" if nparts is None else "nparts", factor, nparts)
-        position = self._leaf("split", parent)
-        outer = IterVar(None, Var(f"{parent.var.name}.outer", parent.dtype), parent.iter_type)
-        inner = IterVar(None, Var(f"{parent.var.name}.inner", parent.dtype), parent.iter_type)
-        relation = Split(parent, outer, inner, parts if nparts is None else None, None if nparts is None else parts)
-        self._derive(relation, slice(position, position + 1), [outer, inner])
-        return outer, inner
-
-    def fuse(self, *axes: IterVar) -> IterVar:
-        """Make one loop of adjacent loops, given from the outermost in. Of no axes it makes a loop of one
-        iteration, outermost. Raises ScheduleError when an axis is not a leaf or they are not adjacent.
-
-            for i in 4:           →   for i.j.fused in 24:
-                for j in 6: ...           ...
-        """
-        if not axes:
-            single = IterVar(Range.from_extent(1), Var("singleton"), IterType.DATA_PAR)
-            self._derive(Singleton(single), slice(0, 0), [single])
-            return single
-        fused = axes[0]
-        self._leaf("fuse", fused)
-        for inner in axes[1:]:
-            fused = self._fuse_two(fused, inner)
-        return fused
-
-    def _fuse_two(self, outer: IterVar, inner: IterVar) -> IterVar:
-        first, second = self._leaf("fuse", outer), self._leaf("fuse", inner)
-        if second != first + 1:
-            raise ScheduleError(
-                f"fuse: axis {_name(inner)!r} is not right inside {_name(outer)!r} in stage {self.name!r}",
-                hint=f"its loops are {self._leaves()}; reorder them first",
-            )
-        kind = max(outer.iter_type, inner.iter_type)
-        fused = IterVar(None, Var(f"{outer.var.name}.{inner.var.name}.fused", outer.dtype), kind)
-        self._derive(Fuse(outer, inner, fused), slice(first, second + 1), [fused])
-        return fused
-
-    def _derive(self, relation: Relation, replaced: slice, axes: list[IterVar]) -> None:
-        self.relations.append(relation)
-        self.steps.append(relation)
-        self.all_iter_vars.extend(axes)
-        self.leaf_iter_vars[replaced] = axes
-
-    def reorder(self, *axes: IterVar) -> None:
-        """Put the loops `axes` in this order, in the places they hold now.
-
-        Raises ScheduleError when an axis is not a leaf or is given twice.
-        """
-        places = [self._leaf("reorder", axis) for axis in axes]
-        for number, axis in enumerate(axes):
-            if any(axis is other for other in axes[:number]):
-                raise ScheduleError(
-                    f"reorder: axis {_name(axis)!r} of stage {self.name!r} is given twice",
-                    hint=f"its loops are {self._leaves()}",
-                )
-        for place, axis in zip(sorted(places), axes):
-            self.leaf_iter_vars[place] = axis
-        self.steps.append(Reorder(tuple(axes)))
-
-    def tile(
-        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
-    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Split both axes and put the inner loops inside: returns (x outer, y outer, x inner, y inner)."""
-        x_outer, x_inner = self.split(x_parent, factor=x_factor)
-        y_outer, y_inner = self.split(y_parent, factor=y_factor)
-        self.reorder(x_outer, y_outer, x_inner, y_inner)
-        return x_outer, y_outer, x_inner, y_inner
-
-    # -------------------------------------------------------------------- what loops become
-
-    def vectorize(self, var: IterVar) -> None:
-        """Run the iterations of `var` as vector instructions."""
-        self._set_kind("vectorize", var, IterType.VECTORIZED)
-
-    def unroll(self, var: IterVar) -> None:
-        """Write the iterations of `var` one after another."""
-        self._set_kind("unroll", var, IterType.UNROLLED)
-
-    def parallel(self, var: IterVar) -> None:
-        """Share the iterations of `var` among threads."""
-        self._set_kind("parallel", var, IterType.PARALLELIZED)
-
-    def bind(self, ivar: IterVar, thread_ivar: IterVar | str) -> None:
-        """Run each iteration of `ivar` on the device thread or block `thread_ivar`, a `te.thread_axis`."""
-        from compiler.te.operation import thread_axis
-
-        thread = thread_axis(thread_ivar) if isinstance(thread_ivar, str) else thread_ivar
-        if thread.iter_type is not IterType.THREAD_INDEX:
-            raise ScheduleError(f"bind: {_name(thread)!r} is no thread axis", hint="use te.thread_axis")
-        self._leaf("bind", ivar)
-        self.iter_var_attrs[ivar] = replace(self._attr(ivar), bind_thread=thread)
-
-    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Note `pragma_type` (with a value) on the loop of `var`, for passes and the code generator."""
-        self._leaf("pragma", var)
-        value = None if pragma_value is None else ops.as_expr(pragma_value)
-        attr = self._attr(var)
-        self.iter_var_attrs[var] = replace(attr, pragmas=(*attr.pragmas, (pragma_type, value)))
-
-    def _attr(self, var: IterVar) -> IterVarAttr:
-        return self.iter_var_attrs.get(var, IterVarAttr())
-
-    def _set_kind(self, primitive: str, var: IterVar, kind: IterType) -> None:
-        self._leaf(primitive, var)
-        self.iter_var_attrs[var] = replace(self._attr(var), iter_type=kind)
+    @property
+    def is_specialized(self) -> bool:
+        """Whether a tensor intrinsic does a part of it."""
+        return any(attr.tensor_intrin is not None for attr in self.iter_var_attrs.values())
 
     # ------------------------------------------------------------------------------ where
 
@@ -194,84 +75,191 @@ class Stage:
         """Compute, in each iteration of the loop `scope` of `parent`, just what that iteration needs.
 
         Raises ScheduleError when `scope` is not a leaf of `parent`, or this stage is an input or `parent`.
+
+            for i: B[i] = ...         →   for i:
+            for i: C[i] = B[i] ...            B[i] = ...
+                                              C[i] = B[i] ...
         """
-        self._computed("compute_at")
+        self._placeable("compute_at")
         if parent is self:
-            raise ScheduleError(f"compute_at: stage {self.name!r} cannot be computed at itself")
-        parent._leaf("compute_at", scope)
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.SCOPE, parent, scope
+            raise self._illegal("compute_at", f"stage {self.name!r} cannot be computed at itself")
+        self._attach(AttachType.SCOPE, parent, self._loop_of("compute_at", parent, scope))
 
     def compute_inline(self) -> None:
         """Put the element's expression wherever it is read. Raises ScheduleError for a reduction, for an
-        output and for an input."""
+        output and for an input.
+
+            for i: B[i] = A[i] + 1    →   for i: C[i] = (A[i] + 1) * 2
+            for i: C[i] = B[i] * 2
+        """
         op = self._computed("compute_inline")
         if op.reduction is not None:
-            raise ScheduleError(
-                f"compute_inline: stage {self.name!r} is a reduction, which is no single expression",
+            raise self._illegal(
+                "compute_inline",
+                f"stage {self.name!r} is a reduction, which is no single expression",
                 hint="use compute_at",
             )
         if self.is_output:
-            raise ScheduleError(f"compute_inline: stage {self.name!r} is an output of the schedule")
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.INLINE, None, None
+            raise self._illegal("compute_inline", f"stage {self.name!r} is an output of the schedule")
+        self._attach(AttachType.INLINE)
 
     def compute_root(self) -> None:
         """Compute the whole tensor before its consumers: how every stage begins."""
-        self.attach_type, self.attach_stage, self.attach_ivar = AttachType.GROUP_ROOT, None, None
+        self._attach(AttachType.GROUP_ROOT)
+
+    def _attach(self, how: AttachType, parent: Stage | None = None, axis: IterVar | None = None) -> None:
+        self.attach_type, self.attach_stage, self.attach_ivar = how, parent, axis
+        self.attach_span = caller_span()
+
+    def attachment(self) -> Stage:
+        """The stage whose `attach_stage` and `attach_ivar` say where this one is computed: itself, or, for a member of
+        a group that stands at the group's root, the group."""
+        stage = self
+        while stage.attach_type is AttachType.GROUP_ROOT and stage.group is not None:
+            stage = stage.group
+        return stage
+
+    def env_threads(self, threads: IterVar | Sequence[IterVar]) -> None:
+        """Compute the stage in every thread of `threads`: thread axes with a domain, around all of its loops.
+
+        Each thread then computes every element; `set_store_predicate` lets one of them store it.
+
+            for i: B[i] = ...         →   for tx in thread_binding(8, "threadIdx.x"):
+                                              for i: B[i] = ...
+        """
+        self._computed("env_threads")
+        items = tuple(threads) if isinstance(threads, tuple | list) else (threads,)
+        for item in items:
+            if not isinstance(item, IterVar) or item.iter_type is not IterType.THREAD_INDEX or item.dom is None:
+                raise self._illegal(
+                    "env_threads",
+                    f"{axis_name(item)!r} is no thread axis with a domain",
+                    hint='for example te.thread_axis((0, 32), "threadIdx.x")',
+                )
+        self.threads = items
+
+    # -------------------------------------------------------------------------------- storage
+
+    def store_at(self, parent: Stage, scope: IterVar) -> None:
+        """Keep the result in memory that lives for one iteration of the loop `scope` of `parent`, which is around the
+        loop where it is computed.
+
+        Without it, memory lives for one iteration of the innermost loop around all that uses it.
+
+            for i:                        for i:
+                for j:                →       alloc B[8, 4]
+                    alloc B[4]                for j:
+                    B[...] = ...                  B[j, ...] = ...
+        """
+        self._computed("store_at")
+        if self.is_output:
+            raise self._illegal("store_at", f"stage {self.name!r} is an output: the caller owns its memory")
+        self.store_stage, self.store_ivar = parent, self._loop_of("store_at", parent, scope)
 
     def set_scope(self, scope: str) -> None:
         """Keep the result in memory `scope` ("global", "local", "shared", ...)."""
         self._computed("set_scope")
         self.scope = scope
 
+    def set_store_predicate(self, predicate: Any) -> None:
+        """Compute and store only where `predicate` holds. It may speak of this stage's axes and of thread axes that
+        loops around it are bound to.
+
+            for tx in threads: B[0] = A[0]    →   for tx in threads:
+                                                      if tx == 0: B[0] = A[0]
+        """
+        self._computed("set_store_predicate")
+        condition = ops.as_expr(predicate)
+        if condition.dtype != "bool":
+            raise self._illegal("set_store_predicate", f"the predicate is {condition.dtype}, not a condition")
+        self.store_predicate = condition
+
     def double_buffer(self) -> None:
         """Keep two copies of the result, so that one can be filled while the other is read."""
         self._computed("double_buffer")
         self.double_buffered = True
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """Make the distance in memory of neighbours along the data axis `axis` a multiple of `factor` plus `offset`
+        elements, padding rows where needed.
+
+            storage_align(y, 32, 1):  B[64, 32], strides (32, 1)   →   strides (33, 1)
+        """
+        op = self._computed("storage_align")
+        root = next((a for a in op.axis if isinstance(axis, IterVar) and a.var is axis.var), None)
+        if root is None:
+            names = ", ".join(a.var.name for a in op.axis) or "none"
+            raise self._illegal(
+                "storage_align",
+                f"axis {axis_name(axis)!r} is no data axis of stage {self.name!r}",
+                hint=f"its data axes are {names}",
+            )
+        width, rest = ops.as_int(factor), ops.as_int(offset)
+        if width is None or rest is None or width < 1 or not 0 <= rest < width:
+            raise ScheduleArgumentError(
+                f"storage_align: stage {self.name!r} needs a factor of at least 1 and an offset from 0 to below it, "
+                f"got {factor!r} and {offset!r}" + at(caller_span())
+            )
+        if self.is_output:
+            raise self._illegal("storage_align", f"stage {self.name!r} is an output: the caller owns its memory")
+        self.alignments[root] = (width, rest)
+
+    def rolling_buffer(self) -> None:
+        """Keep what neighbouring iterations of the loop it is computed at share, in a buffer used in a circle, instead
+        of computing it anew."""
+        self._computed("rolling_buffer")
+        if self.is_output:
+            raise self._illegal("rolling_buffer", f"stage {self.name!r} is an output: the caller owns its memory")
+        self.rolling = True
+
+    # ------------------------------------------------- the schedule's primitives, on this stage
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Sequence[Any] | None = None) -> Tensor:
         """`Schedule.cache_read` of `tensor` for `readers`, or for this stage."""
         return self.schedule.cache_read(tensor, scope, [self.op] if readers is None else readers)
 
     def cache_write(self, tensor: Any = None, scope: str = "local") -> Any:
-        """`Schedule.cache_write` of `tensor`, or of this stage's output."""
+        """`Schedule.cache_write` of `tensor`, or of this stage's output (a list, where it has several)."""
         if isinstance(tensor, str):
             tensor, scope = None, tensor
-        return self.schedule.cache_write(self.op.output(0) if tensor is None else tensor, scope)
+        return self.schedule.cache_write(self._result() if tensor is None else tensor, scope)
+
+    def rfactor(self, axis: IterVar, factor_axis: int = 0) -> Any:
+        """`Schedule.rfactor` of this stage's output (a list, where it has several)."""
+        return self.schedule.rfactor(self._result(), axis, factor_axis)
+
+    def _result(self) -> Any:
+        outputs = [self.op.output(i) for i in range(self.op.num_outputs)]
+        return outputs if len(outputs) > 1 else outputs[0]
 
     # ----------------------------------------------------------------------------- checks
 
     def _computed(self, primitive: str) -> ComputeOp:
+        """The operation, when it has loops to schedule."""
         if not isinstance(self.op, ComputeOp):
-            what = "an input" if isinstance(self.op, PlaceholderOp) else "not computed"
-            raise ScheduleError(f"{primitive}: stage {self.name!r} is {what}")
+            if isinstance(self.op, PlaceholderOp):
+                what = "an input"
+            else:
+                what = "not made of loops that a schedule knows: it is written by hand, or a group of stages"
+            raise self._illegal(primitive, f"stage {self.name!r} is {what}")
         return self.op
 
-    def _leaf(self, primitive: str, axis: IterVar) -> int:
-        """The position of `axis` among the leaves."""
-        for position, leaf in enumerate(self.leaf_iter_vars):
-            if leaf is axis:
-                return position
-        if any(axis is known for known in self.all_iter_vars):
-            why = "is no longer a loop: it was split or fused"
-        else:
-            why = "belongs to another stage"
-        raise ScheduleError(
-            f"{primitive}: axis {_name(axis)!r} {why} (stage {self.name!r})",
-            hint=f"the loops of stage {self.name!r} are {self._leaves()}",
-        )
+    def _placeable(self, primitive: str) -> None:
+        self._computed(primitive)
 
-    def _leaves(self) -> str:
-        return ", ".join(leaf.var.name for leaf in self.leaf_iter_vars) or "none"
-
-    def _positive(self, primitive: str, what: str, factor: Any, nparts: Any) -> int:
-        value = ops.as_int(factor if nparts is None else nparts)
-        if value is None or value < 1:
-            raise ScheduleArgumentError(
-                f"{primitive}: {what} of stage {self.name!r} must be a positive integer, "
-                f"got {factor if nparts is None else nparts!r}"
+    def _loop_of(self, primitive: str, parent: Stage, axis: IterVar) -> IterVar:
+        """The leaf `axis` of `parent`, another stage of this schedule."""
+        if not isinstance(parent, Stage) or parent.schedule is not self.schedule:
+            raise self._illegal(
+                primitive,
+                f"stage {self.name!r} can only be attached to a stage of its own schedule",
+                hint="give the stage, such as s[C], and one of its axes",
             )
-        return value
+        return parent.leaves[parent._leaf(primitive, axis)]
 
 
-def _name(axis: Any) -> str:
-    return axis.var.name if isinstance(axis, IterVar) else repr(axis)
+class StageGroup(Stage):
+    """Stages that are placed as one (`Schedule.create_group`). It has no loops of its own."""
+
+    def _placeable(self, primitive: str) -> None:
+        pass

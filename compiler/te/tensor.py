@@ -224,6 +224,21 @@ def topological(outputs: Sequence[Tensor]) -> list[Operation]:
     return list(done)
 
 
+def between(outputs: Sequence[Operation], inputs: Sequence[Operation], include_inputs: bool) -> list[Operation]:
+    """The operations on a path from one of `inputs` to one of `outputs`, producers before consumers; the inputs
+    themselves only when `include_inputs`."""
+    after: set[Operation] = set(inputs)
+    found: list[Operation] = []
+    for op in topological([op.output(0) for op in outputs]):
+        if op in inputs:
+            if include_inputs:
+                found.append(op)
+        elif any(tensor.op in after for tensor in op.input_tensors):
+            after.add(op)
+            found.append(op)
+    return found
+
+
 # ------------------------------------------------------------------------------------ shapes
 
 

@@ -126,6 +126,11 @@ class IterType(enum.IntEnum):
     PARALLELIZED = 7
     TENSORIZED = 8
 
+    @property
+    def for_kind(self) -> ForKind:
+        """The kind of a loop over such an axis."""
+        return _KIND_OF_LOOP.get(self, ForKind.SERIAL)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IterVar(ExprOps, Node):
@@ -140,6 +145,11 @@ class IterVar(ExprOps, Node):
     @property
     def dtype(self) -> str:
         return self.var.dtype
+
+    @property
+    def for_type(self) -> ForKind:
+        """The kind of a loop over the axis."""
+        return self.iter_type.for_kind
 
     def asexpr(self) -> PrimExpr:
         return self.var
@@ -476,6 +486,14 @@ class ForKind(enum.Enum):
     VECTORIZED = "vectorized"
     UNROLLED = "unroll"
     THREAD_BINDING = "thread_binding"
+
+
+_KIND_OF_LOOP = {
+    IterType.THREAD_INDEX: ForKind.THREAD_BINDING,
+    IterType.UNROLLED: ForKind.UNROLLED,
+    IterType.VECTORIZED: ForKind.VECTORIZED,
+    IterType.PARALLELIZED: ForKind.PARALLEL,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

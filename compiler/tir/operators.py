@@ -96,6 +96,11 @@ class ExprOps:
 
     __hash__ = object.__hash__
 
+    def equal(self, other: object) -> PrimExpr:
+        """Whether both have the same value, as an expression."""
+        result: PrimExpr = _ops.equal(self, other)
+        return result
+
     def __bool__(self) -> bool:
         raise IRError(
             "a symbolic expression has no truth value",

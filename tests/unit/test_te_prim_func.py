@@ -71,7 +71,8 @@ def test_intermediates_are_allocated_at_the_root_in_order() -> None:
     b = te.compute((4,), lambda i: a[i] + 1, name="B")
     c = te.compute((4,), lambda i: b[i] * 2, name="B")
     d = te.compute((4,), lambda i: b[i] + c[i], name="D")
-    func, names = build_func([a, d], scopes={b.op: "local"})
+    built = build_func([a, d], scopes={b.op: "local"})
+    func, names = built.func, built.blocks
     assert list(blocks(func)) == ["root", "B", "B_1", "D"]
     assert names == {b.op: "B", c.op: "B_1", d.op: "D"}
     assert [(x.name, x.scope) for x in blocks(func)["root"].alloc_buffers] == [("B", "local"), ("B_1", "global")]
@@ -161,7 +162,7 @@ def test_chosen_buffers_and_plain_buffers() -> None:
     a, b, c = vector_add()
     strided = n.decl_buffer((7,), name="strided", strides=[2])
     spare = n.decl_buffer((3,), name="spare")
-    func, _ = build_func([a, b, c, spare], binds={a: strided})
+    func = build_func([a, b, c, spare], binds={a: strided}).func
     assert list(func.buffer_map.values())[0] is strided
     assert list(func.buffer_map.values())[3] is spare
     with pytest.raises(IRError, match="cannot hold tensor 'A'"):

@@ -1,0 +1,182 @@
+"""Operations whose computation is a statement written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from compiler.errors import IRError
+from compiler.ir.base import Node
+from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
+from compiler.te.where import at, caller_span
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.visit import free_vars, map_children, walk
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExternOp(Operation):
+    """`body` computes the outputs, as elements of `out_buffers`, from `inputs`, which are in `in_buffers`.
+
+    `temporaries` are buffers that it uses besides.
+    """
+
+    inputs: tuple[Tensor, ...] = ()
+    in_buffers: tuple[n.Buffer, ...] = ()
+    out_buffers: tuple[n.Buffer, ...] = ()
+    body: Stmt = field(default_factory=lambda: n.Evaluate(n.IntImm("int32", 0)))
+    temporaries: tuple[n.Buffer, ...] = ()
+
+    def __post_init__(self) -> None:
+        outputs = tuple(Tensor(self, i, b.shape, b.dtype) for i, b in enumerate(self.out_buffers))
+        object.__setattr__(self, "_outputs", outputs)
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        return self.inputs
+
+    def reading(self, inputs: tuple[Tensor, ...]) -> ExternOp:
+        """The same computation of other inputs."""
+        return ExternOp(
+            self.name, self.tag, self.attrs, self.span,
+            inputs, self.in_buffers, self.out_buffers, self.body, self.temporaries,
+        )  # fmt: skip
+
+
+def extern(
+    shape: Any,
+    inputs: Sequence[Tensor],
+    fcompute: Callable[[Sequence[n.Buffer], Sequence[n.Buffer]], Any],
+    name: str = "extern",
+    dtype: str | Sequence[str] | None = None,
+    in_buffers: Sequence[n.Buffer] | n.Buffer | None = None,
+    out_buffers: Sequence[n.Buffer] | n.Buffer | None = None,
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+) -> Any:
+    """Tensors computed by the statement that `fcompute(ins, outs)` returns, mostly made with `tir.ir_builder`.
+
+    `ins` and `outs` are buffers. `shape` is one shape, or a list of them for several outputs, returned as a list.
+    `dtype` (one, or one an output) is the inputs' where they all have the same. Raises IRError, with the user's line,
+    when dtypes cannot be told, buffers do not fit, or the result is no statement.
+    """
+    span = caller_span()
+    where = f"extern {name!r}"
+    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for position, item in enumerate(tensors):
+        if not isinstance(item, Tensor):
+            raise IRError(f"{where}: input {position} is no tensor but a {type(item).__name__}" + at(span))
+    shapes, several = _shapes(shape, where)
+    dtypes = _dtypes(dtype, len(shapes), tensors, where)
+    ins = _given(in_buffers, [(t.shape, t.dtype, t.name) for t in tensors], where, "in")
+    names = [name if len(shapes) == 1 else f"{name}.v{i}" for i in range(len(shapes))]
+    outs = _given(out_buffers, list(zip(shapes, dtypes, names)), where, "out")
+    made = fcompute(list(ins), list(outs))
+    if isinstance(made, PrimExpr):
+        made = n.Evaluate(made)
+    if not isinstance(made, Stmt):
+        raise IRError(
+            f"{where}: its function returned {type(made).__name__}, not a statement" + at(span),
+            hint="build one with tir.ir_builder.create() and return ib.get()",
+        )
+    body, temporaries = lift_allocations(made, where)
+    op = ExternOp(name, tag, dict(attrs or {}), span, tuple(tensors), ins, outs, body, temporaries)
+    _check_buffers(op)
+    results = [op.output(i) for i in range(op.num_outputs)]
+    return results if several else results[0]
+
+
+def _shapes(shape: Any, where: str) -> tuple[list[tuple[PrimExpr, ...]], bool]:
+    items = list(shape) if isinstance(shape, tuple | list) else [shape]
+    several = bool(items) and isinstance(items[0], tuple | list)
+    return [as_shape(item, where) for item in (items if several else [items])], several
+
+
+def _dtypes(dtype: str | Sequence[str] | None, count: int, inputs: Sequence[Tensor], where: str) -> list[str]:
+    if dtype is None:
+        found = sorted({tensor.dtype for tensor in inputs})
+        if len(found) != 1:
+            has = f"its inputs have {', '.join(found)}" if found else "it has no inputs"
+            raise IRError(
+                f"{where}: the dtype of its outputs is not known: {has}" + at(caller_span()), hint="give dtype="
+            )
+        return found * count
+    dtypes = [dtype] * count if isinstance(dtype, str) else list(dtype)
+    if len(dtypes) != count:
+        raise IRError(f"{where}: {count} outputs, {len(dtypes)} dtypes" + at(caller_span()))
+    return [check_dtype(item, where) for item in dtypes]
+
+
+def _given(
+    buffers: Sequence[n.Buffer] | n.Buffer | None,
+    wanted: Sequence[tuple[tuple[PrimExpr, ...], str, str]],
+    where: str,
+    side: str,
+) -> tuple[n.Buffer, ...]:
+    """The buffers the user gave, or new ones like the tensors."""
+    if buffers is None:
+        return tuple(n.decl_buffer(shape, dtype, name) for shape, dtype, name in wanted)
+    items = (buffers,) if isinstance(buffers, n.Buffer) else tuple(buffers)
+    if len(items) != len(wanted):
+        raise IRError(f"{where}: {len(wanted)} {side}_buffers are needed, got {len(items)}" + at(caller_span()))
+    for buffer, (shape, dtype, name) in zip(items, wanted):
+        if buffer.dtype != dtype or len(buffer.shape) != len(shape):
+            raise IRError(
+                f"{where}: buffer {buffer.name!r} ({buffer.dtype}, {len(buffer.shape)} dimensions) does not fit "
+                f"{name!r} ({dtype}, shape {shape_text(shape)})" + at(caller_span())
+            )
+    return items
+
+
+def lift_allocations(stmt: Stmt, where: str) -> tuple[Stmt, tuple[n.Buffer, ...]]:
+    """`stmt` without its allocations, and the buffers they were for: the block around it will declare them.
+
+    Raises IRError when a size depends on a loop.
+    """
+    by_data = {
+        node.buffer.data: node.buffer for node in walk(stmt) if isinstance(node, n.BufferLoad | n.BufferStore)
+    }
+    loops = {node.loop_var for node in walk(stmt) if isinstance(node, n.For)}
+    found: list[n.Buffer] = []
+
+    def lift(node: Node) -> Node:
+        if not isinstance(node, n.Allocate):
+            return map_children(node, lift)
+        if any(var in loops for extent in node.extents for var in free_vars(extent)):
+            raise IRError(f"{where}: the size of {node.buffer_var.name!r} depends on a loop" + at(caller_span()))
+        if node.buffer_var in by_data:
+            found.append(by_data[node.buffer_var])
+        return lift(node.body)
+
+    result = lift(stmt)
+    assert isinstance(result, Stmt)
+    return result, tuple(found)
+
+
+def _check_buffers(op: ExternOp) -> None:
+    """The body uses no other buffers, and writes each output."""
+    known = {*op.in_buffers, *op.out_buffers, *op.temporaries}
+    written: set[n.Buffer] = set()
+    for node in walk(op.body):
+        if isinstance(node, n.BufferLoad | n.BufferStore) and node.buffer not in known:
+            raise IRError(
+                f"extern {op.name!r} uses buffer {node.buffer.name!r}, none of its inputs or outputs" + at(op.span),
+                hint="pass its tensor in `inputs`, or allocate it with the builder",
+            )
+        if isinstance(node, n.BufferStore):
+            written.add(node.buffer)
+    for buffer in op.out_buffers:
+        if buffer not in written:
+            raise IRError(f"extern {op.name!r} never writes its output {buffer.name!r}" + at(op.span))
+    for buffer in op.in_buffers:
+        if buffer in written:
+            raise IRError(f"extern {op.name!r} writes its input {buffer.name!r}" + at(op.span))
+
+
+def scan(*_args: Any, name: str = "scan", **_kwargs: Any) -> NoReturn:
+    """Always raises IRError: a recurrence along an axis has no stages here; `extern` states it as a loop."""
+    raise IRError(
+        f"te.scan {name!r}: tensors that depend on their own earlier rows are not supported" + at(caller_span()),
+        hint="write the recurrence as a loop: te.extern with tir.ir_builder",
+    )
