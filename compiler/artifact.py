@@ -21,9 +21,10 @@ import msgspec
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ArtifactError, IRError
+from compiler.extents import parse_extent
 
 MAGIC = b"TUNEFARM"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: extents as expressions, implicit arguments
 MAX_MANIFEST_BYTES = 16 << 20
 MAX_BLOB_BYTES = 8 << 30
 MAX_BLOBS = 65536
@@ -40,12 +41,13 @@ _BLOB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,255}")
 class ArgSpec:
     """One kernel argument: an array of `dtype` and `shape`, or with shape None a scalar (one 8-byte slot).
 
-    An extent of -1 is not fixed at compile time.
+    An extent that is text is known at the call only: an expression (see `compiler.extents`) over scalar arguments
+    and names that stand as the whole extent of some array.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...] | None
+    shape: tuple[int | str, ...] | None
 
     def __post_init__(self) -> None:
         try:
@@ -57,31 +59,76 @@ class ArgSpec:
                 raise ArtifactError(f"argument {self.name!r}: a scalar of dtype {self.dtype} is not possible")
             return
         object.__setattr__(self, "shape", tuple(self.shape))
-        if len(self.shape) > MAX_NDIM or any(not -1 <= extent < 1 << 48 for extent in self.shape):
+        if len(self.shape) > MAX_NDIM or any(not 0 <= e < 1 << 48 for e in self.shape if isinstance(e, int)):
             raise ArtifactError(f"argument {self.name!r}: the shape {self.shape} is not possible")
+        for extent in self.shape:
+            if isinstance(extent, str):
+                parse_extent(extent)
+
+    @property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The shape of an array when it is known before the call."""
+        if self.shape is None or any(isinstance(extent, str) for extent in self.shape):
+            return None
+        return self.shape  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class ImplicitArg:
+    """An integer that the caller does not pass: `value` (see `compiler.extents`) is computed from the shapes."""
+
+    name: str
+    dtype: str
+    value: str
+
+    def __post_init__(self) -> None:
+        parse_extent(self.value)
+        if self.dtype not in ("int32", "int64"):
+            raise ArtifactError(f"implicit argument {self.name!r} cannot be {self.dtype!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
     """A callable kernel: `name` to users, `symbol` in the object (with `<symbol>_packed` beside it).
 
-    `outputs` are the indices of the arguments it writes.
+    `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots.
     """
 
     name: str
     symbol: str
     args: tuple[ArgSpec, ...]
     outputs: tuple[int, ...]
+    implicit: tuple[ImplicitArg, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "outputs", tuple(self.outputs))
+        object.__setattr__(self, "implicit", tuple(self.implicit))
         if not _SYMBOL.fullmatch(self.symbol):
             raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
         for index in self.outputs:
             if not 0 <= index < len(self.args):
                 raise ArtifactError(
                     f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments"
+                )
+        self._check_names()
+
+    @property
+    def extents(self) -> tuple[str, ...]:
+        """Every extent that is known at the call only."""
+        return tuple(e for arg in self.args for e in arg.shape or () if isinstance(e, str))
+
+    def _check_names(self) -> None:
+        texts = [*self.extents, *(arg.value for arg in self.implicit)]
+        if not texts:
+            return
+        bound = {e for e in self.extents if parse_extent(e).is_name}
+        bound |= {arg.name for arg in self.args if arg.shape is None}
+        for text in texts:
+            for name in sorted(parse_extent(text).names - bound):
+                raise ArtifactError(
+                    f"entry {self.name!r}: nothing gives {name!r}, which {text!r} needs, a value",
+                    hint="an array needs it as an extent, or the function as a scalar argument",
                 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.codegen.effort import Effort, effort_for
 from compiler.codegen.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
 from compiler.codegen.module import llvm_text, parameters, written_buffers
@@ -18,6 +18,7 @@ from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import lower_func
+from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.module import CPUModule, Module, check_runnable
 from compiler.target import Target
@@ -244,16 +245,20 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
     specs: list[ArgSpec] = []
     outputs: list[int] = []
     written = written_buffers(lowered)
+    bound = shape_vars(func)
+    scalars = [param.var for param in parameters(func) if param.buffer is None]
+    names = names_for([*scalars, *(found.var for found in bound)])
     for position, param in enumerate(parameters(func)):
         if param.buffer is None:
-            specs.append(ArgSpec(param.var.name, param.var.dtype, None))
+            specs.append(ArgSpec(names[param.var], param.var.dtype, None))
             continue
         buffer = param.buffer
-        shape = tuple(size if (size := ops.as_int(dim)) is not None else -1 for dim in buffer.shape)
+        shape = tuple(extent_text(d, names) if (size := ops.as_int(d)) is None else size for d in buffer.shape)
         specs.append(ArgSpec(buffer.name, buffer.dtype, shape))
         if buffer.data in written or param.var in written:
             outputs.append(position)
-    return EntryPoint(name, symbol, tuple(specs), tuple(outputs))
+    implicit = tuple(ImplicitArg(names[v.var], v.var.dtype, extent_text(v.value, names)) for v in bound)
+    return EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit)
 
 
 def _versions() -> dict[str, str]:

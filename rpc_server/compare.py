@@ -24,9 +24,11 @@ def fill(spec: ArgSpec, seed: int, index: int) -> AnyArray | int | float:
     rng = np.random.Generator(np.random.PCG64([seed & (2**63 - 1), index]))
     if spec.shape is None:
         return float(rng.random()) if parse_dtype(spec.dtype).is_float else int(rng.integers(1, 9))
-    if any(extent < 0 for extent in spec.shape):
-        raise ArgumentError(f"argument {spec.name} has no fixed shape {spec.shape}, so it cannot be filled")
-    return random_values(spec.shape, spec.dtype, rng)
+    shape = spec.fixed_shape
+    if shape is None:
+        extents = ", ".join(map(str, spec.shape))
+        raise ArgumentError(f"argument {spec.name} has no fixed shape ({extents}), so it cannot be filled")
+    return random_values(shape, spec.dtype, rng)
 
 
 def disagreement(got: AnyArray, want: AnyArray, dtype: str, rtol: float, atol: float) -> str:

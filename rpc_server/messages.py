@@ -41,7 +41,7 @@ class EntryInfo(msgspec.Struct, frozen=True):
     """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
 
     name: str
-    args: tuple[tuple[str, str, tuple[int, ...] | None], ...]
+    args: tuple[tuple[str, str, tuple[int | str, ...] | None], ...]
 
 
 class BoxRequest(msgspec.Struct, frozen=True):

@@ -156,9 +156,9 @@ def _arguments(entry: EntryPoint, seed: int, place: Device) -> list[Any]:
 def _argument(index: int, entry: EntryPoint, seed: int, place: Device) -> Any:
     spec = entry.args[index]
     value = fill(spec, seed, index)
-    if spec.shape is None:
+    if not isinstance(value, np.ndarray):
         return value
-    return empty(spec.shape, spec.dtype, place).copyfrom(value)
+    return empty(value.shape, spec.dtype, place).copyfrom(value)
 
 
 def _call(function: CPUFunction, arguments: list[Any]) -> None:

@@ -2,7 +2,8 @@
 
 For a function with global symbol `f`: `void f(T* a, ..., scalars)`, arguments in order, and
 `i32 f_packed(ptr slots)` whose slots are 8 bytes each: a pointer, an i64, or a double for a float scalar. The
-packed entry returns 0, or what went wrong: -1 for no memory, 1 for a failed assertion.
+packed entry returns 0, or what went wrong: -1 for no memory, 1 for a failed assertion. Variables that the shapes of
+the arguments bind follow the arguments.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import FunctionWriter
 from compiler.errors import CodegenError
 from compiler.lower.linear import LinearForms
+from compiler.lower.shape_vars import shape_vars
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
 
@@ -46,7 +48,12 @@ def llvm_text(functions: Mapping[str, n.PrimFunc], options: CodegenOptions) -> s
 
 
 def parameters(func: n.PrimFunc) -> list[Parameter]:
+    """What the caller passes."""
     return [Parameter(var, func.buffer_map.get(var)) for var in func.params]
+
+
+def _kernel_parameters(func: n.PrimFunc) -> list[Parameter]:
+    return [*parameters(func), *(Parameter(bound.var, None) for bound in shape_vars(func))]
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
@@ -64,7 +71,7 @@ def written_buffers(func: n.PrimFunc) -> set[n.Var]:
 
 
 def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
-    params = parameters(func)
+    params = _kernel_parameters(func)
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
     texts = [_parameter_text(p, i, noalias, written) for i, p in enumerate(params)]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from compiler.artifact import ArgSpec, EntryPoint
+from compiler.artifact import ArgSpec, EntryPoint, ImplicitArg
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError
+from compiler.extents import parse_extent
 from compiler.runtime.host import ALIGNMENT
 from compiler.runtime.ndarray import NDArray
 
+_MOST_SHAPES = 1024  # combinations of shapes that a function remembers
 _CLOSER_LOOK = object()  # equal to no array's signature
 
 
@@ -45,9 +48,12 @@ class ArgumentPacker:
         try:
             return _scalar(spec, arg) if spec.shape is None else _pointer(spec, spec.shape, arg)
         except ArgumentError as error:
-            where = f"{self._entry.name}: argument {index} ({spec.name})"
-            detail = {"function": self._entry.name, "index": index, "name": spec.name}
-            raise ArgumentError(f"{where} {error.message}", hint=error.hint, detail=detail) from None
+            raise self._misfit(index, error.message, error.hint, {}) from None
+
+    def _misfit(self, index: int, message: str, hint: str | None, more: Mapping[str, Any]) -> ArgumentError:
+        spec = self._entry.args[index]
+        detail = {"function": self._entry.name, "index": index, "name": spec.name, **more}
+        return ArgumentError(f"{self._entry.name}: argument {index} ({spec.name}) {message}", hint=hint, detail=detail)
 
     def _wrong_count(self, given: int) -> ArgumentError:
         wanted = ", ".join(f"{a.name}: {_describe(a)}" for a in self._entry.args)
@@ -57,11 +63,108 @@ class ArgumentPacker:
         )
 
 
+class ShapedPacker(ArgumentPacker):
+    """For an entry point with extents that the call tells: computes the implicit arguments from the shapes.
+
+    The shapes of a call that went through are remembered, so a call with shapes seen before costs a look-up more
+    than one with constant shapes.
+    """
+
+    def __init__(self, entry: EntryPoint) -> None:
+        super().__init__(entry)
+        codes = [*map(_slot_code, entry.args), *("q" for _ in entry.implicit)]
+        self._pack = struct.Struct("=" + "".join(codes)).pack
+        used = set().union(*(parse_extent(text).names for text in entry.extents))
+        # what decides whether the shapes fit: arrays, and the scalars that shapes are made of
+        self._decides = tuple(spec.shape is not None or spec.name in used for spec in entry.args)
+        self._seen: dict[tuple[object, ...], tuple[int, ...]] = {}
+
+    def pack(self, args: tuple[Any, ...]) -> bytes:
+        if len(args) != self._count:
+            raise self._wrong_count(len(args))
+        slots: list[int | float] = []
+        key: list[object] = []
+        for arg, decides in zip(args, self._decides):
+            if arg.__class__ is NDArray:
+                slots.append(arg._pointer)
+                key.append(arg._signature)
+            else:
+                slots.append(self._look_closer(len(slots), arg))
+                if decides:
+                    key.append(slots[-1] if not isinstance(arg, NDArray) else arg._signature)
+        look_up = tuple(key)
+        implicit = self._seen.get(look_up)
+        if implicit is None:
+            implicit = self._implicit(args, slots)
+            if len(self._seen) >= _MOST_SHAPES:
+                self._seen.clear()
+            self._seen[look_up] = implicit
+        return self._pack(*slots, *implicit)
+
+    def _implicit(self, args: tuple[Any, ...], slots: list[int | float]) -> tuple[int, ...]:
+        """Check every array against the shapes, and compute the implicit arguments."""
+        known: dict[str, int] = {}
+        source: dict[str, str] = {}
+        specs = list(enumerate(self._entry.args))
+        for index, spec in specs:
+            slots[index] = self._look_closer(index, args[index])
+            if spec.shape is None:
+                known[spec.name] = int(slots[index])
+                source[spec.name] = f"argument {index}"
+        for index, spec in specs:
+            for dim, extent in enumerate(spec.shape or ()):
+                if isinstance(extent, str) and extent not in known and parse_extent(extent).is_name:
+                    known[extent] = args[index].shape[dim]
+                    source[extent] = f"dimension {dim} of argument {index} ({spec.name})"
+        for index, spec in specs:
+            for dim, extent in enumerate(spec.shape or ()):
+                if isinstance(extent, str):
+                    self._check_extent(index, dim, extent, args[index].shape, known, source)
+        return tuple(self._implicit_value(arg, known, source) for arg in self._entry.implicit)
+
+    def _check_extent(
+        self,
+        index: int,
+        dim: int,
+        text: str,
+        shape: tuple[int, ...],
+        known: Mapping[str, int],
+        source: Mapping[str, str],
+    ) -> None:
+        extent = parse_extent(text)
+        try:
+            wanted: int | None = extent.value(known)
+        except ZeroDivisionError:
+            wanted = None
+        if shape[dim] == wanted:
+            return
+        because = ", ".join(f"{name} = {known[name]} from {source[name]}" for name in sorted(extent.names))
+        must = "is not defined" if wanted is None else f"is {wanted}"
+        raise self._misfit(
+            index,
+            f"has shape {shape}: its dimension {dim} is {shape[dim]}, but {text} {must} ({because})",
+            f"the function was built for {_describe(self._entry.args[index])}",
+            {"dimension": dim, "extent": text, "expected": wanted, "actual": shape[dim]},
+        )
+
+    def _implicit_value(self, arg: ImplicitArg, known: Mapping[str, int], source: Mapping[str, str]) -> int:
+        value = parse_extent(arg.value).value(known)
+        if arg.dtype == "int32" and not -(1 << 31) <= value < 1 << 31:
+            raise ArgumentError(
+                f"{self._entry.name}: {arg.name} = {value} does not fit into int32"
+                + (f" (from {source[arg.name]})" if arg.name in source else ""),
+                hint=f'declare it as int64: te.size_var("{arg.name}", "int64")',
+            )
+        return value
+
+
+def packer_for(entry: EntryPoint) -> ArgumentPacker:
+    return ShapedPacker(entry) if entry.extents or entry.implicit else ArgumentPacker(entry)
+
+
 def _signature(spec: ArgSpec) -> object:
     """What `NDArray._signature` must equal for the array to fit without a closer look."""
-    if spec.shape is None or -1 in spec.shape:
-        return _CLOSER_LOOK
-    return (spec.shape, spec.dtype, "cpu")
+    return _CLOSER_LOOK if spec.fixed_shape is None else (spec.fixed_shape, spec.dtype, "cpu")
 
 
 def _slot_code(spec: ArgSpec) -> str:
@@ -74,11 +177,11 @@ def _slot_code(spec: ArgSpec) -> str:
 def _describe(spec: ArgSpec) -> str:
     if spec.shape is None:
         return f"{spec.dtype} number"
-    return f"{spec.dtype}[{', '.join('any' if extent < 0 else str(extent) for extent in spec.shape)}]"
+    return f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"
 
 
-def _pointer(spec: ArgSpec, shape: tuple[int, ...], arg: Any) -> int:
-    """The address of an array argument that fits."""
+def _pointer(spec: ArgSpec, shape: tuple[int | str, ...], arg: Any) -> int:
+    """The address of an array argument that fits, as far as its extents are known before the call."""
     if not isinstance(arg, NDArray):
         is_array = isinstance(arg, np.ndarray) or hasattr(arg, "__dlpack__")
         raise ArgumentError(
@@ -94,7 +197,7 @@ def _pointer(spec: ArgSpec, shape: tuple[int, ...], arg: Any) -> int:
             f"has dtype {arg.dtype}; the function was built for {_describe(spec)}",
             hint=f'convert it: `nd.array(x.numpy().astype("{spec.dtype}"))`',
         )
-    if len(arg.shape) != len(shape) or any(w not in (-1, g) for w, g in zip(shape, arg.shape)):
+    if len(arg.shape) != len(shape) or any(type(w) is int and w != g for w, g in zip(shape, arg.shape)):
         raise ArgumentError(f"has shape {arg.shape}; the function was built for {_describe(spec)}")
     if not arg.is_aligned:
         raise ArgumentError(

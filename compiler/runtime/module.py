@@ -12,7 +12,7 @@ from compiler.artifact import MAGIC, Artifact, EntryPoint
 from compiler.cpu_features import architecture, host_cpu
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import native
-from compiler.runtime.arguments import ArgumentPacker
+from compiler.runtime.arguments import packer_for
 from compiler.runtime.device import Device, find_api
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.preprocess import preprocessor
@@ -180,7 +180,7 @@ class CPUFunction(PackedFunc):
         self.entry = entry
         self.address = code.address(f"{entry.symbol}_packed")
         self._code = code  # keeps the machine code mapped
-        self._pack = ArgumentPacker(entry).pack
+        self._pack = packer_for(entry).pack
         self._call = _PACKED_CALL(self.address)
 
     def __call__(self, *args: Any) -> None:

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.artifact import MAGIC, ArgSpec, Artifact, EntryPoint
+from compiler.artifact import FORMAT_VERSION, MAGIC, ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.errors import ArtifactError
 
 
 def sample() -> Artifact:
-    args = (ArgSpec("A", "float32", (4, 8)), ArgSpec("n", "int64", None), ArgSpec("C", "float32", (4,)))
+    args = (ArgSpec("A", "float32", (4, "m")), ArgSpec("n", "int64", None), ArgSpec("C", "float32", ("n*2 + m",)))
     return Artifact(
         target="llvm -mcpu=znver3",
         cpu_features=("avx2", "fma"),
-        entries=(EntryPoint("main", "main_0", args, (2,)),),
+        entries=(EntryPoint("main", "main_0", args, (2,), (ImplicitArg("m", "int32", "m"),)),),
         blobs={"object": b"\x7fELF" + bytes(range(256)), "ll": b"define void @main_0()"},
         meta={"llvm": "22.1"},
     )
 
 
-def pack(manifest: object, body: bytes = b"", version: int = 1) -> bytes:
+def pack(manifest: object, body: bytes = b"", version: int = FORMAT_VERSION) -> bytes:
     """An artifact file with any manifest and correct hashes around it."""
     text = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
     return struct.pack("<8sII32s", MAGIC, version, len(text), hashlib.sha256(text).digest()) + text + body
@@ -34,7 +34,7 @@ def pack(manifest: object, body: bytes = b"", version: int = 1) -> bytes:
 
 def manifest(**changes: object) -> dict[str, object]:
     base: dict[str, object] = {
-        "format": 1, "target": "llvm", "cpu_features": [], "entries": [], "meta": {}, "blobs": [],
+        "format": FORMAT_VERSION, "target": "llvm", "cpu_features": [], "entries": [], "meta": {}, "blobs": [],
     }  # fmt: skip
     return base | changes
 
@@ -79,6 +79,13 @@ def test_is_frozen() -> None:
         (lambda: ArgSpec("A", "float32", (1,) * 33), "shape"),
         (lambda: ArgSpec("A", "float32", (-2,)), "shape"),
         (lambda: ArgSpec("A", "float32x4", None), "scalar"),
+        (lambda: ArgSpec("A", "float32", ("n.__class__",)), "is no extent"),
+        (lambda: ArgSpec("A", "float32", ("open('x')",)), "is no extent"),
+        (lambda: ArgSpec("A", "float32", ("n ** 9999",)), "is no extent"),
+        (lambda: ArgSpec("A", "float32", ("n+" * 200 + "n",)), "characters"),
+        (lambda: ImplicitArg("n", "float32", "n"), "cannot be 'float32'"),
+        (lambda: EntryPoint("f", "f", (ArgSpec("A", "float32", ("n*2",)),), ()), "nothing gives 'n'"),
+        (lambda: EntryPoint("f", "f", (), (), (ImplicitArg("n", "int32", "m"),)), "nothing gives 'm'"),
         (lambda: EntryPoint("f", "no symbol", (), ()), "symbol"),
         (lambda: EntryPoint("f", "f", (), (0,)), "output 0"),
         (lambda: Artifact("llvm", (), (EntryPoint("f", "f", (), ()),) * 2, {}), "two entries"),
@@ -93,8 +100,8 @@ def test_impossible_parts_are_refused(build: object, match: str) -> None:
 def test_unknown_version_is_refused() -> None:
     with pytest.raises(ArtifactError, match="format version 7"):
         Artifact.from_bytes(pack(manifest(), version=7))
-    with pytest.raises(ArtifactError, match="manifest says format 2"):
-        Artifact.from_bytes(pack(manifest(format=2)))
+    with pytest.raises(ArtifactError, match="manifest says format 3"):
+        Artifact.from_bytes(pack(manifest(format=3)))
 
 
 def test_every_flipped_byte_is_noticed() -> None:

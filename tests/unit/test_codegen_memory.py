@@ -216,9 +216,8 @@ def test_symbolic_sizes_given_as_arguments() -> None:
             np.testing.assert_array_equal(got.numpy(), numbers(count)[::-1] * 2)
 
 
-def test_a_symbolic_size_that_is_no_argument_is_refused() -> None:
-    size, i = n.SizeVar("size"), n.Var("i")
-    a = buffer("a", size)
+def test_a_variable_that_nothing_gives_a_value_is_refused() -> None:
+    a, i, size = buffer("a", 4), n.Var("i"), n.SizeVar("size")
     with pytest.raises(CodegenError, match="variable 'size' of default_function has no value"):
         compile_artifact(function([a], loop(i, size, BufferStore(a, ops.const(0.0), (i,)))), HOST)
 

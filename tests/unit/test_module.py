@@ -145,7 +145,7 @@ SCALARS_ENTRY = EntryPoint(
     "scalars",
     "scalars",
     (
-        ArgSpec("out", "float64", (-1,)),
+        ArgSpec("out", "float64", ("n",)),
         ArgSpec("i", "int32", None),
         ArgSpec("f", "float32", None),
         ArgSpec("u", "uint64", None),
@@ -183,7 +183,7 @@ def test_scalars_and_a_free_extent(scalars: CPUModule) -> None:
 def test_bad_scalars(scalars: CPUModule, args: tuple[Any, ...], match: str) -> None:
     with pytest.raises(ArgumentError, match=match):
         scalars(zeros((4,), "float64"), *args)
-    with pytest.raises(ArgumentError, match=r"\(out\) has shape .* float64\[any\]"):
+    with pytest.raises(ArgumentError, match=r"\(out\) has shape .* float64\[n\]"):
         scalars(zeros((4, 1), "float64"), 0, 0.0, 0, 0)
 
 
