@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -20,8 +21,9 @@ from compiler.errors import ArgumentError
 from compiler.runtime.device import canonical_type
 from rpc_server.blobs import BlobError, blob_digest
 from rpc_server.connection import Connection
-from rpc_server.errors import RemoteFileError, RPCError, SessionRefused
+from rpc_server.errors import RemoteFileError, RPCError, SessionClosed, SessionRefused
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.lane import Lane
 from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import (
     CHUNK,
@@ -34,6 +36,7 @@ from rpc_server.messages import (
     Data,
     FindFunction,
     FreeHandles,
+    LaneLost,
     LoadModule,
     Measure,
     Measured,
@@ -50,6 +53,7 @@ from rpc_server.messages import (
 )
 from rpc_server.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
 from rpc_server.session_files import check_name
+from rpc_server.stream import StreamClosed
 from rpc_server.wire import Address, Buffer, Message
 
 logger = logging.getLogger("rpc_server.client")
@@ -151,6 +155,7 @@ class RPCSession:
         self.call_timeout = call_timeout
         self.device_api = RemoteAPI(self)
         self._connection = connection
+        self._lane = _enter_lane(opened)
         self._logging = enable_logging
         self._lock = threading.RLock()
         self._freed: deque[FreeHandles] = deque()
@@ -261,7 +266,7 @@ class RPCSession:
         limit = request.timeout_s + (request.reference_timeout_s if request.reference else 0.0)
         with self._lock:
             offered = [n for blob, content in contents.items() for n in self._offer_blob(blob, content)]
-            number = self._send(Measure(request), (), Address.TRIAL, request.timeout_s)
+            number = self._relay(Measure(request), (), Address.TRIAL, request.timeout_s)
             for chunk in offered:
                 try:
                     self._connection.wait(chunk)
@@ -304,12 +309,14 @@ class RPCSession:
                 with contextlib.suppress(RPCError):
                     number = self._connection.send(CloseSession())
                     self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
+            self._leave_lane()
             self._connection.close()
         for callback in callbacks:
             callback()
 
     def __del__(self) -> None:
         if getattr(self, "_on_close", None) is not None and not sys.is_finalizing():
+            self._leave_lane()
             self._connection.close()
             callbacks, self._on_close = self._on_close, []
             for callback in callbacks:
@@ -329,7 +336,12 @@ class RPCSession:
         """Ask the executor and wait for its answer; raises the error it answers with."""
         timeout = self.call_timeout if timeout_s is None else timeout_s
         with self._lock:
-            return self._connection.wait(self._send(body, buffers, Address.EXECUTOR, timeout), timeout)
+            return self._ask(body, buffers, timeout).wait()
+
+    def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> Pending:
+        """Ask the executor and go on: `wait` of the result collects the answer."""
+        with self._lock:
+            return self._ask(body, buffers, self.call_timeout)
 
     def free_later(self, handles: FreeHandles) -> None:
         """Have handles freed with the next request. Called by the garbage collector: it must not block."""
@@ -350,15 +362,47 @@ class RPCSession:
         for at, answer in zip(starts, self._stream(requests)):
             view[at : at + len(answer.buffers[0])] = answer.buffers[0]
 
-    def _send(
+    def _ask(self, body: AnyExecutorRequest, buffers: Sequence[Buffer], timeout_s: float | None) -> Pending:
+        """Send a request on the lane when there is one; a deadline is the supervisor's to enforce."""
+        if self._lane is None or timeout_s is not None:
+            return _Relayed(self, self._relay(body, buffers, Address.EXECUTOR, timeout_s), timeout_s)
+        self._connection.check()
+        if self._logging:
+            logger.info("%s: %s", self.address, body)
+        with self._on_lane(self._lane) as lane:
+            while self._freed:
+                lane.send(self._freed.popleft(), ignore=True)
+            return _OnLane(self, lane, lane.send(body, buffers))
+
+    def _relay(
         self, body: AnyExecutorRequest, buffers: Sequence[Buffer], address: Address, timeout_s: float | None
     ) -> int:
+        """Send a request through the supervisor, after everything asked on the lane."""
         with self._lock:
+            if self._lane is not None:
+                with self._on_lane(self._lane) as lane:
+                    lane.settle()
             while self._freed:
                 self._connection.send(self._freed.popleft(), address=Address.EXECUTOR, ignore=True)
             if self._logging:
                 logger.info("%s: %s", self.address, body)
             return self._connection.send(body, buffers, address=address, timeout_s=timeout_s)
+
+    @contextlib.contextmanager
+    def _on_lane(self, lane: Lane) -> Iterator[Lane]:
+        """The supervisor tells how an executor ended that left the lane."""
+        try:
+            yield lane
+        except StreamClosed:
+            self._leave_lane()
+            question = LaneLost(self.executor_pid, lane.lost)
+            self._connection.request(question, timeout_s=CONNECT_TIMEOUT_S, post_mortem=True)
+            raise SessionClosed(f"the session with {self.address} lost its executor") from None
+
+    def _leave_lane(self) -> None:
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None
 
     def _put_blob(self, digest: str, content: Buffer) -> None:
         """Give the box a blob, in chunks. Raises BlobError when it does not take it."""
@@ -384,17 +428,65 @@ class RPCSession:
     ) -> Iterator[Message[AnyMessage]]:
         """Answers in order, with up to WINDOW requests under way."""
         with self._lock:
-            window: deque[int] = deque()
+            window: deque[Pending] = deque()
             try:
                 for body, buffers in requests:
                     if len(window) == WINDOW:
-                        yield self._connection.wait(window.popleft(), self.call_timeout)
-                    window.append(self._send(body, buffers, Address.EXECUTOR, self.call_timeout))
+                        yield window.popleft().wait()
+                    window.append(self._ask(body, buffers, self.call_timeout))
                 while window:
-                    yield self._connection.wait(window.popleft(), self.call_timeout)
+                    yield window.popleft().wait()
             finally:
-                for number in window:
-                    self._connection.forget(number)
+                for pending in window:
+                    pending.forget()
+
+
+class Pending(Protocol):
+    """An answer to come."""
+
+    def wait(self) -> Message[AnyMessage]:
+        """The answer; raises the error it carries."""
+
+    def forget(self) -> None:
+        """Drop the answer, now or when it comes."""
+
+
+class _Relayed:
+    def __init__(self, session: RPCSession, number: int, timeout_s: float | None) -> None:
+        self._session = session
+        self._number = number
+        self._timeout_s = timeout_s
+
+    def wait(self) -> Message[AnyMessage]:
+        return self._session._connection.wait(self._number, self._timeout_s)
+
+    def forget(self) -> None:
+        self._session._connection.forget(self._number)
+
+
+class _OnLane:
+    def __init__(self, session: RPCSession, lane: Lane, number: int) -> None:
+        self._session = session
+        self._lane = lane
+        self._number = number
+
+    def wait(self) -> Message[AnyMessage]:
+        with self._session._lock, self._session._on_lane(self._lane) as lane:
+            return lane.wait(self._number)
+
+    def forget(self) -> None:
+        with self._session._lock:
+            self._lane.forget(self._number)
+
+
+def _enter_lane(opened: SessionOpened) -> Lane | None:
+    """The way to an executor on this machine; None for one elsewhere."""
+    if not opened.lane:
+        return None
+    try:
+        return Lane(opened.lane, opened.lane_token)
+    except StreamClosed:
+        return None
 
 
 def _client_name() -> str:

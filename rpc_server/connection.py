@@ -44,7 +44,8 @@ class Connection:
         self._next_id = 1
         self._arrived: dict[int, list[memoryview]] = {}
         self._ignored: set[int] = set()
-        self._over: RPCError | None = None
+        self._gone: RPCError | None = None  # nothing can be sent any more
+        self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
         self._socket, self._monitor = _connect(host, port, timeout_s, liveness or Liveness())
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
@@ -53,7 +54,7 @@ class Connection:
     @property
     def over(self) -> RPCError | None:
         """Why nothing can be asked any more, if so."""
-        return self._over
+        return self._gone or self._ended
 
     def send(
         self,
@@ -63,13 +64,15 @@ class Connection:
         address: Address = Address.PEER,
         timeout_s: float | None = None,
         ignore: bool = False,
+        post_mortem: bool = False,
     ) -> int:
         """Send a request and return its number for `wait`. With `ignore` its answer is dropped.
 
-        `buffers` must not change before the answer is there. Raises SessionClosed once it is over.
+        `buffers` must not change before the answer is there. Raises SessionClosed once it is over; a `post_mortem`
+        request may follow the session's end.
         """
         with self._lock:
-            self._check()
+            self.check(post_mortem)
             number = self._next_id
             self._next_id += 1
             frames = public_codec.encode(
@@ -81,7 +84,11 @@ class Connection:
             return number
 
     def wait(
-        self, number: int, timeout_s: float | None = None, grace_s: float = ANSWER_GRACE_S
+        self,
+        number: int,
+        timeout_s: float | None = None,
+        grace_s: float = ANSWER_GRACE_S,
+        post_mortem: bool = False,
     ) -> Message[AnyMessage]:
         """The answer to a request; raises the error it carries.
 
@@ -92,7 +99,7 @@ class Connection:
         with self._lock:
             try:
                 while (frames := self._arrived.pop(number, None)) is None:
-                    self._check()
+                    self.check(post_mortem)
                     self._pump(deadline)
             except BaseException:
                 self.forget(number)
@@ -112,26 +119,30 @@ class Connection:
         *,
         address: Address = Address.PEER,
         timeout_s: float | None = None,
+        post_mortem: bool = False,
     ) -> Message[AnyMessage]:
         with self._lock:
-            return self.wait(self.send(body, buffers, address=address, timeout_s=timeout_s), timeout_s)
+            number = self.send(body, buffers, address=address, timeout_s=timeout_s, post_mortem=post_mortem)
+            return self.wait(number, timeout_s, post_mortem=post_mortem)
 
     def close(self, why: str = "it was closed") -> None:
         """Drop the connection. What waits for an answer gets SessionClosed."""
         with self._lock:
-            if self._over is None:
-                self._over = SessionClosed(f"the session with {self.address} is over: {why}")
+            if self._gone is None:
+                self._gone = self._ended or SessionClosed(f"the session with {self.address} is over: {why}")
             if not self._socket.closed and os.getpid() == self._pid:
                 self._monitor.close()
                 self._socket.close(linger=0)
 
-    def _check(self) -> None:
+    def check(self, post_mortem: bool = False) -> None:
+        """Raise SessionClosed if nothing can be asked any more."""
         if os.getpid() != self._pid:
             raise SessionClosed(
                 "this session was opened in another process", hint="open one in each process that needs it"
             )
-        if self._over is not None:
-            raise type(self._over)(self._over.message, hint=self._over.hint, detail=self._over.detail)
+        over = self._gone if post_mortem else self.over
+        if over is not None:
+            raise type(over)(over.message, hint=over.hint, detail=over.detail)
 
     def _pump(self, deadline: float | None) -> None:
         """Wait for something to arrive and file it."""
@@ -144,8 +155,8 @@ class Connection:
         if self._monitor.socket in ready and any(event & _CLOSING for event, _ in self._monitor.drain()):
             while (frames := self._receive()) is not None:
                 self._file(frames)
-            if self._over is None:
-                self._over = SessionClosed(
+            if self._gone is None:
+                self._gone = self._ended or SessionClosed(
                     f"the connection to {self.address} is gone", hint="the server ended or the network failed"
                 )
 
@@ -159,8 +170,8 @@ class Connection:
         header = check_frames(frames)
         if header.kind is Kind.NOTE:
             note = public_codec.decode(frames).body
-            if isinstance(note, SessionEnded) and self._over is None:
-                self._over = SessionClosed(f"the session is over: {note.reason}")
+            if isinstance(note, SessionEnded) and self.over is None:
+                self._ended = SessionClosed(f"the session is over: {note.reason}")
         elif header.request_id in self._ignored:
             self._ignored.discard(header.request_id)
         elif header.request_id == 0 and header.kind is Kind.ERROR:

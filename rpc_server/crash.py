@@ -78,10 +78,16 @@ def signal_name(number: int) -> str:
 
 
 def explain(
-    report: ExitReport, verdict: Verdict, call: CallUnderWay | None, memory_limit: int | None
+    report: ExitReport,
+    verdict: Verdict,
+    call: CallUnderWay | None,
+    memory_limit: int | None,
+    on_lane: bool = False,
 ) -> RPCError:
-    """The error for whoever waited for `call` (None: the session was idle) when its executor ended."""
-    doing = f"while running {call}" if call else "between two calls"
+    """The error for whoever waited for `call` when its executor ended. None: the session was idle, or, `on_lane`, its
+    client talked to the executor directly."""
+    idle = "while its client talked to it directly" if on_lane else "between two calls"
+    doing = f"while running {call}" if call else idle
     detail: dict[str, object] = {
         "exit_code": report.exit_code,
         "signal": None if report.signal is None else signal_name(report.signal),

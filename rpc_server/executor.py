@@ -13,9 +13,11 @@ import faulthandler
 import gc
 import os
 import pwd
+import select
 import socket
 import sys
 import tempfile
+import time
 from collections import deque
 
 import msgspec
@@ -31,25 +33,35 @@ from rpc_server.compare import disagreement, fill
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor_session import ExecutorSession
 from rpc_server.isolation import become, die_with_parent, limit_resources
-from rpc_server.messages import Begin, Data, Fetch, Hello, Phase, private_codec, public_codec
+from rpc_server.lane import SPIN_S, LaneServer
+from rpc_server.messages import Begin, Data, Fetch, Hello, LaneOpened, Phase, private_codec, public_codec
 from rpc_server.processes import ExecutorSettings
 from rpc_server.stream import FrameStream, StreamClosed
-from rpc_server.wire import Buffer, Kind, Limits, check_frames, encode_error
+from rpc_server.wire import Address, Buffer, Kind, Limits, check_frames, encode_error
 
 _FETCH_LIMITS = Limits(max_buffer=1 << 30)
 
 
-class Supervised:
-    """The executor's end of the talk with its supervisor."""
+_PROMPT_S = 1e-4  # answers of calls that took no longer than this leave together
 
-    def __init__(self, stream: FrameStream) -> None:
+
+class Supervised:
+    """The executor's end of the talk with its supervisor, and with the client when that is on the lane."""
+
+    def __init__(self, stream: FrameStream, lane: LaneServer) -> None:
         self._stream = stream
-        self._waiting: deque[list[memoryview]] = deque()
+        self._lane = lane
+        self._waiting: deque[tuple[FrameStream, list[memoryview]]] = deque()
         self._fetches = 0
+        self._flushed = 0.0
+        self._on_lane = False  # the last answer went there
+        self.session_begun = False
+        """Whether to look at the lane: a client may be there before the supervisor's word of its session."""
 
     def hello(self, warning: str) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
-        self._stream.send(private_codec.encode(Hello(user, warning), Kind.NOTE))
+        note = Hello(user, warning, self._lane.address, self._lane.token)
+        self._stream.send(private_codec.encode(note, Kind.NOTE))
 
     def phase(self, name: str, timeout_s: float | None = None) -> None:
         """Say what the call under way does now; `timeout_s` gives it a fresh deadline."""
@@ -65,34 +77,79 @@ class Supervised:
                 if check_frames(frames, _FETCH_LIMITS).kind is Kind.REPLY:
                     answer = frames
                 else:
-                    self._waiting.append(frames)  # the next requests, sent ahead
+                    self._waiting.append((self._stream, frames))  # the next requests, sent ahead
         message = private_codec.decode(answer)
         return message.buffers[0] if isinstance(message.body, Data) else None
 
-    def next(self) -> list[memoryview]:
-        """The next message. Raises StreamClosed when the supervisor is gone."""
+    def next(self) -> tuple[FrameStream, list[memoryview]]:
+        """The next message and where to answer it. Raises StreamClosed when the supervisor is gone."""
         while not self._waiting:
-            self._waiting.extend(self._stream.receive())
+            self._wait()
         return self._waiting.popleft()
 
-    def send(self, frames: list[Buffer]) -> None:
-        self._stream.send(frames)
+    def _wait(self) -> None:
+        self._flush_lane()
+        poll = select.poll()
+        for fd in (self._stream.fileno(), *(self._lane.descriptors() if self.session_begun else ())):
+            poll.register(fd, select.POLLIN)
+        spin_until = time.monotonic() + SPIN_S if self._on_lane else 0.0
+        while not self._waiting:
+            ready = [fd for fd, _ in poll.poll(0 if time.monotonic() < spin_until else None)]
+            if not ready:
+                os.sched_yield()
+                continue
+            if self._stream.fileno() in ready:
+                self._waiting.extend((self._stream, frames) for frames in self._stream.receive())
+            if ready != [self._stream.fileno()] and self._look_at_lane():
+                return
 
-    def recycle(self, frames: list[memoryview]) -> None:
-        """A request is dealt with: nothing of it is kept."""
-        self._stream.recycle(frames)
+    def _look_at_lane(self) -> bool:
+        """Take what came on the lane; true when what to wait for has changed."""
+        stream = self._lane.stream
+        if stream is None:
+            if self._lane.look():
+                self._stream.send(private_codec.encode(LaneOpened(), Kind.NOTE))
+            return True
+        try:
+            for frames in stream.receive():
+                header = check_frames(frames)
+                if header.kind is not Kind.REQUEST or header.address is not Address.EXECUTOR:
+                    raise ProtocolError("only an executor's requests travel on the lane")
+                self._waiting.append((stream, frames))
+        except (StreamClosed, ProtocolError):
+            self._lane.close_stream()
+            return True
+        return False
+
+    def send(self, to: FrameStream, frames: list[Buffer]) -> None:
+        to.put(frames)
+        self._on_lane = to is not self._stream
+        if to is self._stream:
+            to.flush()
+        elif not self._waiting or time.monotonic() - self._flushed > _PROMPT_S:
+            self._flush_lane()
+
+    def _flush_lane(self) -> None:
+        self._flushed = time.monotonic()
+        stream = self._lane.stream
+        if stream is not None and stream.backlog:
+            try:
+                stream.flush()
+            except StreamClosed:
+                self._lane.close_stream()
 
 
 def serve_session(supervised: Supervised) -> None:
     """Answer requests in order until the supervisor goes away."""
     session: ExecutorSession | None = None
     while True:
-        frames = supervised.next()
+        origin, frames = supervised.next()
         header = check_frames(frames)
         if header.kind is Kind.NOTE:
             begin = private_codec.decode(frames).body
             if isinstance(begin, Begin):
                 session = _begin(begin, supervised)
+                supervised.session_begun = True
             continue
         try:
             if session is None:
@@ -106,8 +163,8 @@ def serve_session(supervised: Supervised) -> None:
             answer = encode_error(OutOfMemory(f"out of memory: {error}"), header.request_id)
         except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
             answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
-        supervised.send(answer)
-        supervised.recycle(frames)
+        supervised.send(origin, answer)
+        origin.recycle(frames)
 
 
 def _begin(begin: Begin, supervised: Supervised) -> ExecutorSession:
@@ -144,7 +201,7 @@ def main(text: str) -> int:
     if settings.user:
         warning = become(settings.user)
         die_with_parent(settings.parent)  # changing the user forgot it
-    supervised = Supervised(stream)
+    supervised = Supervised(stream, LaneServer())
     gc.collect()
     gc.freeze()
     supervised.hello(warning)

@@ -14,7 +14,7 @@ from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
 from rpc_server.crash import ExitReport
 from rpc_server.errors import ProtocolError
-from rpc_server.messages import Begin, Data, Fetch, Hello, Need, Phase, private_codec
+from rpc_server.messages import Begin, Data, Fetch, Hello, LaneOpened, Need, Phase, private_codec
 from rpc_server.polling import WRITABLE, PollTable
 from rpc_server.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.stream import StreamClosed
@@ -22,6 +22,7 @@ from rpc_server.supervisor_events import (
     Event,
     ExecutorBrokeProtocol,
     ExecutorExited,
+    ExecutorOnLane,
     ExecutorPhase,
     ExecutorReady,
     ExecutorReplied,
@@ -159,7 +160,9 @@ class ExecutorLinks:
                 if body.warning and not self._warned:
                     self._warned = True
                     logger.warning("%s", body.warning)
-                self._emit(ExecutorReady(process.number, process.pid))
+                self._emit(ExecutorReady(process.number, process.pid, body.lane, body.lane_token))
+            case LaneOpened():
+                self._emit(ExecutorOnLane(process.number))
             case Phase():
                 self._emit(ExecutorPhase(process.number, body.name, body.timeout_s))
             case Fetch():

@@ -31,6 +31,8 @@ class Executor:
     pid: int = 0
     session: int | None = None
     verdict: Verdict = Verdict.NONE
+    lane: str = ""
+    lane_token: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,11 @@ class ExecutorPool:
                 return executor
         return None
 
-    def ready(self, number: int, pid: int) -> None:
+    def ready(self, number: int, pid: int, lane: str = "", lane_token: bytes = b"") -> None:
         executor = self._executors.get(number)
         if executor is not None and executor.state is ExecutorState.STARTING:
             executor.state, executor.pid = ExecutorState.WARM, pid
+            executor.lane, executor.lane_token = lane, lane_token
             self.start_failures = 0
 
     def kill(self, number: int | None, verdict: Verdict, now: float) -> list[Command]:

@@ -94,6 +94,13 @@ class Ping(BoxRequest, frozen=True, tag="ping"):
     """Needs no session."""
 
 
+class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
+    """Executor `executor_pid` left the lane with `call` unanswered: the answer is the error that says how it ended."""
+
+    executor_pid: int
+    call: str
+
+
 # --- executor requests -------------------------------------------------------------------------------------
 
 
@@ -202,9 +209,13 @@ class Done(Reply, frozen=True, tag="done"):
 
 
 class SessionOpened(Reply, frozen=True, tag="opened"):
+    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not."""
+
     session: int
     box: str
     executor_pid: int
+    lane: str = ""
+    lane_token: bytes = b""
 
 
 class BlobStored(Reply, frozen=True, tag="blob_stored"):
@@ -269,7 +280,7 @@ class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
     reason: str
 
 
-AnyBoxRequest = OpenSession | CloseSession | PutBlob | HasBlobs | BoxInfo | Ping
+AnyBoxRequest = OpenSession | CloseSession | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost
 AnyExecutorRequest = (
     Allocate
     | WriteMemory
@@ -311,6 +322,14 @@ def describe(body: Buffer) -> str:
     except ProtocolError:
         return "an unreadable request"
     match request:
+        case LaneLost():
+            return request.call[:256]
+        case _:
+            return describe_request(request)
+
+
+def describe_request(request: AnyMessage) -> str:
+    match request:
         case Call():
             return f"call of {request.function!r}"
         case TimeFunction():
@@ -329,10 +348,17 @@ def describe(body: Buffer) -> str:
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Executor → supervisor, once warm. `user` is whom it runs as; `warning` what the operator should know."""
+    """Executor → supervisor, once warm. `user` is whom it runs as; `warning` what the operator should know;
+    `lane` and `lane_token` let a client on this machine in (see lane.py)."""
 
     user: str
     warning: str = ""
+    lane: str = ""
+    lane_token: bytes = b""
+
+
+class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
+    """Executor → supervisor: the client is on the lane."""
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -355,6 +381,6 @@ class Phase(msgspec.Struct, frozen=True, tag="phase"):
     timeout_s: float | None = None
 
 
-AnyPrivate = Hello | Begin | Fetch | Phase | Data | Need
+AnyPrivate = Hello | LaneOpened | Begin | Fetch | Phase | Data | Need
 
 private_codec: Codec[AnyPrivate] = Codec(AnyPrivate, Limits(max_buffer=1 << 30))

@@ -31,6 +31,7 @@ from rpc_server.messages import (
     CloseSession,
     Done,
     HasBlobs,
+    LaneLost,
     OpenSession,
     Ping,
     PutBlob,
@@ -52,6 +53,7 @@ from rpc_server.supervisor_events import (
     Fail,
     ForgetSession,
     Kill,
+    LaneLostAsked,
     LeaseOver,
     Log,
     OpenAsked,
@@ -215,6 +217,8 @@ class Supervisor:
                 self._handle(CloseAsked(conn, header.request_id))
             case BoxInfo():
                 self._answer(conn, header.request_id, self._status())
+            case LaneLost():
+                self._handle(LaneLostAsked(conn, header.request_id, body.executor_pid, frames))
             case Ping():
                 self._answer(conn, header.request_id, Done())
             case _:

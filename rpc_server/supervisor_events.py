@@ -7,7 +7,7 @@ Connections are ZeroMQ routing ids; executors and sessions are numbered from 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.errors import TunefarmError
 from rpc_server.crash import ExitReport
@@ -57,8 +57,29 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorReady:
+    """`lane` and `lane_token` are for the client of the session it will serve."""
+
     executor: int
     pid: int
+    lane: str = ""
+    lane_token: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorOnLane:
+    """The session's client talks to it directly from now on, unseen."""
+
+    executor: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLostAsked:
+    """The client found the lane to executor `pid` closed; `frames` names the call it waits for."""
+
+    conn: bytes
+    request_id: int
+    pid: int
+    frames: Frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +140,8 @@ Event = (
     | CallAsked
     | ConnectionLost
     | ExecutorReady
+    | ExecutorOnLane
+    | LaneLostAsked
     | ExecutorReplied
     | ExecutorPhase
     | ExecutorMemory

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from rpc_server.crash import ExitReport, Verdict
 from rpc_server.executor_pool import PoolConfig
-from rpc_server.messages import OpenSession
+from rpc_server.messages import OpenSession, SessionEnded
 from rpc_server.supervisor_events import Frames
 
 
@@ -45,7 +46,8 @@ class Request:
 class Session:
     """`head_started`: when the head of `queue` began; its deadline counts from `head_since`.
 
-    `measuring`: the last request that was answered was a trial.
+    `measuring`: the last request that was answered was a trial. `on_lane`: the client may have calls under way that
+    the supervisor does not see.
     """
 
     number: int
@@ -61,11 +63,21 @@ class Session:
     head_timeout: float | None = None
     phase: str = ""
     measuring: bool = False
+    on_lane: bool = False
 
     @property
     def ends_at(self) -> float | None:
         timeout = self.request.session_timeout_s
         return self.since + timeout if timeout > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """What is remembered of a session that ended: why, and how its executor did if that was the reason."""
+
+    note: SessionEnded
+    report: ExitReport | None = None
+    verdict: Verdict = Verdict.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,14 @@ from rpc_server.supervisor_events import (
     ExecutorBrokeProtocol,
     ExecutorExited,
     ExecutorMemory,
+    ExecutorOnLane,
     ExecutorPhase,
     ExecutorReady,
     ExecutorReplied,
     Fail,
     ForgetSession,
     Frames,
+    LaneLostAsked,
     LeaseOver,
     Log,
     OpenAsked,
@@ -54,9 +56,10 @@ from rpc_server.supervisor_events import (
     ToClient,
     ToExecutor,
 )
-from rpc_server.supervisor_records import Request, Session, SupervisorConfig, Waiting
+from rpc_server.supervisor_records import Over, Request, Session, SupervisorConfig, Waiting
 
 _REMEMBERED_ENDS = 1024
+_LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not ended by then
 
 
 class SupervisorState:
@@ -69,7 +72,7 @@ class SupervisorState:
         self._name_call = name_call
         self._sessions: dict[int, Session] = {}
         self._by_conn: dict[bytes, Session] = {}
-        self._over: dict[bytes, SessionEnded] = {}  # connections whose session ended, and why
+        self._over: dict[bytes, Over] = {}  # connections whose session ended
         self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
         self._waiting: deque[Waiting] = deque()
         self._next_session = 1
@@ -92,7 +95,12 @@ class SupervisorState:
             case ConnectionLost():
                 self._connection_lost(event, now)
             case ExecutorReady():
-                self.pool.ready(event.executor, event.pid)
+                self.pool.ready(event.executor, event.pid, event.lane, event.lane_token)
+            case ExecutorOnLane():
+                if (session := self._session_of(event.executor)) is not None:
+                    session.on_lane = True
+            case LaneLostAsked():
+                self._lane_lost(event, now)
             case ExecutorPhase():
                 self._executor_phase(event, now)
             case ExecutorMemory():
@@ -133,12 +141,12 @@ class SupervisorState:
         """What to tell a client that has no session."""
         ended = self._over.get(conn)
         if ended is not None:
-            return SessionClosed(f"the session is over: {ended.reason}", hint="connect again")
+            return SessionClosed(f"the session is over: {ended.note.reason}", hint="connect again")
         return SessionClosed("no session is open on this connection", hint="open one first")
 
     def running(self) -> list[int]:
-        """Executors with a call under way: the ones whose memory is worth watching."""
-        return [s.executor for s in self._sessions.values() if s.queue and s.executor is not None]
+        """Executors with a call under way, or perhaps one: the ones whose memory is worth watching."""
+        return [s.executor for s in self._sessions.values() if (s.queue or s.on_lane) and s.executor is not None]
 
     def session_names(self) -> tuple[str, ...]:
         return tuple(session.request.client for session in self._sessions.values())
@@ -210,14 +218,23 @@ class SupervisorState:
         for session in list(sessions):
             self._end(session, why, now)
 
-    def _end(self, session: Session, why: RPCError, now: float, *, tell: bool = True) -> None:
+    def _end(
+        self,
+        session: Session,
+        why: RPCError,
+        now: float,
+        *,
+        tell: bool = True,
+        report: ExitReport | None = None,
+        verdict: Verdict = Verdict.NONE,
+    ) -> None:
         """End a session: fail what waits, free its executor, remember why for late requests."""
         for request in session.queue:
             self._emit(Fail(session.conn, request.request_id, why))
         del self._sessions[session.number]
         del self._by_conn[session.conn]
         note = SessionEnded(kind=type(why).kind, reason=why.message)
-        self._over[session.conn] = note
+        self._over[session.conn] = Over(note, report, verdict)
         if len(self._over) > _REMEMBERED_ENDS:
             self._over.pop(next(iter(self._over)))
         if tell:
@@ -262,6 +279,25 @@ class SupervisorState:
             self._start_head(session, now)
         if session.executor is not None:
             self._emit(ToExecutor(session.executor, event.frames))
+
+    def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
+        """Answer as a call under way is answered: now, or when the executor's end is known."""
+        session = self._by_conn.get(event.conn)
+        if session is not None:
+            executor = self.pool.get(session.executor)
+            if executor is None or executor.pid != event.pid:
+                self._emit(Fail(event.conn, event.request_id, _arrays_lost()))
+                return
+            session.queue.append(Request(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
+            if len(session.queue) == 1:
+                self._start_head(session, now)
+            return
+        ended = self._over.get(event.conn)
+        error = self.why_over(event.conn)
+        if ended is not None and ended.report is not None:
+            call = CallUnderWay(self._name_call(event.frames), "", 0.0, None)
+            error = explain(ended.report, ended.verdict, call, self.config.memory_limit)
+        self._emit(Fail(event.conn, event.request_id, error))
 
     def _start_head(self, session: Session, now: float) -> None:
         session.head_started = session.head_since = now
@@ -334,7 +370,7 @@ class SupervisorState:
         if head is not None:
             session.queued_bytes -= head.nbytes
             call = CallUnderWay(self._name_call(head.frames), session.phase, elapsed, session.head_timeout)
-        error = explain(report, verdict, call, self.config.memory_limit)
+        error = explain(report, verdict, call, self.config.memory_limit, session.on_lane)
         self._log(logging.WARNING, f"session {session.number} of {session.request.client}: {error.message}")
         if head is not None and head.trial:
             blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
@@ -343,11 +379,12 @@ class SupervisorState:
         elif head is not None:
             self._emit(Fail(session.conn, head.request_id, error))
         # Between trials nothing is lost with an executor; arrays and modules are.
-        measuring = session.measuring if head is None else head.trial
+        measuring = session.measuring and not session.on_lane if head is None else head.trial
+        session.on_lane = False
         if session.request.restart_on_crash and measuring and verdict is not Verdict.STUCK:
             self._restart(session, now)
         else:
-            self._end(session, error, now)
+            self._end(session, error, now, report=report, verdict=verdict)
 
     def _restart(self, session: Session, now: float) -> None:
         """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
@@ -357,8 +394,7 @@ class SupervisorState:
                 kept.append(request)
             else:
                 session.queued_bytes -= request.nbytes
-                lost = ExecutorCrashed("the executor crashed before this call: its arrays are gone")
-                self._emit(Fail(session.conn, request.request_id, lost))
+                self._emit(Fail(session.conn, request.request_id, _arrays_lost()))
         session.queue = kept
         self._start_head(session, now)
 
@@ -415,7 +451,11 @@ class SupervisorState:
             self._next_session += 1
             self._sessions[session.number] = self._by_conn[session.conn] = session
             self._attach(session, executor)
-            opened = SessionOpened(session.number, self.config.box, executor.pid)
+            # Deadlines are the supervisor's to enforce: with one for every call, it has to see every call.
+            lane = executor.lane if self.config.call_timeout_s is None else ""
+            opened = SessionOpened(
+                session.number, self.config.box, executor.pid, lane, executor.lane_token if lane else b""
+            )
             self._emit(Answer(entry.conn, entry.request_id, opened))
             if session.lease is not None:
                 self._emit(Report(LeaseReport(session.lease, "opened")))
@@ -430,3 +470,7 @@ class SupervisorState:
 
     def _log(self, level: int, text: str) -> None:
         self._emit(Log(level, text))
+
+
+def _arrays_lost() -> RPCError:
+    return ExecutorCrashed("the executor crashed before this call: its arrays are gone")
