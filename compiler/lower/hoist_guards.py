@@ -11,6 +11,8 @@ number of iterations, so it takes only constants.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.ir.base import Node
 from compiler.lower.conditions import conjunction, conjuncts, guarded
 from compiler.lower.guards import comparison
@@ -46,6 +48,8 @@ def hoist(stmt: Stmt, forms: LinearForms, tighten: bool) -> Stmt:
                 if isinstance(inner, n.IfThenElse) and inner.else_case is None:
                     parts = conjuncts(rebuilt.condition) + conjuncts(inner.condition)
                     return n.IfThenElse(conjunction(parts), inner.then_case)
+            case n.IfThenElse():
+                return _common_to_both(rebuilt)
             case n.Allocate() | n.AttrStmt():
                 inner = rebuilt.body
                 if isinstance(inner, n.IfThenElse) and inner.else_case is None and movable(inner.condition):
@@ -118,19 +122,31 @@ def _shortened(loop: n.For, extent: PrimExpr, part: PrimExpr, forms: LinearForms
 
 def _common(sequence: n.SeqStmt) -> Stmt:
     """Conditions that every part of a sequence has, taken out of it."""
-    parts = sequence.seq
-    if not all(isinstance(p, n.IfThenElse) and p.else_case is None for p in parts):
-        return sequence
-    tests = [conjuncts(p.condition) for p in parts if isinstance(p, n.IfThenElse)]
+    shared, rest = _shared(sequence.seq)
+    return n.IfThenElse(conjunction(shared), seq(*rest)) if shared else sequence
+
+
+def _common_to_both(choice: n.IfThenElse) -> Stmt:
+    """Conditions that both sides of a choice have, taken out of it."""
+    assert choice.else_case is not None
+    shared, rest = _shared((choice.then_case, choice.else_case))
+    if not shared or not movable(choice.condition):
+        return choice
+    return n.IfThenElse(conjunction(shared), n.IfThenElse(choice.condition, *rest))
+
+
+def _shared(stmts: Sequence[Stmt]) -> tuple[list[PrimExpr], list[Stmt]]:
+    """The conditions that all of `stmts` are under, and the statements under the rest of theirs."""
+    guards = [s for s in stmts if isinstance(s, n.IfThenElse) and s.else_case is None]
+    if len(guards) < len(stmts):
+        return [], []
+    tests = [conjuncts(guard.condition) for guard in guards]
     shared = [c for c in tests[0] if movable(c) and all(any(_same(c, d) for d in other) for other in tests[1:])]
-    if not shared:
-        return sequence
-    rest = []
-    for part, own in zip(parts, tests):
-        assert isinstance(part, n.IfThenElse)
+    rest: list[Stmt] = []
+    for guard, own in zip(guards, tests):
         left = conjunction(c for c in own if not any(_same(c, d) for d in shared))
-        rest.append(guarded(left, part.then_case))
-    return n.IfThenElse(conjunction(shared), seq(*rest))
+        rest.append(guarded(left, guard.then_case))
+    return shared, rest
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:

@@ -110,6 +110,9 @@ def _bind(func: n.PrimFunc, args: tuple[Any, ...]) -> tuple[list[Any], list[Call
     for param, arg in zip(func.params, args):
         if param not in func.buffer_map:
             known[param] = _scalar(param, arg)
+    for param, arg in zip(func.params, args):
+        if param in func.buffer_map:
+            _learn_extents(func.buffer_map[param], arg, known)
     for position, (param, arg) in enumerate(zip(func.params, args)):
         buffer = func.buffer_map.get(param)
         if buffer is None:
@@ -142,13 +145,18 @@ def _checked(label: str, buffer: n.Buffer, arg: Any) -> Array:
     return arg
 
 
+def _learn_extents(buffer: n.Buffer, array: Any, known: dict[n.Var, int]) -> None:
+    """A variable that stands as a whole extent has that dimension's size."""
+    for dim, size in zip(buffer.shape, np.shape(array)):
+        if isinstance(dim, n.Var):
+            known.setdefault(dim, size)
+
+
 def _match_shape(label: str, buffer: n.Buffer, array: Array, known: dict[n.Var, int]) -> None:
-    """Check the shape, and take the values of symbolic dimensions from it."""
+    """Check the shape, and take the values of symbolic strides from it."""
     if array.ndim != len(buffer.shape):
         raise ArgumentError(f"{label} has {array.ndim} dimensions, wanted {len(buffer.shape)}")
     for axis, (dim, size) in enumerate(zip(buffer.shape, array.shape)):
-        if isinstance(dim, n.Var) and dim not in known:
-            known[dim] = size
         wanted = _known_value(dim, known)
         if wanted != size:
             raise ArgumentError(f"{label} has size {size} in dimension {axis}, wanted {wanted}")

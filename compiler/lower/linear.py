@@ -122,6 +122,8 @@ class LinearForms:
                 return self._sum(expr)
             case n.Mul() | n.Min() | n.Max() | n.FloorDiv() | n.FloorMod():
                 return _combine(expr, self.bounds(expr.a), self.bounds(expr.b))
+            case n.Select():
+                return _either(self.bounds(expr.true_value), self.bounds(expr.false_value))
         return UNKNOWN
 
     def _sum(self, expr: n.Add | n.Sub) -> Bounds:
@@ -159,6 +161,11 @@ def _combine(expr: n.BinaryOp, a: Bounds, b: Bounds) -> Bounds:
             inside = a[0] is not None and a[1] is not None and a[0] >= 0 and a[1] < b[0]
             return a if inside else (0, b[0] - 1)
     return UNKNOWN
+
+
+def _either(a: Bounds, b: Bounds) -> Bounds:
+    low = None if a[0] is None or b[0] is None else min(a[0], b[0])
+    return low, None if a[1] is None or b[1] is None else max(a[1], b[1])
 
 
 def _natural(bounds: Bounds) -> bool:
