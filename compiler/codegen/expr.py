@@ -196,7 +196,38 @@ def _comparison(g: Gen, expr: n.CmpOp) -> str:
             holds = {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}
             return "true" if holds[relation] else "false"
         return g.w.value(f"icmp {SIGNED[relation]} i64 {a}, {b}", a, b)
+    lanes = _lanes_below(g, expr)
+    if lanes is not None:
+        return lanes
     return compare(g, relation, expr.a.dtype, g.value(expr.a), g.value(expr.b))
+
+
+def _lanes_below(g: Gen, expr: n.CmpOp) -> str | None:
+    """The mask of a tail, `ramp < limit`, where the numbers compared may be larger than their dtype holds.
+
+    The lanes' numbers 0, 1, ... are compared with what the limit is ahead of the ramp's start, which is clamped.
+    """
+    a, b = expr.a, expr.b
+    if not isinstance(expr, n.LT | n.LE) or not isinstance(a, n.Ramp) or not isinstance(b, n.Broadcast):
+        return None
+    stride = a.stride.value if isinstance(a.stride, n.IntImm) else 0
+    if not 0 < stride * a.lanes < _FAR or not (g.forms.is_index(a.base) and g.forms.is_index(b.value)):
+        return None
+    if g.forms.bounds(a.base)[1] is not None and g.forms.bounds(b.value)[1] is not None:
+        return None
+    ahead = index(g, n.Sub(b.value, a.base))
+    if type(ahead) is int:
+        return None
+    for name, bound in (("smin", _FAR), ("smax", -_FAR)):
+        g.module.declare(f"@llvm.{name}.i64", f"i64 @llvm.{name}.i64(i64, i64)")
+        ahead = g.w.value(f"call i64 @llvm.{name}.i64(i64 {ahead}, i64 {bound})", ahead)
+    limit = splat(g, narrow(g, ahead, "int32"), "int32", a.lanes)
+    numbers = ", ".join(f"i32 {lane * stride}" for lane in range(a.lanes))
+    test = "slt" if isinstance(expr, n.LT) else "sle"
+    return g.w.value(f"icmp {test} <{a.lanes} x i32> <{numbers}>, {limit}", limit)
+
+
+_FAR = 1 << 30
 
 
 @emits(n.And, n.Or)

@@ -10,6 +10,7 @@ from compiler.codegen.writer import Operand
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
@@ -133,9 +134,27 @@ def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
 def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:
     """A vector of the addresses of `position`'s lanes."""
     lanes = lanes_of(position.dtype)
-    wide = convert(g, g.value(position), position.dtype, with_lanes("int64", lanes))
+    if memory.elements is None or memory.elements > 1 << 31:
+        wide = g.value(_in_64_bits(position))
+    else:
+        wide = convert(g, g.value(position), position.dtype, with_lanes("int64", lanes))
     element = memory_type(element_of(dtype))
     return g.w.value(f"getelementptr {element}, ptr {memory.pointer}, <{lanes} x i64> {wide}", memory.pointer, wide)
+
+
+def _in_64_bits(position: PrimExpr) -> PrimExpr:
+    """Sums and products of int32 lanes computed in 64 bits: positions in a large array may not fit."""
+    dtype = with_lanes("int64", lanes_of(position.dtype))
+    match position:
+        case _ if element_of(position.dtype) != "int32":
+            return position
+        case n.Add() | n.Sub() | n.Mul():
+            return type(position)(_in_64_bits(position.a), _in_64_bits(position.b))
+        case n.Ramp():
+            return n.Ramp(ops.cast("int64", position.base), ops.cast("int64", position.stride), position.lanes)
+        case n.Broadcast():
+            return n.Broadcast(ops.cast("int64", position.value), position.lanes)
+    return n.Cast(dtype, position)
 
 
 def _gather(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:

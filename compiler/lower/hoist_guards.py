@@ -132,7 +132,8 @@ def _common_to_both(choice: n.IfThenElse) -> Stmt:
     shared, rest = _shared((choice.then_case, choice.else_case))
     if not shared or not movable(choice.condition):
         return choice
-    return n.IfThenElse(conjunction(shared), n.IfThenElse(choice.condition, *rest))
+    then, other = rest
+    return n.IfThenElse(conjunction(shared), n.IfThenElse(choice.condition, then, other))
 
 
 def _shared(stmts: Sequence[Stmt]) -> tuple[list[PrimExpr], list[Stmt]]:
