@@ -1,0 +1,138 @@
+"""The RPC path over loopback: opening a session through the tracker, copies, small calls, beside Apache TVM's.
+
+    python benchmarks/rpc.py
+    python benchmarks/rpc.py --peer /path/to/peer/bin/python
+
+A session: from the tracker's request to the answer of its first call. A small call: reading 16 bytes back and waiting
+for them. Pipelined: calls submitted ahead. Copies: 64 MiB. Medians; ours and the peer's processes run one after the
+other, each round twice in turns. `relayed` is what a client on another machine gets, less the network: through the
+server's supervisor rather than straight to the session's process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PEER = Path(__file__).parent / "peers" / "rpc.py"
+REQUESTS, CALLS, PIPELINED, MEGABYTES, ROUNDS = 10, 3000, 20_000, 64, 2
+WINDOW = 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer", help="Python with apache-tvm installed")
+    parser.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.ours:
+        print(json.dumps(ours()))
+        return
+    commands = {"ours": [sys.executable, __file__, "--ours"]}
+    if args.peer:
+        commands["peer"] = [args.peer, str(PEER), str(REQUESTS), str(CALLS), str(MEGABYTES)]
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            runs[name].append(json.loads(done.stdout.strip().splitlines()[-1]))
+    print(f"{'':30}{'tunefarm':>12}{'relayed':>12}{'peer':>12}")
+    rows = [
+        ("request to session, ms", "open_s", 1e3),
+        ("small call, us", "call_s", 1e6),
+        ("pipelined calls a second", "pipelined", 1),
+        ("64 MiB there, GB/s", "up_gb_s", 1),
+        ("64 MiB back, GB/s", "down_gb_s", 1),
+    ]
+    for title, key, scale in rows:
+        cells = [value(runs, "ours", key), value(runs, "ours", f"relayed_{key}"), value(runs, "peer", key)]
+        print(f"{title:30}" + "".join(f"{shown(cell, scale):>12}" for cell in cells))
+
+
+def shown(cell: float | None, scale: float) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell * scale:,.0f}" if cell * scale > 1000 else f"{cell * scale:.2f}"
+
+
+def value(runs: dict[str, list[dict[str, Any]]], side: str, key: str) -> float | None:
+    found = [run[key] for run in runs.get(side, []) if key in run]
+    return statistics.median(found) if found else None
+
+
+def ours() -> dict[str, float]:
+    from tunefarm import rpc
+
+    with rpc.Tracker(host="127.0.0.1", port=0) as tracker:
+        address = ("127.0.0.1", tracker.port)
+        with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, key="bench", warm=2):
+            session = rpc.connect_tracker(*address)
+            opens = [open_seconds(session) for _ in range(REQUESTS + 1)][1:]
+            with session.request("bench", session_timeout=120) as remote:
+                direct = paths(remote)
+            with session.request("bench", session_timeout=120) as remote:
+                remote.call_timeout = 600.0  # a deadline is the supervisor's to enforce: calls go through it
+                relayed = paths(remote)
+    found = {"open_s": statistics.median(opens)}
+    return found | direct | {f"relayed_{key}": value for key, value in relayed.items()}
+
+
+def open_seconds(session: Any) -> float:
+    start = time.perf_counter()
+    remote = session.request("bench", session_timeout=60)
+    remote.cpu().sync()
+    spent = time.perf_counter() - start
+    remote.close()
+    time.sleep(0.7)  # the next executor gets warm
+    return spent
+
+
+def paths(remote: Any) -> dict[str, float]:
+    import numpy as np
+
+    import tunefarm as tvm
+    from rpc_server.messages import SyncDevice
+
+    dev = remote.cpu()
+    small = tvm.nd.array(np.zeros(4, "float32"), dev)
+    times = []
+    for _ in range(CALLS):
+        start = time.perf_counter()
+        small.numpy()
+        times.append(time.perf_counter() - start)
+    start = time.perf_counter()
+    window: list[Any] = []
+    for _ in range(PIPELINED):
+        window.append(remote.submit(SyncDevice("cpu", 0)))
+        if len(window) == WINDOW:
+            for pending in window:
+                pending.wait()
+            window.clear()
+    for pending in window:
+        pending.wait()
+    rate = PIPELINED / (time.perf_counter() - start)
+    data = np.random.default_rng(0).random(MEGABYTES << 18, dtype="float32")
+    array = tvm.nd.empty(data.shape, "float32", dev)
+    up, down = [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        array.copyfrom(data)
+        up.append(data.nbytes / (time.perf_counter() - start) / 1e9)
+        start = time.perf_counter()
+        array.numpy()
+        down.append(data.nbytes / (time.perf_counter() - start) / 1e9)
+    return {
+        "call_s": statistics.median(times),
+        "pipelined": rate,
+        "up_gb_s": statistics.median(up),
+        "down_gb_s": statistics.median(down),
+    }
+
+
+if __name__ == "__main__":
+    main()
