@@ -7,6 +7,7 @@ from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.schedule import Schedule, create_schedule
 from compiler.te.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice, placeholder
+from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -71,6 +72,7 @@ __all__ = [
     "Schedule",
     "Stage",
     "Tensor",
+    "TensorIntrin",
     "TensorSlice",
     "abs",
     "acos",
@@ -88,6 +90,7 @@ __all__ = [
     "cosh",
     "create_prim_func",
     "create_schedule",
+    "decl_tensor_intrin",
     "div",
     "erf",
     "exp",

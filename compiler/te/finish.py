@@ -6,9 +6,12 @@ Each is a rewrite of the function that changes no loop a schedule step could nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from compiler.errors import ScheduleError
+from compiler.ir.base import Span
 from compiler.lower.plan_allocation import STORE_AT
 from compiler.schedule import tree
 from compiler.schedule.dataflow import scope_around
@@ -22,6 +25,9 @@ from compiler.te.relations import Prefetch
 from compiler.te.schedule import Schedule
 from compiler.te.stage import Stage
 from compiler.te.tensor import Tensor
+from compiler.te.tensor_intrin import TensorIntrin
+from compiler.te.tensorize import Part, tensorized
+from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr
@@ -38,25 +44,33 @@ class Finisher:
     buffers: Mapping[Tensor, n.Buffer]
 
     def finish(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
-        """`func` with what the stage of `nest` asks for beyond its loops. Raises ScheduleError."""
-        stage = nest.stage
-        step = "finish"
-        try:
-            if stage.store_stage is not None:
-                step = "store_at"
-                func = self._store_at(func, nest, stage.store_stage, stage.store_ivar)
-            if stage.threads:
-                step = "env_threads"
-                func = self._env_threads(func, nest)
-            if stage.store_predicate is not None:
-                step = "set_store_predicate"
-                func = self._store_predicate(func, nest, stage.store_predicate)
-            for request in stage.prefetches:
-                step = "prefetch"
-                func = self._prefetch(func, nest, request)
-        except Illegal as broken:
-            raise as_error(step, func, broken) from None
+        """`func` with what the stage of `nest` asks for beyond its loops. Raises ScheduleError that names the primitive
+        and the user's line."""
+        for primitive, span, rewrite in self._rewrites(nest):
+            try:
+                func = rewrite(func)
+            except Illegal as broken:
+                error = as_error(primitive, func, broken)
+                first, newline, loops = error.message.partition("\n")
+                message = f"{first}{at(span)}{newline}{loops}"
+                raise ScheduleError(message, hint=error.hint, detail=error.detail) from None
         return func
+
+    def _rewrites(self, nest: Nest) -> Iterator[tuple[str, Span | None, Callable[[n.PrimFunc], n.PrimFunc]]]:
+        """(primitive, the user's line, the rewrite) of all that the stage asks for, in order."""
+        stage = nest.stage
+        if stage.store_stage is not None:
+            yield "store_at", stage.said_at.get("store_at"), lambda func: self._store_at(func, nest)
+        if stage.threads:
+            yield "env_threads", stage.said_at.get("env_threads"), lambda func: self._env_threads(func, nest)
+        if stage.store_predicate is not None:
+            said = stage.said_at.get("set_store_predicate")
+            yield "set_store_predicate", said, lambda func: self._store_predicate(func, nest)
+        for request in stage.prefetches:
+            yield "prefetch", request.span, partial(self._prefetch, nest=nest, request=request)
+        for axis, attr in stage.iter_var_attrs.items():
+            if attr.tensor_intrin is not None:
+                yield "tensorize", attr.span, partial(self._tensorize, nest=nest, axis=axis, intrin=attr.tensor_intrin)
 
     def _var(self, loop: LoopRV) -> n.Var:
         return self.engine.get(loop).loop_var
@@ -67,8 +81,10 @@ class Finisher:
 
     # ------------------------------------------------------------------------------ memory
 
-    def _store_at(self, func: n.PrimFunc, nest: Nest, parent: Stage, axis: IterVar | None) -> n.PrimFunc:
-        """Note on the loop of `axis` that the stage's memory lives for one of its iterations."""
+    def _store_at(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+        """Note on the loop meant that the stage's memory lives for one of its iterations."""
+        parent, axis = nest.stage.store_stage, nest.stage.store_ivar
+        assert parent is not None
         assert axis is not None
         var = self._var(loop_of(self.nests, parent, axis, "store_at", nest.stage))
         path = loop_path(func, var)
@@ -108,8 +124,10 @@ class Finisher:
         whole = seq(*stmts[: mine[0]], body, *stmts[mine[-1] + 1 :])
         return func.with_body(tree.with_block(root, tree.with_block_body(root.block, whole)))
 
-    def _store_predicate(self, func: n.PrimFunc, nest: Nest, predicate: PrimExpr) -> n.PrimFunc:
-        """Run the stage's blocks only where `predicate` holds, spoken of their loops."""
+    def _store_predicate(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
+        """Run the stage's blocks only where its predicate holds, spoken of their loops."""
+        predicate = nest.stage.store_predicate
+        assert predicate is not None
         for number in range(len(nest.blocks)):
             path = self._paths(func, nest)[number]
             realize = realize_at(path)
@@ -159,3 +177,20 @@ class Finisher:
             raise Illegal(f"nothing in loop {var.name!r} reads {request.tensor.name!r}", var)
         loop = loop_at(path)
         return replaced(func, path, tree.with_body(loop, seq(ahead, loop.body)))
+
+    # ------------------------------------------------------------------------------ tensorize
+
+    def _tensorize(self, func: n.PrimFunc, nest: Nest, axis: IterVar, intrin: TensorIntrin) -> n.PrimFunc:
+        """Put `intrin` in the place of the loop of `axis`; in a reduction that was taken apart its two halves."""
+        apart = nest.init is not None
+        func = self._with_intrinsic(func, nest.loops[axis], intrin, Part.UPDATE if apart else Part.BODY)
+        leaves = nest.stage.leaves
+        resets = [nest.init_loops[leaf] for leaf in leaves[leaves.index(axis) :] if leaf in nest.init_loops]
+        if apart and resets and intrin.reduce_init is not None:
+            func = self._with_intrinsic(func, resets[0], intrin, Part.RESET)
+        return func
+
+    def _with_intrinsic(self, func: n.PrimFunc, loop: LoopRV, intrin: TensorIntrin, part: Part) -> n.PrimFunc:
+        path = loop_path(func, self._var(loop))
+        around = [node for node in path[:-1] if isinstance(node, n.For)]
+        return replaced(func, path, tensorized(loop_at(path), around, intrin, part))

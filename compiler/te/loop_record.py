@@ -226,6 +226,10 @@ class LoopRecord:
         `te.decl_tensor_intrin`. What is there must be what the intrinsic computes."""
         self._mark("tensorize", var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
+    def tensorized(self, leaf: IterVar) -> bool:
+        """Whether an intrinsic does all that is inside the loop of `leaf`."""
+        return self._attr(leaf).tensor_intrin is not None
+
     def _attr(self, leaf: IterVar) -> IterVarAttr:
         return self.iter_var_attrs.get(leaf, IterVarAttr())
 

@@ -137,6 +137,8 @@ def _decompose(engine: Engine, nest: Nest) -> None:
     if not stage.op.reduce_axis or any(_mixed(relation) for relation in stage.relations):
         return
     first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
+    if any(stage.tensorized(leaf) for leaf in leaves[: first + 1]):
+        return  # the intrinsic does all of the reduction
     realize = realize_at(block_path(engine.func, engine.get(nest.block).name_hint))
     in_data, _ = loop_roles(realize)
     data = [leaf for leaf in leaves[first:] if engine.get(nest.loops[leaf]).loop_var in in_data]
@@ -164,6 +166,10 @@ def _finish(engine: Engine, nest: Nest) -> None:
     with _naming(stage):
         if stage.double_buffered:
             engine.annotate(nest.block, "double_buffer_scope", 0)
+        if stage.alignments:
+            roots = [axis.var for axis in stage.op.axis]
+            sides = tuple((0, roots.index(axis.var), *amounts) for axis, amounts in stage.alignments.items())
+            engine.annotate(nest.block, "buffer_dim_align", sides)
 
 
 def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:

@@ -7,7 +7,7 @@ carries the notes out when the schedule is lowered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from compiler.ir.base import Span
 from compiler.te.loop_record import LoopRecord, ScheduleArgumentError, axis_name
@@ -47,8 +47,8 @@ class Stage(LoopRecord):
         self.store_predicate: PrimExpr | None = None
         self.threads: tuple[IterVar, ...] = ()
         self.double_buffered = False
-        self.rolling = False
         self.alignments: dict[IterVar, tuple[int, int]] = {}
+        self.said_at: dict[str, Span | None] = {}  # the user's line of primitives that are carried out last
         super().__init__()
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class Stage(LoopRecord):
     @property
     def is_specialized(self) -> bool:
         """Whether a tensor intrinsic does a part of it."""
-        return any(attr.tensor_intrin is not None for attr in self.iter_var_attrs.values())
+        return any(map(self.tensorized, self.leaves))
 
     # ------------------------------------------------------------------------------ where
 
@@ -137,6 +137,7 @@ class Stage(LoopRecord):
                     hint='for example te.thread_axis((0, 32), "threadIdx.x")',
                 )
         self.threads = items
+        self.said_at["env_threads"] = caller_span()
 
     # -------------------------------------------------------------------------------- storage
 
@@ -155,6 +156,7 @@ class Stage(LoopRecord):
         if self.is_output:
             raise self._illegal("store_at", f"stage {self.name!r} is an output: the caller owns its memory")
         self.store_stage, self.store_ivar = parent, self._loop_of("store_at", parent, scope)
+        self.said_at["store_at"] = caller_span()
 
     def set_scope(self, scope: str) -> None:
         """Keep the result in memory `scope` ("global", "local", "shared", ...)."""
@@ -173,6 +175,7 @@ class Stage(LoopRecord):
         if condition.dtype != "bool":
             raise self._illegal("set_store_predicate", f"the predicate is {condition.dtype}, not a condition")
         self.store_predicate = condition
+        self.said_at["set_store_predicate"] = caller_span()
 
     def double_buffer(self) -> None:
         """Keep two copies of the result, so that one can be filled while the other is read."""
@@ -204,13 +207,14 @@ class Stage(LoopRecord):
             raise self._illegal("storage_align", f"stage {self.name!r} is an output: the caller owns its memory")
         self.alignments[root] = (width, rest)
 
-    def rolling_buffer(self) -> None:
-        """Keep what neighbouring iterations of the loop it is computed at share, in a buffer used in a circle, instead
-        of computing it anew."""
-        self._computed("rolling_buffer")
-        if self.is_output:
-            raise self._illegal("rolling_buffer", f"stage {self.name!r} is an output: the caller owns its memory")
-        self.rolling = True
+    def rolling_buffer(self) -> NoReturn:
+        """Always raises ScheduleError: what neighbouring iterations share is computed anew in each, never kept in a
+        buffer used in a circle."""
+        raise self._illegal(
+            "rolling_buffer",
+            f"stage {self.name!r}: buffers used in a circle are not supported",
+            hint="compute_at an outer loop, where neighbours share what they need",
+        )
 
     # ------------------------------------------------- the schedule's primitives, on this stage
 

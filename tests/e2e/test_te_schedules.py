@@ -1,7 +1,8 @@
 """Classic te schedules compute what numpy computes: as replayed, lowered, and built for this machine."""
 
 import pytest
-from te_schedules import CASES, check, inputs_of
+from te_primitive_schedules import CASES
+from te_schedules import check, inputs_of
 
 from compiler.driver import build
 from compiler.lower import interp

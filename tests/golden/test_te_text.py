@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from te_schedules import CASES
+from te_primitive_schedules import CASES
 
 from compiler.te.replay import schedule_to_func
 
