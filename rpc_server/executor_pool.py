@@ -37,9 +37,11 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """`warm` spare executors stand by. A failed start is retried after `start_retry_s`, doubling."""
+    """`warm` spare executors stand by. A failed start is retried after `start_retry_s`, doubling. A spare that a
+    session took is replaced `refill_delay_s` later: starting one takes a core from the session's first calls."""
 
     warm: int = 1
+    refill_delay_s: float = 0.0
     start_timeout_s: float = 60.0
     start_retry_s: float = 1.0
 
@@ -51,6 +53,7 @@ class ExecutorPool:
         self._executors: dict[int, Executor] = {}
         self._next_number = 1
         self._no_start_before = 0.0
+        self._no_spare_before = 0.0
         self._stopped = False
 
     def __iter__(self) -> Iterator[Executor]:
@@ -70,10 +73,11 @@ class ExecutorPool:
         executor = self._executors.get(number)
         return executor if executor is not None and executor.state is ExecutorState.BUSY else None
 
-    def take_warm(self, session: int) -> Executor | None:
+    def take_warm(self, session: int, now: float) -> Executor | None:
         for executor in self._executors.values():
             if executor.state is ExecutorState.WARM:
                 executor.state, executor.session = ExecutorState.BUSY, session
+                self._no_spare_before = now + self.config.refill_delay_s
                 return executor
         return None
 
@@ -120,7 +124,7 @@ class ExecutorPool:
         if now < self._no_start_before:
             return []
         commands: list[Command] = []
-        for _ in range(self._missing(wanted)):
+        for _ in range(self._missing(wanted, spares=now >= self._no_spare_before)):
             self._executors[self._next_number] = Executor(self._next_number, since=now)
             commands.append(Spawn(self._next_number))
             self._next_number += 1
@@ -132,12 +136,14 @@ class ExecutorPool:
             for executor in self._executors.values()
             if executor.state is ExecutorState.STARTING
         ]
-        if self._missing(wanted):
+        if self._missing(wanted, spares=False):
             times.append(self._no_start_before)
+        elif self._missing(wanted, spares=True):
+            times.append(max(self._no_start_before, self._no_spare_before))
         return min(times, default=None)
 
-    def _missing(self, wanted: int) -> int:
+    def _missing(self, wanted: int, *, spares: bool) -> int:
         if self._stopped:
             return 0
         on_hand = self.count(ExecutorState.STARTING) + self.count(ExecutorState.WARM)
-        return max(self.config.warm + wanted - on_hand, 0)
+        return max(wanted + (self.config.warm if spares else 0) - on_hand, 0)

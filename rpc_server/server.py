@@ -42,6 +42,7 @@ logger = logging.getLogger("rpc_server")
 
 DEFAULT_PORT = 9091
 _AUTO = -1
+_REFILL_DELAY_S = 0.05
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
@@ -123,7 +124,7 @@ def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> No
                 leases_required=bool(options.tracker),
                 call_timeout_s=options.call_timeout_s,
                 memory_limit=memory,
-                pool=PoolConfig(warm=options.warm),
+                pool=PoolConfig(warm=options.warm, refill_delay_s=_REFILL_DELAY_S),
             ),
             ExecutorSettings(user=user, memory_limit=memory, cpus=options.cpus, libraries=options.libraries),
             leases=leases,

@@ -437,13 +437,13 @@ class SupervisorState:
     def _assign(self, now: float) -> None:
         """Give warm executors to sessions that lost theirs, then to waiting clients."""
         for session in self._sessions.values():
-            executor = self.pool.take_warm(session.number) if session.executor is None else None
+            executor = self.pool.take_warm(session.number, now) if session.executor is None else None
             if executor is not None:
                 self._attach(session, executor)
                 self._start_head(session, now)
                 self._emit(*(ToExecutor(executor.number, request.frames) for request in session.queue))
         while self._waiting and len(self._sessions) + len(self._leaving) < self.config.max_sessions:
-            executor = self.pool.take_warm(self._next_session)
+            executor = self.pool.take_warm(self._next_session, now)
             if executor is None:
                 return
             entry = self._waiting.popleft()

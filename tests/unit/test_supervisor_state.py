@@ -27,12 +27,14 @@ from rpc_server.supervisor_events import (
     ExecutorBrokeProtocol,
     ExecutorExited,
     ExecutorMemory,
+    ExecutorOnLane,
     ExecutorPhase,
     ExecutorReady,
     ExecutorReplied,
     Fail,
     ForgetSession,
     Kill,
+    LaneLostAsked,
     LeaseOver,
     Log,
     OpenAsked,
@@ -57,7 +59,7 @@ class Box:
 
     def __init__(self, **config):
         pool = PoolConfig(
-            **{k: config.pop(k) for k in ("warm", "start_timeout_s", "start_retry_s") if k in config}
+            **{k: config.pop(k) for k in ("warm", "start_timeout_s", "start_retry_s", "refill_delay_s") if k in config}
         )
         self.state = SupervisorState(
             SupervisorConfig(box="box", pool=pool, **config), lambda frames: f"call {frames[1].decode()}"
@@ -114,6 +116,70 @@ def test_a_session_takes_the_warm_executor_and_another_is_started(box):
         Answer(ANN, 1, SessionOpened(1, "box", 11)),
         Spawn(2),
     ]
+
+
+def test_a_spare_is_replaced_when_its_session_is_under_way():
+    box = Box(refill_delay_s=0.25)
+    box(TimePassed(), ExecutorReady(1, 11))
+    assert Spawn(2) not in box(ask())
+    assert box.state.next_wakeup() == box.now + 0.25
+    assert box(TimePassed(), after=0.25) == [Spawn(2)]
+
+
+def test_a_session_that_lost_its_executor_does_not_wait_for_the_delay():
+    box = Box(refill_delay_s=5.0)
+    box(TimePassed(), ExecutorReady(1, 11), ask(restart_on_crash=True), call(1, trial=True))
+    assert Spawn(2) in box(ExecutorExited(1, SEGFAULT), after=0.1)
+
+
+# --- the lane ----------------------------------------------------------------------------------------------
+
+
+def test_the_client_learns_the_lane_of_its_executor():
+    box = Box()
+    box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
+    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, "somewhere", b"secret"))
+    box = Box(call_timeout_s=10.0)  # every call has a deadline, so the supervisor has to see it
+    box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
+    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11))
+
+
+def test_a_lost_lane_is_explained_when_the_executor_has_ended(ann):
+    ann(ExecutorOnLane(1))
+    assert ann(LaneLostAsked(ANN, 9, 11, [b"header", b"g"])) == []
+    ann(ExecutorExited(1, SEGFAULT))
+    assert isinstance(ann.error(), ExecutorCrashed)
+    assert "SIGSEGV while running call g" in ann.error().message
+
+
+def test_a_lost_lane_is_explained_after_the_end(ann):
+    ann(ExecutorOnLane(1), ExecutorExited(1, SEGFAULT))
+    ann(LaneLostAsked(ANN, 9, 11, [b"header", b"g"]))
+    assert "SIGSEGV while running call g" in ann.error().message
+
+
+def test_an_executor_that_left_the_lane_and_lives_is_killed(ann):
+    ann(LaneLostAsked(ANN, 9, 11, [b"header", b"g"]))
+    assert ann(TimePassed(), after=10.0) == [Kill(1)]
+
+
+def test_a_lane_of_an_executor_before_the_last(ann):
+    ann(call(1, trial=True), ExecutorExited(1, SEGFAULT))  # the session goes on with executor 2
+    ann(LaneLostAsked(ANN, 9, 11, [b"header", b"g"]))
+    assert "its arrays are gone" in ann.error().message
+
+
+def test_what_the_lane_made_is_not_forgotten_silently(ann):
+    """A trial, then calls on the lane: the arrays they made die with the executor, so the session does."""
+    ann(call(1, trial=True), ExecutorReplied(1, 1, [b"header"]), ExecutorOnLane(1))
+    ann(ExecutorExited(1, KILLED))
+    assert not ann.state.has_session(ANN)
+
+
+def test_memory_is_watched_while_the_client_is_on_the_lane(ann):
+    assert ann.state.running() == []
+    ann(ExecutorOnLane(1))
+    assert ann.state.running() == [1]
 
 
 def test_a_client_waits_for_an_executor_to_become_warm():
