@@ -36,12 +36,14 @@ from compiler.tir.visit import free_vars, replace, seq, substitute
 
 @dataclass(frozen=True, slots=True)
 class Finisher:
-    """Finishes the stages of one replay: `engine` knows their loops, `buffers` holds their tensors."""
+    """Finishes the stages of one replay: `engine` knows their loops, which have new variables `names` since, and
+    `buffers` holds their tensors."""
 
     schedule: Schedule
     engine: Engine
     nests: Mapping[Stage, Nest]
     buffers: Mapping[Tensor, n.Buffer]
+    names: Mapping[n.Var, n.Var]
 
     def finish(self, func: n.PrimFunc, nest: Nest) -> n.PrimFunc:
         """`func` with what the stage of `nest` asks for beyond its loops. Raises ScheduleError that names the primitive
@@ -73,7 +75,7 @@ class Finisher:
                 yield "tensorize", attr.span, partial(self._tensorize, nest=nest, axis=axis, intrin=attr.tensor_intrin)
 
     def _var(self, loop: LoopRV) -> n.Var:
-        return self.engine.get(loop).loop_var
+        return self.names[self.engine.get(loop).loop_var]
 
     def _paths(self, func: n.PrimFunc, nest: Nest) -> list[tree.Path]:
         """The paths to the stage's blocks."""

@@ -68,11 +68,12 @@ def schedule_to_func(
             _decompose(engine, nest)
     for nest in nests.values():
         _finish(engine, nest)
-    func, finisher = engine.func, Finisher(schedule, engine, nests, built.buffers)
+    func, names = _with_axis_names(engine, list(nests.values()))
+    finisher = Finisher(schedule, engine, nests, built.buffers, names)
     for nest in nests.values():
         with _naming(nest.stage):
             func = finisher.finish(func, nest)
-    return _with_axis_names(func, engine, list(nests.values()))
+    return func
 
 
 @contextmanager
@@ -189,8 +190,8 @@ def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
         engine.annotate(loop, f"pragma_{key}", value if known is None else known)
 
 
-def _with_axis_names(func: n.PrimFunc, engine: Engine, nests: Sequence[Nest]) -> n.PrimFunc:
-    """`func` with each loop named after its axis."""
+def _with_axis_names(engine: Engine, nests: Sequence[Nest]) -> tuple[n.PrimFunc, dict[n.Var, n.Var]]:
+    """The engine's function with each loop named after its axis, and the new variable of each loop."""
     names: dict[n.Var, n.Var] = {}
     for nest in nests:
         for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
@@ -205,6 +206,7 @@ def _with_axis_names(func: n.PrimFunc, engine: Engine, nests: Sequence[Nest]) ->
             return replace(rebuilt, loop_var=names[rebuilt.loop_var])
         return rebuilt
 
+    func = engine.func
     body = rename(func.body)
     assert isinstance(body, n.Stmt)
-    return func.with_body(body)
+    return func.with_body(body), names
