@@ -5,9 +5,12 @@ from __future__ import annotations
 from compiler.codegen.gen import Gen
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import PINNED, Operand
+from compiler.dtype import element_of, lanes_of, with_lanes
 from compiler.lower.linear import Linear
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.visit import walk
 
 _DIVISIONS = (n.FloorDiv, n.FloorMod, n.Div, n.Mod)
 
@@ -73,6 +76,25 @@ def _atom(g: Gen, expr: PrimExpr) -> Operand:
                 return g.w.imul(a, b)
             return g.w.imul(b, a) if type(a) is int else g.w.value(f"mul nsw i64 {a}, {b}", a, b)
     return widen(g, g.value(expr), expr.dtype)
+
+
+def in_64_bits(expr: PrimExpr) -> PrimExpr:
+    """A vector of int32 index arithmetic as int64: positions in an array of unknown size may not fit int32.
+
+    Arithmetic on loaded data keeps its own width, in which it may wrap.
+    """
+    match expr:
+        case _ if element_of(expr.dtype) != "int32":
+            return expr
+        case n.Add() | n.Sub() | n.Mul():
+            return type(expr)(in_64_bits(expr.a), in_64_bits(expr.b))
+        case n.FloorDiv() | n.FloorMod() if not any(isinstance(x, n.BufferLoad) for x in walk(expr)):
+            return type(expr)(in_64_bits(expr.a), in_64_bits(expr.b))
+        case n.Ramp():
+            return n.Ramp(ops.cast("int64", expr.base), ops.cast("int64", expr.stride), expr.lanes)
+        case n.Broadcast():
+            return n.Broadcast(ops.cast("int64", expr.value), expr.lanes)
+    return n.Cast(with_lanes("int64", lanes_of(expr.dtype)), expr)
 
 
 def widen(g: Gen, value: str, dtype: str) -> Operand:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from compiler.codegen.gen import Gen, Storage, emits, runs
-from compiler.codegen.index import resolve
+from compiler.codegen.index import in_64_bits, resolve
 from compiler.codegen.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
 from compiler.codegen.values import choose, convert, is_constant, splat
 from compiler.codegen.writer import Operand
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
-from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
@@ -135,26 +134,11 @@ def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:
     """A vector of the addresses of `position`'s lanes."""
     lanes = lanes_of(position.dtype)
     if memory.elements is None or memory.elements > 1 << 31:
-        wide = g.value(_in_64_bits(position))
+        wide = g.value(in_64_bits(position))
     else:
         wide = convert(g, g.value(position), position.dtype, with_lanes("int64", lanes))
     element = memory_type(element_of(dtype))
     return g.w.value(f"getelementptr {element}, ptr {memory.pointer}, <{lanes} x i64> {wide}", memory.pointer, wide)
-
-
-def _in_64_bits(position: PrimExpr) -> PrimExpr:
-    """Sums and products of int32 lanes computed in 64 bits: positions in a large array may not fit."""
-    dtype = with_lanes("int64", lanes_of(position.dtype))
-    match position:
-        case _ if element_of(position.dtype) != "int32":
-            return position
-        case n.Add() | n.Sub() | n.Mul():
-            return type(position)(_in_64_bits(position.a), _in_64_bits(position.b))
-        case n.Ramp():
-            return n.Ramp(ops.cast("int64", position.base), ops.cast("int64", position.stride), position.lanes)
-        case n.Broadcast():
-            return n.Broadcast(ops.cast("int64", position.value), position.lanes)
-    return n.Cast(dtype, position)
 
 
 def _gather(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:

@@ -137,7 +137,8 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
             raise Illegal(f"loop {loop.loop_var.name!r} does not run over a fixed range from 0", loop.loop_var)
     if len(chain) == 1:
         return Effect(func, (loops[0],))
-    fused = n.Var("_".join(v.name for v in loops) + "_fused", loops[0].dtype)
+    dtype = "int64" if any(var.dtype == "int64" for var in loops) else loops[0].dtype
+    fused = n.Var("_".join(v.name for v in loops) + "_fused", dtype)
     mapping: dict[n.Var, PrimExpr] = {}
     rest: PrimExpr = fused
     total: PrimExpr = ops.const(1, fused.dtype)
@@ -146,11 +147,18 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
         total = ops.mul(loop.extent, total)
         unit = not preserve_unit_iters and ops.is_const(loop.extent, 1)
         value = rest if position == 0 else ops.floormod(rest, loop.extent)
-        mapping[loop.loop_var] = ops.const(0, fused.dtype) if unit else value
+        mapping[loop.loop_var] = ops.cast(loop.loop_var.dtype, ops.const(0, dtype) if unit else value)
         rest = ops.floordiv(rest, loop.extent)
+    iterations = math.prod(ops.as_int(loop.extent) or 0 for loop in chain)
+    if fused.dtype == "int32" and iterations >= 1 << 31:
+        raise Illegal(
+            f"the fused loop would have {iterations} iterations, more than its int32 variable counts",
+            loops[0],
+            hint="fuse fewer loops, or give the shape int64 extents",
+        )
     body = rebind(chain[-1].body, mapping)
     around = [node for node in path[:-1] if isinstance(node, n.For)]
-    new = n.For(fused, chain[0].min, total, ForKind.SERIAL, body)
+    new = n.For(fused, ops.const(0, dtype), total, ForKind.SERIAL, body)
     edits: dict[Stmt, Stmt | None] = {r: _simplified(r, around, new) for r in tree.realizes(body)}
     return Effect(replaced(func, path, with_body(new, tree.edit(body, edits) or body)), (fused,))
 

@@ -58,7 +58,7 @@ def elementwise() -> PrimFunc:
     size = size_var("n")
     a = placeholder((size,), name="A")
     sch = Schedule(create_prim_func([a, compute((size,), lambda i: a[i] * 2.0, name="B")]))
-    outer, lanes = sch.split(sch.get_loops(sch.get_block("B"))[0], [None, 32])
+    _outer, lanes = sch.split(sch.get_loops(sch.get_block("B"))[0], [None, 32])
     sch.vectorize(lanes)
     return sch.func
 
@@ -67,7 +67,7 @@ def fused_parallel() -> PrimFunc:
     rows, cols = size_var("n"), size_var("m")
     a = placeholder((rows, cols), name="A")
     sch = Schedule(create_prim_func([a, compute((rows, cols), lambda i, j: a[i, j] * 2.0, name="B")]))
-    outer, middle, lanes = sch.split(sch.fuse(*sch.get_loops(sch.get_block("B"))), [None, 4, 16])
+    outer, _middle, lanes = sch.split(sch.fuse(*sch.get_loops(sch.get_block("B"))), [None, 4, 16])
     sch.vectorize(lanes)
     sch.parallel(outer)
     return sch.func
