@@ -25,6 +25,7 @@ from compiler.tir.visit import children, substitute
 
 Box = Mapping[n.Var, tuple[int, int]]  # the first and the last value of each variable, every combination of which runs
 _IF = Op.get("tir.if_then_else")
+_OPPOSITE: Mapping[type[n.CmpOp], type[n.CmpOp]] = {n.LT: n.GE, n.GE: n.LT, n.GT: n.LE, n.LE: n.GT}
 
 
 class AccessOutOfBounds(LoweringError):
@@ -133,6 +134,8 @@ def _narrowed(box: Box | None, condition: PrimExpr, values: Mapping[n.Var, PrimE
 def _bound(condition: PrimExpr, box: Box) -> tuple[n.Var, int, int] | None:
     """(variable, least, greatest) that a comparison allows; None when it is no bound of one variable."""
     match condition:
+        case n.Not(a=n.CmpOp() as inner) if type(inner) in _OPPOSITE:
+            return _bound(_OPPOSITE[type(inner)](inner.a, inner.b), box)
         case n.LT(a, b):
             greater, strict = ops.sub(b, a), 1
         case n.LE(a, b):

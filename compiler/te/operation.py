@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler.errors import IRError
-from compiler.ir.base import Span
+from compiler.ir.base import Op, Span
 from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
 from compiler.te.where import at, caller_span, raising_span
 from compiler.tir import ops
 from compiler.tir.intrin import if_then_else
-from compiler.tir.nodes import IterType, IterVar, PrimExpr, Range, Reduce, SizeVar, Var
+from compiler.tir.nodes import Call, IterType, IterVar, PrimExpr, Range, Reduce, Select, SizeVar, Var
 from compiler.tir.ops import const
 from compiler.tir.visit import walk
 
@@ -24,6 +24,8 @@ __all__ = [
     "Reducer", "Tensor", "comm_reducer", "compute", "const", "if_then_else", "max", "min", "placeholder",
     "prod", "reduce_axis", "size_var", "sum", "thread_axis", "var",
 ]  # fmt: skip
+
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
@@ -120,10 +122,26 @@ def _axis_names(
     return [p.name for p in named[:rank]]
 
 
+def _check_conditions(body: PrimExpr, name: str, span: Span | None) -> None:
+    for node in walk(body):
+        if isinstance(node, Call) and node.op is _IF_THEN_ELSE:
+            condition = node.args[0]
+        elif isinstance(node, Select):
+            condition = node.condition
+        else:
+            continue
+        if condition.dtype != "bool":
+            raise IRError(
+                f"compute {name!r} chooses between two values by a {condition.dtype}, not a condition" + at(span),
+                hint="compare it: x != 0",
+            )
+
+
 def _check_body(body: tuple[PrimExpr, ...], name: str, span: Span | None) -> None:
     if not body:
         raise IRError(f"compute {name!r} returned no value" + at(span))
     for expr in body:
+        _check_conditions(expr, name, span)
         inner = [expr] if not isinstance(expr, Reduce) else [*expr.source, *expr.init, expr.condition]
         for part in inner:
             if any(isinstance(node, Reduce) for node in walk(part)):

@@ -76,6 +76,8 @@ class Reducer:
         source = tuple(ops.as_expr(e) for e in (expr if several else (expr,)))
         starts = () if init is None else self._starts(init, source)
         condition = ops.const(True) if where is None else ops.as_expr(where)
+        if condition.dtype != "bool":
+            raise IRError(f"{self.__name__}: where is {condition.dtype}, not a condition" + at(caller_span()))
         combiner = self.combiner([e.dtype for e in source])
         reduces = tuple(
             Reduce(combiner, source, axes, condition, index, starts, caller_span()) for index in range(len(source))
@@ -88,6 +90,9 @@ class Reducer:
                 raise IRError(f"{self.__name__} reduces over te.reduce_axis axes, got {item!r}" + at(caller_span()))
         if not axes:
             raise IRError(f"{self.__name__} needs at least one axis" + at(caller_span()))
+        for number, item in enumerate(axes):
+            if any(item is other for other in axes[:number]):
+                raise IRError(f"{self.__name__} is given axis {item.var.name!r} twice" + at(caller_span()))
 
     def _starts(self, init: Any, source: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         values: Sequence[Any] = init if isinstance(init, tuple | list) else (init,)
@@ -103,10 +108,20 @@ class Reducer:
         suffixes = [f"_{i}" for i in range(len(dtypes))] if several else [""]
         lhs = tuple(Var(f"x{s}", d) for s, d in zip(suffixes, dtypes))
         rhs = tuple(Var(f"y{s}", d) for s, d in zip(suffixes, dtypes))
-        combined = self._combine(lhs, rhs) if several else (self._combine(lhs[0], rhs[0]),)
-        units = self._identity(*dtypes) if several else (self._identity(dtypes[0]),)
-        if len(combined) != len(dtypes) or len(units) != len(dtypes):
-            raise IRError(f"reducer {self.__name__} must return {len(dtypes)} values and as many units")
+        try:
+            combined = self._combine(lhs, rhs) if several else (self._combine(lhs[0], rhs[0]),)
+            units = self._identity(*dtypes) if several else (self._identity(dtypes[0]),)
+            counts = len(combined), len(units)
+        except (TypeError, IndexError) as error:
+            raise IRError(
+                f"reducer {self.__name__} cannot reduce {len(dtypes)} values together: {error}" + at(caller_span()),
+                hint="a reducer of several values takes and returns tuples, and its identity one dtype a value",
+            ) from error
+        if counts != (len(dtypes), len(dtypes)):
+            raise IRError(
+                f"reducer {self.__name__} of {len(dtypes)} values returns {counts[0]} values and {counts[1]} units"
+                + at(caller_span())
+            )
         return CommReducer(
             lhs,
             rhs,
