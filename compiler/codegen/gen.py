@@ -33,6 +33,7 @@ class ModuleText:
     def __init__(self, options: CodegenOptions) -> None:
         self.options = options
         self.functions: list[str] = []
+        self.defined: set[str] = set()  # helper functions among them, by name
         self._declared: dict[str, str] = {}
         self._strings: list[str] = []
 

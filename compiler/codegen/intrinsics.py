@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.gen import Gen, emits
+from compiler.codegen.math_functions import NAMES, math_call
 from compiler.codegen.memory import element_pointer
 from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
 from compiler.codegen.values import choose, convert, float_op, intrinsic, unary_float
@@ -19,13 +20,11 @@ _CALLS: dict[str, Emit] = {}
 
 # Operations LLVM has as intrinsics for vectors too (it calls the C library lane by lane where need be).
 _LLVM_UNARY = {
-    "exp": "exp", "exp2": "exp2", "exp10": "exp10", "log": "log", "log2": "log2", "log10": "log10",
-    "sqrt": "sqrt", "tanh": "tanh", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh",
-    "asin": "asin", "acos": "acos", "atan": "atan", "floor": "floor", "ceil": "ceil", "round": "round",
-    "trunc": "trunc", "nearbyint": "nearbyint", "fabs": "fabs",
+    "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "asin": "asin", "acos": "acos", "atan": "atan",
+    "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc", "nearbyint": "nearbyint", "fabs": "fabs",
 }  # fmt: skip
-_LLVM_BINARY = {"pow": "pow", "atan2": "atan2", "copysign": "copysign"}
-_LIBRARY = {"erf": 1, "log1p": 1, "hypot": 2, "fmod": 2}  # C functions by number of arguments
+_LLVM_BINARY = {"atan2": "atan2", "copysign": "copysign"}
+_LIBRARY = {"hypot": 2, "fmod": 2}  # C functions by number of arguments
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 
 
@@ -68,6 +67,18 @@ def _fma(g: Gen, call: n.Call) -> str:
     return _in_single(g, call, lambda dtype, args: intrinsic(g, "fma", dtype, *args))
 
 
+@_for(*NAMES)
+def _math(g: Gen, call: n.Call) -> str:
+    """Our own vector code, in float32 for the 16-bit floats; the C library's where there is none."""
+    name = _name(call)
+
+    def emit(dtype: str, args: list[str]) -> str:
+        own = math_call(g, name, dtype, args)
+        return library_call(g, name, dtype, args) if own is None else own
+
+    return _in_single(g, call, emit)
+
+
 @_for(*_LIBRARY)
 def _library(g: Gen, call: n.Call) -> str:
     """A C function, lane by lane."""
@@ -105,19 +116,12 @@ def _number(value: float, dtype: str) -> str:
     return text if lanes_of(dtype) == 1 else f"splat ({llvm_type(element_of(dtype))} {text})"
 
 
-@_for("rsqrt", "sigmoid")
-def _reciprocal(g: Gen, call: n.Call) -> str:
-    """rsqrt(x) = 1 / sqrt(x); sigmoid(x) = 1 / (1 + exp(-x))."""
-
-    def emit(dtype: str, args: list[str]) -> str:
-        one = _number(1.0, dtype)
-        if _name(call) == "rsqrt":
-            return float_op(g, "fdiv", dtype, one, intrinsic(g, "sqrt", dtype, args[0]))
-        minus = g.w.value(f"fneg {llvm_type(dtype)} {args[0]}", args[0])
-        power = intrinsic(g, "exp", dtype, minus)
-        return float_op(g, "fdiv", dtype, one, float_op(g, "fadd", dtype, one, power))
-
-    return _in_single(g, call, emit)
+@_for("rsqrt")
+def _rsqrt(g: Gen, call: n.Call) -> str:
+    """1 / sqrt(x), each rounded."""
+    return _in_single(
+        g, call, lambda dtype, args: float_op(g, "fdiv", dtype, _number(1.0, dtype), intrinsic(g, "sqrt", dtype, *args))
+    )
 
 
 @_for("isnan", "isinf")

@@ -85,12 +85,13 @@ def _parse(text: str, target: Target) -> Any:
 
 
 def _optimise_lightly(module: Any, machine: Any) -> None:
-    """Local arrays to registers, and peephole clean-up."""
+    """Math functions into their callers, local arrays to registers, and peephole clean-up."""
     with (
         llvm.create_pipeline_tuning_options(speed_level=1) as tuning,
         llvm.create_pass_builder(machine, tuning) as builder,
     ):
         passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
