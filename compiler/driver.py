@@ -17,7 +17,7 @@ from compiler.codegen.module import llvm_text, parameters, written_buffers
 from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
-from compiler.lower.pipeline import lower_func
+from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.module import CPUModule, Module, check_runnable
@@ -27,6 +27,7 @@ from compiler.te.schedule import Schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.transform.context import PassContext
 
 DEFAULT_NAME = "default_function"
 SOURCES = ("tir", "ll", "asm")
@@ -57,11 +58,7 @@ def lower(
     """
     target = _current_target()
     cpu = target if target.device_type == "cpu" else Target("llvm").resolved()
-    return _lowered(_as_module(inp, args, name, binds), cpu.vector_bits, simple=simple_mode)
-
-
-def _lowered(module: IRModule, vector_bits: int, *, simple: bool = False) -> IRModule:
-    return module.with_functions({g: lower_func(f, vector_bits, simple=simple) for g, f in module.items()})
+    return lower_module(_as_module(inp, args, name, binds), cpu.vector_bits, simple=simple_mode)
 
 
 def _as_module(
@@ -202,7 +199,7 @@ def _compile(
     """The artifact, and the effort LLVM was asked for."""
     resolved = _cpu_target(target)
     module = _as_module(mod_or_func, None, name)
-    lowered = _lowered(module, resolved.vector_bits)
+    lowered = _ready(module, resolved.vector_bits)
     symbols = _symbols(lowered)
     text = llvm_text({symbols[g]: f for g, f in lowered.items()}, options_for(resolved))
     heavy = any(effort_for(f) is Effort.FULL for _, f in lowered.items())
@@ -216,6 +213,21 @@ def _compile(
         blobs["asm"] = assembly_text(text, resolved, effort).encode()
     entries = tuple(_entry(g.name_hint, symbols[g], module[g], lowered[g]) for g, _ in module.items())
     return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions()), effort
+
+
+def _ready(module: IRModule, vector_bits: int) -> IRModule:
+    """The module lowered. Raises CodegenError where the pass context left something out that code needs."""
+    lowered = lower_module(module, vector_bits)
+    context = PassContext.active()
+    if context is None:
+        return lowered
+    for name, func in lowered.items():
+        if not is_lowered(func):
+            raise CodegenError(
+                f"{name.name_hint} is not lowered all the way: a pass that code generation needs was skipped or undone",
+                hint=f"look at disabled_pass and instruments of {context!r}",
+            )
+    return lowered
 
 
 def _cpu_target(target: Any) -> Target:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
+    "driver": "tunefarm.driver",
     "error": "tunefarm.error",
+    "instrument": "tunefarm.instrument",
     "ir": "tunefarm.ir",
     "nd": "tunefarm.nd",
     "rpc": "tunefarm.rpc",
@@ -23,6 +25,7 @@ _NAMES = {
     "te": "tunefarm.te",
     "tir": "tunefarm.tir",
     "topi": "tunefarm.topi",
+    "transform": "tunefarm.transform",
     "IRModule": "compiler.ir.module:IRModule",
     "TVMError": "compiler.errors:TunefarmError",
     "TunefarmError": "compiler.errors:TunefarmError",
@@ -71,7 +74,9 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.registry import get_global_func as get_global_func
     from compiler.runtime.registry import register_func as register_func
     from compiler.target import Target as Target
+    from tunefarm import driver as driver
     from tunefarm import error as error
+    from tunefarm import instrument as instrument
     from tunefarm import ir as ir
     from tunefarm import nd as nd
     from tunefarm import rpc as rpc
@@ -80,6 +85,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import te as te
     from tunefarm import tir as tir
     from tunefarm import topi as topi
+    from tunefarm import transform as transform
     from tunefarm.error import TVMError as TVMError
     from tunefarm.version import __version__ as __version__
 

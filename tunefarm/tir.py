@@ -107,6 +107,7 @@ from compiler.tir.ops import (
 )
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
+from compiler.transform import tir_passes as transform
 
 __all__ = [
     "EQ",
@@ -208,6 +209,7 @@ __all__ = [
     "sqrt",
     "tan",
     "tanh",
+    "transform",
     "trunc",
     "truncdiv",
     "truncmod",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from compiler.ir.module import IRModule
 from compiler.lower.check_bounds import check_bounds
 from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
@@ -17,52 +18,91 @@ from compiler.lower.nested_parallel import serialize_nested_parallel
 from compiler.lower.partition_loops import partition_loops
 from compiler.lower.plan_allocation import plan_allocation
 from compiler.lower.simplify import simplify
+from compiler.lower.skip_assert import skip_assert
 from compiler.lower.split_tails import split_tails
-from compiler.lower.unroll import unroll
+from compiler.lower.unroll import NO_MORE, unroll
 from compiler.lower.vectorize import vectorize
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
 from compiler.tir.visit import walk
+from compiler.transform.config import UnrollConfig
+from compiler.transform.context import PassContext
+from compiler.transform.passes import Pass, PassInfo, PrimFuncPass, Sequential
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One step of lowering. `stage` says which rules of `compiler.tir.verify` hold of its result."""
+class LoweringPass:
+    """One step of lowering, known to pass contexts and instruments as `tir.<title>`.
+
+    `stage` says which rules of `compiler.tir.verify` hold of its result. Those of level 0 are needed for code;
+    those of level 1 only make it faster.
+    """
 
     name: str
+    title: str
     run: Callable[[n.PrimFunc], n.PrimFunc]
     stage: Stage | None = None
+    opt_level: int = 0
+
+    def as_pass(self) -> Pass:
+        info = PassInfo(self.opt_level, f"tir.{self.title}")
+        return PrimFuncPass(lambda func, _mod, _context: self.run(func), info)
 
 
-def passes(vector_bits: int = 256, *, simple: bool = False) -> list[Pass]:
+@dataclass(frozen=True, slots=True)
+class LoweringOptions:
+    """What a pass context changes about the passes."""
+
+    vectorize: bool = True
+    asserts: bool = True
+    unroll: UnrollConfig = NO_MORE
+
+    @staticmethod
+    def of(context: PassContext) -> LoweringOptions:
+        return LoweringOptions(
+            vectorize=not context.option("tir.disable_vectorize", False),
+            asserts=not context.option("tir.disable_assert", False),
+            unroll=context.option("tir.UnrollLoop", NO_MORE),
+        )
+
+
+_DEFAULT = LoweringOptions()
+
+
+def passes(
+    vector_bits: int = 256, *, simple: bool = False, options: LoweringOptions = _DEFAULT
+) -> list[LoweringPass]:
     """The passes in order. `simple` leaves out those that only make code faster."""
+    asserts = [] if options.asserts else [LoweringPass("skip_assert", "SkipAssert", skip_assert)]
     blocks = [
-        Pass("check_bounds", check_bounds),
-        Pass("lower_init", lower_init, Stage.BLOCKS),
-        Pass("plan_allocation", plan_allocation),
-        Pass("convert_blocks", convert_blocks),
-        Pass("compact_buffers", compact_buffers),
-        Pass("lower_allocations", lower_allocations, Stage.LOOPS),
+        LoweringPass("check_bounds", "CheckBounds", check_bounds),
+        LoweringPass("lower_init", "LowerInitBlock", lower_init, Stage.BLOCKS),
+        LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
+        LoweringPass("convert_blocks", "ConvertBlocksToOpaque", convert_blocks),
+        LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
+        LoweringPass("lower_allocations", "LowerOpaqueBlock", lower_allocations, Stage.LOOPS),
     ]
     loops = [
-        Pass("flatten_buffers", flatten_buffers, Stage.FLAT),
-        Pass("simplify", simplify, Stage.FLAT),
-        Pass("serialize_nested_parallel", serialize_nested_parallel, Stage.FLAT),
+        LoweringPass("flatten_buffers", "FlattenBuffer", flatten_buffers, Stage.FLAT),
+        LoweringPass("simplify", "Simplify", simplify, Stage.FLAT),
+        LoweringPass("serialize_nested_parallel", "SerializeNestedParallel", serialize_nested_parallel, Stage.FLAT),
     ]
     tiles = [
-        Pass("split_tails", split_tails, Stage.FLAT),
-        Pass("hoist_guards", hoist_guards, Stage.FLAT),
-        Pass("partition_loops", partition_loops, Stage.FLAT),
-        Pass("simplify_tiles", simplify, Stage.FLAT),
+        LoweringPass("split_tails", "SplitTails", split_tails, Stage.FLAT, 1),
+        LoweringPass("hoist_guards", "HoistGuards", hoist_guards, Stage.FLAT, 1),
+        LoweringPass("partition_loops", "LoopPartition", partition_loops, Stage.FLAT, 1),
+        LoweringPass("simplify_tiles", "SimplifyTiles", simplify, Stage.FLAT, 1),
     ]
+    to_vectors = partial(vectorize, vector_bits=vector_bits, enable=options.vectorize)
+    to_unrolled = partial(unroll, vector_bits=vector_bits, config=options.unroll)
     last = [
-        Pass("vectorize", partial(vectorize, vector_bits=vector_bits), Stage.LOWERED),
-        Pass("unroll", partial(unroll, vector_bits=vector_bits), Stage.LOWERED),
+        LoweringPass("vectorize", "VectorizeLoop", to_vectors, Stage.LOWERED),
+        LoweringPass("unroll", "UnrollLoop", to_unrolled, Stage.LOWERED),
     ]
-    return [*blocks, *loops, *([] if simple else tiles), *last]
+    return [*asserts, *blocks, *loops, *([] if simple else tiles), *last]
 
 
-def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[Pass, n.PrimFunc]]:
+def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[LoweringPass, n.PrimFunc]]:
     """Each pass with the function after it."""
     for step in passes(vector_bits):
         func = step.run(func)
@@ -72,13 +112,40 @@ def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[Pass, n.P
 def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False) -> n.PrimFunc:
     """`func` ready for code generation. A function that is lowered already comes back as it is.
 
-    `vector_bits`: the width of the vector registers it is meant for. Raises LoweringError.
+    `vector_bits`: the width of the vector registers it is meant for. No pass context is asked: see `lower_module`.
+    Raises LoweringError.
     """
     if is_lowered(func):
         return func
     for step in passes(vector_bits, simple=simple):
         func = step.run(func)
     return func
+
+
+def lower_module(module: IRModule, vector_bits: int = 256, *, simple: bool = False) -> IRModule:
+    """`module` with its functions lowered: as the current pass context says, where there is one."""
+    context = PassContext.active()
+    if context is None:
+        return module.with_functions({g: lower_func(f, vector_bits, simple=simple) for g, f in module.items()})
+    todo = {g: f for g, f in module.items() if not is_lowered(f)}
+    if not todo:
+        return module
+    run = Sequential(_passes_under(context, vector_bits, simple))
+    lowered = run(module.with_functions(todo)).functions
+    gone = todo.keys() - lowered.keys()
+    kept = {g: f for g, f in module.items() if g not in gone}
+    return module.with_functions({**kept, **lowered})
+
+
+def _passes_under(context: PassContext, vector_bits: int, simple: bool) -> list[Pass]:
+    """The passes, and those of `tir.add_lower_pass` at their phases."""
+    added: dict[int, list[Pass]] = {0: [], 1: [], 2: [], 3: []}
+    for phase, extra in context.option("tir.add_lower_pass", ()):
+        added[phase].append(extra)
+    steps = passes(vector_bits, simple=simple, options=LoweringOptions.of(context))
+    flat = [step.name for step in steps].index("simplify") + 1
+    before, after = [step.as_pass() for step in steps[:flat]], [step.as_pass() for step in steps[flat:]]
+    return [*added[0], *before, *added[1], *after, *added[2], *added[3]]
 
 
 def is_lowered(func: n.PrimFunc) -> bool:

@@ -15,17 +15,22 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import free_vars, map_children, replace, walk
+from compiler.transform.config import UnrollConfig
 
 MOST_OPERATIONS = 1024
 REGISTER_TILE_OPERATIONS = 128  # a loop over a local array is unrolled up to this size, to become registers
 AUTO_STEP = "pragma_auto_unroll_max_step"
 EXPLICIT = "pragma_unroll_explicit"
 UNROLL = "pragma_unroll"
+NO_MORE = UnrollConfig()
 
 
-def unroll(func: n.PrimFunc, vector_bits: int = 256) -> n.PrimFunc:
-    """Mark the loops to unroll; drop the pragmas that asked for it."""
-    body, _ = _Unroller(vector_bits).visit(func.body, 0)
+def unroll(func: n.PrimFunc, vector_bits: int = 256, *, config: UnrollConfig = NO_MORE) -> n.PrimFunc:
+    """Mark the loops to unroll; drop the pragmas that asked for it.
+
+    `config` says which are unrolled where no pragma says anything.
+    """
+    body, _ = _Unroller(vector_bits, config.auto_max_extent).visit(func.body, config.auto_max_step)
     return func.with_body(body)
 
 
@@ -49,8 +54,9 @@ _ONE = _Size(1, 1)
 class _Unroller:
     """Rewrites bottom-up, measuring what each part becomes."""
 
-    def __init__(self, vector_bits: int) -> None:
+    def __init__(self, vector_bits: int, max_extent: int) -> None:
         self._vector_bits = vector_bits
+        self._max_extent = max_extent
         self._local: set[n.Var] = set()
 
     def visit(self, stmt: Stmt, step: int) -> tuple[Stmt, _Size]:
@@ -100,7 +106,8 @@ class _Unroller:
             total = size * extent
             asked = kind is ForKind.UNROLLED or UNROLL in loop.annotations
             if not asked:
-                automatic = total.statements <= step and not _has_loops(body)
+                small = total.statements <= step or extent <= self._max_extent
+                automatic = small and not _has_loops(body)
                 asked = automatic or (total.operations <= REGISTER_TILE_OPERATIONS and self._indexes_tile(loop))
             kind = ForKind.UNROLLED if asked and total.operations <= MOST_OPERATIONS else ForKind.SERIAL
             if kind is ForKind.UNROLLED:

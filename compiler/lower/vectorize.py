@@ -22,15 +22,18 @@ from compiler.tir.visit import map_children, replace, seq, walk
 REGISTERS_A_PIECE = 8
 
 
-def vectorize(func: n.PrimFunc, vector_bits: int = 256) -> n.PrimFunc:
-    """Replace vectorized loops by vector statements for a machine with vectors of `vector_bits`."""
+def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable: bool = True) -> n.PrimFunc:
+    """Replace vectorized loops by vector statements for a machine with vectors of `vector_bits`.
+
+    Where not enabled, they become serial loops.
+    """
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):
             return node
         rebuilt = map_children(node, go)
         if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.VECTORIZED:
-            return _vectorized(rebuilt, vector_bits)
+            return _vectorized(rebuilt, vector_bits) if enable else replace(rebuilt, kind=ForKind.SERIAL)
         return rebuilt
 
     body = go(func.body)

@@ -1,0 +1,11 @@
+"""Watching passes: `with tvm.transform.PassContext(instruments=[...])`."""
+
+from compiler.transform.instrument import (
+    PassInstrument,
+    PassTimingInstrument,
+    PrintAfterAll,
+    PrintBeforeAll,
+    pass_instrument,
+)
+
+__all__ = ["PassInstrument", "PassTimingInstrument", "PrintAfterAll", "PrintBeforeAll", "pass_instrument"]
