@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rpc_kernels import kernel, with_features
 
+from compiler.driver import compile_artifact
 from compiler.errors import ArgumentError, ArtifactError, DeviceError
 from compiler.runtime import ndarray as nd
 from compiler.runtime.device import cpu
@@ -23,6 +24,7 @@ from rpc_server.errors import (
 )
 from rpc_server.fingerprint import local_fingerprint
 from rpc_server.server import Server
+from tunefarm import te
 
 
 @pytest.fixture(scope="module")
@@ -261,3 +263,21 @@ def test_threads_share_a_session(remote):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_shapes_that_the_call_tells(remote):
+    size = te.size_var("n")
+    a = te.placeholder((size, 3), name="A")
+    artifact = compile_artifact(
+        te.create_prim_func([a, te.compute((size * 2, 3), lambda i, j: a[i // 2, j], name="B")]), "llvm", name="kernel"
+    )
+    module = load(remote, artifact, "dynamic.tunefarm")
+    for rows in (1, 4):
+        x = np.random.default_rng(rows).random((rows, 3), dtype=np.float32)
+        out = nd.empty((2 * rows, 3), "float32", remote.cpu())
+        module["kernel"](nd.array(x, remote.cpu()), out)
+        np.testing.assert_array_equal(out.numpy(), np.repeat(x, 2, axis=0))
+    timer = module.time_evaluator("kernel", remote.cpu(), number=2)
+    assert timer(nd.array(x, remote.cpu()), out).mean > 0
+    with pytest.raises(ArgumentError, match=r"argument 1 \(B\) .* but n\*2 is 2 \(n = 1 from dimension 0 of"):
+        module["kernel"](nd.array(x[:1], remote.cpu()), out)
