@@ -76,6 +76,35 @@ greater_equal = _binary("greater_equal", ops.greater_equal, "lhs >= rhs")
 less_equal = _binary("less_equal", ops.less_equal, "lhs <= rhs")
 equal = _binary("equal", ops.equal, "lhs == rhs")
 not_equal = _binary("not_equal", ops.not_equal, "lhs != rhs")
+mod = _binary("mod", ops.floormod, "the remainder of floor_divide")
+logical_and = _binary("logical_and", lambda x, y: ops.logical_and(truth(x), truth(y)), "lhs and rhs")
+logical_or = _binary("logical_or", lambda x, y: ops.logical_or(truth(x), truth(y)), "lhs or rhs")
+logical_xor = _binary("logical_xor", lambda x, y: ops.not_equal(truth(x), truth(y)), "either lhs or rhs")
+bitwise_and = _binary("bitwise_and", intrin.bitwise_and, "the bits in both lhs and rhs")
+bitwise_or = _binary("bitwise_or", intrin.bitwise_or, "the bits in lhs or rhs")
+bitwise_xor = _binary("bitwise_xor", intrin.bitwise_xor, "the bits in one of lhs and rhs")
+left_shift = _binary("left_shift", intrin.left_shift, "lhs moved up by rhs bits")
+right_shift = _binary("right_shift", intrin.right_shift, "lhs moved down by rhs bits")
+
+
+def truth(value: Any) -> PrimExpr:
+    """Whether the scalar `value` is true: not zero."""
+    expr = ops.as_expr(value)
+    return expr if expr.dtype == "bool" else ops.not_equal(expr, ops.const(0, expr.dtype))
+
+
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where `condition` holds (is not zero), else y; all three broadcast. Raises IRError when they do not."""
+    operands = [condition, x, y]
+    shape: tuple[PrimExpr, ...] = ()
+    for operand in operands:
+        shape = broadcast_shape("where", shape, operand.shape if isinstance(operand, Tensor) else ())
+
+    def value(*indices: Var) -> PrimExpr:
+        chosen, a, b = (element(o, indices) if isinstance(o, Tensor) else o for o in operands)
+        return intrin.select(truth(chosen), a, b)
+
+    return compute(shape, value, name="T_where", tag="broadcast")
 
 
 def broadcast_to(data: Tensor, shape: Any) -> Tensor:

@@ -1,56 +1,21 @@
-"""Padding and convolution."""
+"""Convolution, in several layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.errors import IRError
-from compiler.te.operation import compute, const, if_then_else, reduce_axis
+from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
-from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes import IterVar, PrimExpr, Var
+from compiler.topi.pad import pad
 
 Pair = int | Sequence[int]
-
-
-def pad(
-    data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None = None,
-    pad_value: float | PrimExpr = 0.0,
-    name: str = "PadInput",
-) -> Tensor:
-    """`data` with `pad_before[d]` and `pad_after[d]` elements of `pad_value` around dimension d.
-
-    `pad_after` is `pad_before` unless given. Raises IRError unless there is one amount a dimension.
-    """
-    after = pad_before if pad_after is None else pad_after
-    if len(pad_before) != data.ndim or len(after) != data.ndim:
-        raise IRError(
-            f"pad of {data.name!r} {shape_text(data.shape)} needs {data.ndim} amounts before and after, "
-            f"got {len(pad_before)} and {len(after)}" + at(caller_span())
-        )
-    value = const(pad_value, data.dtype) if isinstance(pad_value, int | float) else pad_value
-    shape = [ops.add(ops.add(d, b), a) for d, b, a in zip(data.shape, pad_before, after)]
-
-    def element(*indices: PrimExpr) -> PrimExpr:
-        inside: list[PrimExpr] = []
-        point: list[PrimExpr] = []
-        for index, size, before, behind in zip(indices, data.shape, pad_before, after):
-            point.append(ops.sub(index, before))
-            if not ops.is_const(ops.as_expr(before), 0):
-                inside.append(index >= before)
-            if not ops.is_const(ops.as_expr(behind), 0):
-                inside.append(index < ops.add(size, before))
-        if not inside:
-            return data(*point)
-        return if_then_else(ops.logical_and(*inside), data(*point), value)
-
-    result: Tensor = compute(shape, element, name=name, tag="injective,pad")
-    return result
 
 
 def conv2d_nchw(
@@ -67,42 +32,234 @@ def conv2d_nchw(
     unless given). `stride` and `dilation` are one number or (height, width); `padding` is one number,
     (height, width), (top, left, bottom, right), "VALID" or "SAME". Raises IRError when shapes do not fit.
     """
-    if data.ndim != 4 or kernel.ndim != 4:
+    return _conv("conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), 1, out_dtype)
+
+
+def conv2d_nhwc(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Pair = 1,
+    padding: Pair | str = 0,
+    dilation: Pair = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """`conv2d_nchw` of `data` (N, H, W, C) with `kernel` (R, S, C, K), giving (N, OH, OW, K)."""
+    return _conv("conv2d_nhwc", data, kernel, ("NHWC", "HWIO"), (stride, padding, dilation), 1, out_dtype)
+
+
+def group_conv2d_nchw(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Pair = 1,
+    padding: Pair | str = 0,
+    dilation: Pair = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """`conv2d_nchw` where the K filters (K, C / groups, R, S) and the C channels are in `groups` that do not mix."""
+    return _conv("group_conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), groups, out_dtype)
+
+
+def conv2d(
+    input: Tensor,
+    filter: Tensor,
+    strides: Pair = 1,
+    padding: Pair | str = 0,
+    dilation: Pair = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution in `data_layout` NCHW, NHWC or HWCN, with a kernel in `kernel_layout` (OIHW for NCHW, else HWIO).
+
+    Raises IRError on another layout, or when shapes do not fit.
+    """
+    kernel_names = kernel_layout or {"NCHW": "OIHW"}.get(data_layout, "HWIO")
+    name = f"{'group_' if groups != 1 else ''}conv2d_{data_layout.lower()}"
+    return _conv(name, input, filter, (data_layout, kernel_names), (strides, padding, dilation), groups, out_dtype)
+
+
+def conv1d(
+    data: Tensor,
+    kernel: Tensor,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Convolution along one dimension: `data` (N, C, W) with `kernel` (K, C / groups, S), or NWC with WIO.
+
+    `padding` is one number, (before, after), "VALID" or "SAME". Raises IRError when shapes do not fit.
+    """
+    kernel_names = kernel_layout or {"NCW": "OIW"}.get(data_layout, "WIO")
+    name = f"conv1d_{data_layout.lower()}"
+    return _conv(name, data, kernel, (data_layout, kernel_names), (strides, padding, dilation), groups, out_dtype)
+
+
+def depthwise_conv2d_nchw(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Pair = 1,
+    padding: Pair | str = 0,
+    dilation: Pair = 1,
+    out_dtype: str | None = None,
+) -> Tensor:
+    """Each channel of `data` (N, C, H, W) with its own M filters of `kernel` (C, M, R, S), giving (N, C * M, OH, OW)."""
+    return _depthwise("depthwise_conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), out_dtype)
+
+
+def depthwise_conv2d_nhwc(
+    data: Tensor,
+    kernel: Tensor,
+    stride: Pair = 1,
+    padding: Pair | str = 0,
+    dilation: Pair = 1,
+    kernel_layout: str = "HWOI",
+    out_dtype: str | None = None,
+) -> Tensor:
+    """`depthwise_conv2d_nchw` of `data` (N, H, W, C) with `kernel` (R, S, C, M), giving (N, OH, OW, C * M)."""
+    layouts, window = ("NHWC", kernel_layout), (stride, padding, dilation)
+    return _depthwise("depthwise_conv2d_nhwc", data, kernel, layouts, window, out_dtype)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How a kernel moves over the data: one entry for each of the data's dimensions that `names` lists."""
+
+    names: str
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    axes: tuple[IterVar, ...]
+    out: dict[str, PrimExpr]
+
+    def position(self, name: str, index: PrimExpr) -> PrimExpr:
+        """Where along dimension `name` the value for output position `index` is read."""
+        d = self.names.index(name)
+        return index * self.strides[d] + self.axes[d].var * self.dilations[d]
+
+
+Moves = tuple[Any, Any, Any]
+Layouts = tuple[str, str]
+
+
+def _conv(
+    op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, groups: int, out_dtype: str | None
+) -> Tensor:
+    layout, kernel_layout = layouts
+    size, kernel_size = _sizes(op, data, kernel, layouts)
+    filters, kernel_channels = kernel_size["O"], kernel_size["I"]
+    if groups < 1 or (ops.as_int(filters) or 0) % groups:
+        raise IRError(f"{op}: {groups} groups do not divide {filters!r} filters" + at(caller_span()))
+    if _known_different(size["C"], ops.mul(kernel_channels, groups)):
         raise IRError(
-            f"conv2d_nchw needs 4 dimensions, got data {shape_text(data.shape)} and kernel "
-            f"{shape_text(kernel.shape)}" + at(caller_span())
+            f"{op}: data {shape_text(data.shape)} and kernel {shape_text(kernel.shape)} have "
+            f"different numbers of channels" + (f" in {groups} groups" if groups > 1 else "") + at(caller_span())
         )
-    batch, channels, height, width = data.shape
-    filters, kernel_channels, kernel_h, kernel_w = kernel.shape
-    if _known_different(channels, kernel_channels):
+    rc = reduce_axis((0, kernel_channels), name="rc")
+    source, window = _moving(op, data, size, kernel_size, layout, moves)
+    dtype = out_dtype if out_dtype is not None else data.dtype
+    shape = {"N": size["N"], "C": filters, **window.out}
+
+    def value(*indices: Var) -> PrimExpr:
+        index = dict(zip(layout, indices))
+        channel: PrimExpr = rc.var
+        if groups > 1:
+            channel = ops.add(ops.mul(ops.floordiv(index["C"], ops.floordiv(filters, groups)), kernel_channels), rc.var)
+        read = {name: window.position(name, index[name]) for name in window.names}
+        tap = {name: axis.var for name, axis in zip(window.names, window.axes)}
+        x = source(*({"N": index["N"], "C": channel, **read}[name] for name in layout))
+        w = kernel(*({"O": index["C"], "I": rc.var, **tap}[name] for name in kernel_layout))
+        return te_sum(x.astype(dtype) * w.astype(dtype), axis=[rc, *window.axes])
+
+    return _convolved(op, [shape[name] for name in layout], value, layout)
+
+
+def _depthwise(
+    op: str, data: Tensor, kernel: Tensor, layouts: Layouts, moves: Moves, out_dtype: str | None
+) -> Tensor:
+    layout, kernel_layout = layouts
+    size, kernel_size = _sizes(op, data, kernel, layouts)
+    if _known_different(size["C"], kernel_size["O"]):
         raise IRError(
-            f"conv2d_nchw: data {shape_text(data.shape)} and kernel {shape_text(kernel.shape)} have "
+            f"{op}: data {shape_text(data.shape)} and kernel {shape_text(kernel.shape)} have "
             "different numbers of channels" + at(caller_span())
         )
-    (stride_h, stride_w), (dilation_h, dilation_w) = _pair(stride, "stride"), _pair(dilation, "dilation")
-    window_h = ops.add(ops.mul(ops.sub(kernel_h, 1), dilation_h), 1)
-    window_w = ops.add(ops.mul(ops.sub(kernel_w, 1), dilation_w), 1)
-    top, left, bottom, right = _paddings(padding, window_h, window_w)
-    out_h = _out_size(height, window_h, stride_h, ops.add(top, bottom))
-    out_w = _out_size(width, window_w, stride_w, ops.add(left, right))
+    source, window = _moving(op, data, size, kernel_size, layout, moves)
+    multiplier = kernel_size["I"]
     dtype = out_dtype if out_dtype is not None else data.dtype
-    source = data
-    if not all(ops.is_const(p, 0) for p in (top, left, bottom, right)):
-        source = pad(data, (0, 0, top, left), (0, 0, bottom, right), name="pad_temp")
-    rc = reduce_axis((0, channels), name="rc")
-    ry = reduce_axis((0, kernel_h), name="ry")
-    rx = reduce_axis((0, kernel_w), name="rx")
-    result: Tensor = compute(
-        (batch, filters, out_h, out_w),
-        lambda nn, ff, yy, xx: te_sum(
-            source[nn, rc, yy * stride_h + ry * dilation_h, xx * stride_w + rx * dilation_w].astype(dtype)
-            * kernel[ff, rc, ry, rx].astype(dtype),
-            axis=[rc, ry, rx],
-        ),
-        name="conv2d_nchw",
-        tag="conv2d_nchw",
-    )
+    shape = {"N": size["N"], "C": ops.mul(size["C"], multiplier), **window.out}
+
+    def value(*indices: Var) -> PrimExpr:
+        index = dict(zip(layout, indices))
+        one = ops.as_int(multiplier) == 1
+        channel = index["C"] if one else ops.floordiv(index["C"], multiplier)
+        nth = ops.const(0) if one else ops.floormod(index["C"], multiplier)
+        read = {name: window.position(name, index[name]) for name in window.names}
+        tap = {name: axis.var for name, axis in zip(window.names, window.axes)}
+        x = source(*({"N": index["N"], "C": channel, **read}[name] for name in layout))
+        w = kernel(*({"O": channel, "I": nth, **tap}[name] for name in kernel_layout))
+        return te_sum(x.astype(dtype) * w.astype(dtype), axis=list(window.axes))
+
+    return _convolved(op, [shape[name] for name in layout], value, layout)
+
+
+_AXIS_NAMES = {"N": "nn", "C": "ff", "H": "yy", "W": "xx"}
+
+
+def _convolved(op: str, shape: Sequence[PrimExpr], value: Any, layout: str) -> Tensor:
+    names = [_AXIS_NAMES[name] for name in layout]
+    result: Tensor = compute(shape, value, name=op, tag=op, varargs_names=names)
     return result
+
+
+def _sizes(
+    op: str, data: Tensor, kernel: Tensor, layouts: Layouts
+) -> tuple[dict[str, PrimExpr], dict[str, PrimExpr]]:
+    """The sizes of the data's and the kernel's dimensions by letter."""
+    layout, kernel_layout = layouts
+    spatial = set(layout) - set("NC")
+    rank = len(layout)
+    if spatial not in ({"H", "W"}, {"W"}) or set(layout) != spatial | set("NC") or len(set(layout)) != rank:
+        raise IRError(f"{op}: no data layout {layout!r}" + at(caller_span()))
+    if len(kernel_layout) != rank or set(kernel_layout) != spatial | set("OI"):
+        raise IRError(f"{op}: no kernel layout {kernel_layout!r} for data {layout!r}" + at(caller_span()))
+    if data.ndim != rank or kernel.ndim != rank:
+        raise IRError(
+            f"{op} needs {rank} dimensions, got data {shape_text(data.shape)} and kernel "
+            f"{shape_text(kernel.shape)}" + at(caller_span())
+        )
+    return dict(zip(layout, data.shape)), dict(zip(kernel_layout, kernel.shape))
+
+
+def _moving(
+    op: str,
+    data: Tensor,
+    size: dict[str, PrimExpr],
+    kernel_size: dict[str, PrimExpr],
+    layout: str,
+    moves: Moves,
+) -> tuple[Tensor, _Window]:
+    """The data, padded where asked, and how the kernel moves over it."""
+    names = "HW" if "H" in layout else "W"
+    strides = positive_ints(moves[0], len(names), "stride")
+    dilations = positive_ints(moves[2], len(names), "dilation")
+    spans = [ops.add(ops.mul(ops.sub(kernel_size[n], 1), d), 1) for n, d in zip(names, dilations)]
+    before, after = paddings(moves[1], spans)
+    out = {
+        name: out_size(op, size[name], span, stride, ops.add(b, a))
+        for name, span, stride, b, a in zip(names, spans, strides, before, after)
+    }
+    source = data
+    if not all(ops.is_const(p, 0) for p in (*before, *after)):
+        zero = ops.const(0)
+        first, last = dict(zip(names, before)), dict(zip(names, after))
+        source = pad(data, [first.get(n, zero) for n in layout], [last.get(n, zero) for n in layout], name="pad_temp")
+    axes = tuple(reduce_axis((0, kernel_size[n]), name={"H": "ry", "W": "rx"}[n]) for n in names)
+    return source, _Window(names, strides, dilations, axes, out)
 
 
 def _known_different(a: PrimExpr, b: PrimExpr) -> bool:
@@ -110,40 +267,50 @@ def _known_different(a: PrimExpr, b: PrimExpr) -> bool:
     return left is not None and right is not None and left != right
 
 
-def _pair(value: Pair, what: str) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int) else tuple(value)
-    if len(pair) != 2 or any(not isinstance(v, int) or v < 1 for v in pair):
-        raise IRError(f"{what} must be one or two positive integers, got {value!r}" + at(caller_span()))
-    return pair[0], pair[1]
+_MANY = {1: "one", 2: "two", 4: "four"}
 
 
-def _paddings(
-    padding: Pair | str, window_h: PrimExpr, window_w: PrimExpr
-) -> tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr]:
-    """(top, left, bottom, right)."""
+def positive_ints(value: Any, count: int, what: str) -> tuple[int, ...]:
+    """`value`, one number for all of `count` dimensions or one for each. Raises IRError otherwise."""
+    values = (value,) * count if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= count
+    if len(values) != count or any(not isinstance(v, int) or v < 1 for v in values):
+        raise IRError(f"{what} must be one or {count} positive integers, got {value!r}" + at(caller_span()))
+    return values
+
+
+def paddings(padding: Any, spans: Sequence[PrimExpr]) -> tuple[list[PrimExpr], list[PrimExpr]]:
+    """What is added before and after each dimension that a window of `spans` moves over."""
+    count = len(spans)
     if isinstance(padding, str):
         match padding.upper():
             case "VALID":
-                return _paddings(0, window_h, window_w)
+                return paddings(0, spans)
             case "SAME":
-                total_h, total_w = ops.sub(window_h, 1), ops.sub(window_w, 1)
-                top, left = ops.floordiv(total_h, 2), ops.floordiv(total_w, 2)
-                return top, left, ops.sub(total_h, top), ops.sub(total_w, left)
+                totals = [ops.sub(span, 1) for span in spans]
+                before = [ops.floordiv(total, 2) for total in totals]
+                return before, [ops.sub(total, b) for total, b in zip(totals, before)]
     else:
-        amounts = [padding] * 4 if isinstance(padding, int) else list(padding)
-        if len(amounts) == 2:
+        amounts = [padding] if isinstance(padding, int) else list(padding)
+        if len(amounts) == 1:
+            amounts = amounts * count
+        if (len(amounts) == count and count > 1) or len(amounts) == 1:
             amounts = amounts * 2
-        if len(amounts) == 4 and all(isinstance(a, int) and a >= 0 for a in amounts):
-            top, left, bottom, right = map(ops.as_expr, amounts)
-            return top, left, bottom, right
-    raise IRError(f"padding {padding!r} is not one, two or four integers, 'VALID' or 'SAME'" + at(caller_span()))
+        if len(amounts) == 2 * count and all(isinstance(a, int) and a >= 0 for a in amounts):
+            return [ops.as_expr(a) for a in amounts[:count]], [ops.as_expr(a) for a in amounts[count:]]
+    known = ", ".join(_MANY[n] for n in sorted({1, count}))
+    raise IRError(
+        f"padding {padding!r} is not {known} or {_MANY[2 * count]} integers, 'VALID' or 'SAME'" + at(caller_span())
+    )
 
 
-def _out_size(size: PrimExpr, window: PrimExpr, stride: int, padding: PrimExpr) -> PrimExpr:
+def out_size(op: str, size: PrimExpr, window: PrimExpr, stride: int, padding: PrimExpr) -> PrimExpr:
+    """In how many places a window fits. Raises IRError when in none."""
     room = ops.sub(ops.add(size, padding), window)
     known = ops.as_int(room)
     if known is not None and known < 0:
         raise IRError(
-            f"conv2d_nchw: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + at(caller_span())
+            f"{op}: a window of {window!r} does not fit in {size!r} with padding {padding!r}" + at(caller_span())
         )
     return ops.add(ops.floordiv(room, stride), 1)

@@ -1,0 +1,201 @@
+"""Pooling: the largest or mean value of windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.te.operation import compute, reduce_axis
+from compiler.te.operation import max as te_max
+from compiler.te.operation import sum as te_sum
+from compiler.te.tensor import Tensor, shape_text
+from compiler.te.where import at, caller_span
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr, Var
+from compiler.topi.conv import out_size, paddings, positive_ints
+from compiler.topi.pad import pad
+from compiler.topi.reduction import max as largest
+from compiler.topi.reduction import sum as total
+
+
+def pool2d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The largest ("max") or mean ("avg") value of windows of `kernel` (height, width).
+
+    `layout` is NCHW or NHWC. With `ceil_mode` a window that only begins inside counts too. The mean divides by the
+    window's size, or without `count_include_pad` by how much of it is inside. Raises IRError when shapes do not fit.
+    """
+    return _pool("pool2d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+
+
+def pool1d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """`pool2d` along one dimension, in layout NCW or NWC."""
+    return _pool("pool1d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+
+
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """The largest or mean value of each image's channel: height and width become 1."""
+    dims = _spatial("global_pool", data, pool_type, layout)
+    if pool_type == "max":
+        return largest(data, axis=dims, keepdims=True)
+    count: PrimExpr = ops.const(1)
+    for d in dims:
+        count = ops.mul(count, data.shape[d])
+    return _mean(total(data, axis=dims, keepdims=True), count)
+
+
+def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
+    """Pooling to `output_size` (height, width): output i reads from floor(i * in / out) to ceil((i + 1) * in / out).
+
+    Sizes must be constant. Raises IRError otherwise.
+    """
+    dims = _spatial("adaptive_pool", data, pool_type, layout)
+    outs = dict(zip(dims, positive_ints(output_size, len(dims), "output_size")))
+    known = {d: ops.as_int(data.shape[d]) for d in dims}
+    ins = {d: size for d, size in known.items() if size is not None}
+    if len(ins) != len(dims):
+        raise IRError(f"adaptive_pool of {shape_text(data.shape)} needs constant sizes" + at(caller_span()))
+    shape = [ops.const(outs[d]) if d in outs else size for d, size in enumerate(data.shape)]
+
+    def first(d: int, i: PrimExpr) -> PrimExpr:
+        return ops.floordiv(ops.mul(i, ins[d]), outs[d])
+
+    def count(d: int, i: PrimExpr) -> PrimExpr:
+        return ops.sub(ops.floordiv(ops.add(ops.mul(ops.add(i, 1), ins[d]), outs[d] - 1), outs[d]), first(d, i))
+
+    def widest(d: int) -> int:
+        spans = [-(-(i + 1) * ins[d] // outs[d]) - i * ins[d] // outs[d] for i in range(outs[d])]
+        return max(spans)
+
+    axes = {d: reduce_axis((0, widest(d)), name=f"rv{n}") for n, d in enumerate(dims)}
+
+    def value(*indices: Var) -> PrimExpr:
+        point = [ops.add(first(d, i), axes[d].var) if d in axes else i for d, i in enumerate(indices)]
+        inside = [axes[d].var < count(d, indices[d]) for d in dims if ins[d] % outs[d]]
+        where = ops.logical_and(*inside) if inside else None
+        reducer = te_max if pool_type == "max" else te_sum
+        result: PrimExpr = reducer(data(*point), axis=list(axes.values()), where=where)
+        return result
+
+    pooled: Tensor = compute(shape, value, name=f"adaptive_pool_{'max' if pool_type == 'max' else 'sum'}",
+                             tag="adaptive_pool_max" if pool_type == "max" else "adaptive_pool_sum")  # fmt: skip
+    if pool_type == "max":
+        return pooled
+
+    def divide(*indices: Var) -> PrimExpr:
+        area: PrimExpr = ops.const(1)
+        for d in dims:
+            area = ops.mul(area, count(d, indices[d]))
+        return pooled(*indices) / ops.cast(data.dtype, area)
+
+    result: Tensor = compute(shape, divide, name="adaptive_pool_avg", tag="elemwise")
+    return result
+
+
+def _spatial(op: str, data: Tensor, pool_type: str, layout: str) -> list[int]:
+    """The dimensions that windows move over."""
+    if pool_type not in ("max", "avg"):
+        raise IRError(f"{op}: pool_type {pool_type!r} is neither 'max' nor 'avg'" + at(caller_span()))
+    dims = [d for d, name in enumerate(layout) if name in "HW"]
+    if not dims or not set(layout) <= set("NCHW") or len(set(layout)) != len(layout):
+        raise IRError(f"{op}: no layout {layout!r}" + at(caller_span()))
+    if data.ndim != len(layout):
+        raise IRError(f"{op} in {layout} needs {len(layout)} dimensions, got {shape_text(data.shape)}" + at(caller_span()))
+    return dims
+
+
+def _pool(
+    op: str,
+    data: Tensor,
+    kernel: Any,
+    moves: tuple[Any, Any, Any],
+    pool_type: str,
+    ceil_mode: bool,
+    layout: str,
+    count_include_pad: bool,
+) -> Tensor:
+    dims = _spatial(op, data, pool_type, layout)
+    rank = len(dims)
+    window = positive_ints(kernel, rank, "kernel")
+    strides, dilations = positive_ints(moves[0], rank, "stride"), positive_ints(moves[2], rank, "dilation")
+    spans = [ops.const((size - 1) * d + 1) for size, d in zip(window, dilations)]
+    before, after = paddings(moves[1], spans)
+    if ceil_mode:
+        after = [ops.add(a, stride - 1) for a, stride in zip(after, strides)]
+    place = {d: n for n, d in enumerate(dims)}
+    sizes = [
+        out_size(op, data.shape[d], spans[n], strides[n], ops.add(before[n], after[n])) for d, n in place.items()
+    ]
+    shape = [sizes[place[d]] if d in place else size for d, size in enumerate(data.shape)]
+    source = data
+    if not all(ops.is_const(p, 0) for p in (*before, *after)):
+        zero = ops.const(0)
+        filler = ops.min_value(data.dtype) if pool_type == "max" else ops.const(0, data.dtype)
+        source = pad(
+            data,
+            [before[place[d]] if d in place else zero for d in range(data.ndim)],
+            [after[place[d]] if d in place else zero for d in range(data.ndim)],
+            filler,
+            name="pad_temp",
+        )
+    axes = [reduce_axis((0, size), name=f"rv{n}") for n, size in enumerate(window)]
+
+    def value(*indices: Var) -> PrimExpr:
+        point = [
+            i * strides[place[d]] + axes[place[d]].var * dilations[place[d]] if d in place else i
+            for d, i in enumerate(indices)
+        ]
+        result: PrimExpr = (te_max if pool_type == "max" else te_sum)(source(*point), axis=axes)
+        return result
+
+    name = "pool_max" if pool_type == "max" else "pool_sum"
+    pooled: Tensor = compute(shape, value, name=name, tag=name)
+    if pool_type == "max":
+        return pooled
+    if count_include_pad:
+        area = ops.const(1)
+        for size in window:
+            area = ops.mul(area, size)
+        return _mean(pooled, area)
+
+    def divide(*indices: Var) -> PrimExpr:
+        inside: PrimExpr = ops.const(1)
+        for d, n in place.items():
+            start = ops.sub(ops.mul(indices[d], strides[n]), before[n])
+            inside = ops.mul(inside, _inside(start, window[n], dilations[n], data.shape[d]))
+        return pooled(*indices) / ops.cast(data.dtype, ops.maximum(inside, 1))
+
+    result: Tensor = compute(shape, divide, name="pool_avg", tag="elemwise")
+    return result
+
+
+def _inside(start: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
+    """How many of start, start + step, ... (`count` of them) are from 0 to below `size`."""
+    skipped = ops.maximum(ops.floordiv(ops.add(ops.neg(start), step - 1), step), 0)
+    reached = ops.minimum(ops.floordiv(ops.add(ops.sub(size, start), step - 1), step), count)
+    return ops.maximum(ops.sub(reached, skipped), 0)
+
+
+def _mean(pooled: Tensor, count: PrimExpr) -> Tensor:
+    divisor = ops.cast(pooled.dtype, count)
+    result: Tensor = compute(pooled.shape, lambda *i: pooled(*i) / divisor, name="pool_avg", tag="elemwise")
+    return result
