@@ -56,6 +56,11 @@ class Op(Node):
             op = Op._registry[name] = Op(name, pure)
         return op
 
+    @staticmethod
+    def names(prefix: str) -> list[str]:
+        """The names of the operators that begin with `prefix`, without it, in order."""
+        return sorted(name.removeprefix(prefix) for name in Op._registry if name.startswith(prefix))
+
     def __reduce__(self) -> tuple[object, ...]:
         return Op.register, (self.name,)
 

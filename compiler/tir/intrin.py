@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.dtype import parse_dtype, with_lanes
@@ -18,13 +18,13 @@ def call(name: str, dtype: str, *args: Any) -> n.Call:
     return n.Call(dtype, Op.get(name), tuple(ops.as_expr(a) for a in args))
 
 
-_FLOAT_UNARY = [
+FLOAT_UNARY = [
     "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf",
     "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan",
     "floor", "ceil", "round", "trunc", "nearbyint",
 ]  # fmt: skip
 for _name in [
-    *_FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
+    *FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
     "isinf",
     "if_then_else", "likely", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor",
     "bitwise_not", "reinterpret", "vectorlow", "prefetch",
@@ -32,6 +32,22 @@ for _name in [
     Op.register(f"tir.{_name}", pure=_name != "prefetch")
 for _name in ["call_extern", "tvm_storage_sync"]:
     Op.register(f"tir.{_name}", pure=False)
+
+# Calls whose dtype does not follow from their arguments, so that text says it.
+TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow"})
+_BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf"})
+_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync"})
+
+
+def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:
+    """The dtype that a call of operator `name` has when nothing else is said."""
+    if name in _INT_CALLS or not args:
+        return "int32"
+    if name == "tir.if_then_else" and len(args) > 1:
+        return args[1].dtype
+    if name in _BOOL_CALLS:
+        return with_lanes("bool", parse_dtype(args[0].dtype).lanes)
+    return args[0].dtype
 
 
 def _float_unary(name: str) -> Callable[[Any], PrimExpr]:
@@ -46,10 +62,10 @@ def _float_unary(name: str) -> Callable[[Any], PrimExpr]:
     return build
 
 
-exp, exp2, exp10, log, log2, log10, log1p = map(_float_unary, _FLOAT_UNARY[:7])
-sqrt, rsqrt, tanh, sigmoid, erf = map(_float_unary, _FLOAT_UNARY[7:12])
-sin, cos, tan, sinh, cosh, asin, acos, atan = map(_float_unary, _FLOAT_UNARY[12:20])
-floor, ceil, round, trunc, nearbyint = map(_float_unary, _FLOAT_UNARY[20:25])
+exp, exp2, exp10, log, log2, log10, log1p = map(_float_unary, FLOAT_UNARY[:7])
+sqrt, rsqrt, tanh, sigmoid, erf = map(_float_unary, FLOAT_UNARY[7:12])
+sin, cos, tan, sinh, cosh, asin, acos, atan = map(_float_unary, FLOAT_UNARY[12:20])
+floor, ceil, round, trunc, nearbyint = map(_float_unary, FLOAT_UNARY[20:25])
 
 
 def abs(x: Any) -> PrimExpr:

@@ -96,7 +96,7 @@ class IRBuilder:
         """The statement made. Raises IRError inside a `with` block."""
         if len(self._open) != 1:
             raise IRError("IRBuilder.get is called inside a loop or a branch that is not finished")
-        return _closed(self._open[0])
+        return closed(self._open[0])
 
     @contextmanager
     def _scope(self, wrap: Callable[[Stmt], Stmt]) -> Iterator[None]:
@@ -106,7 +106,7 @@ class IRBuilder:
         except BaseException:
             self._open.pop()
             raise
-        self.emit(wrap(_closed(self._open.pop())))
+        self.emit(wrap(closed(self._open.pop())))
 
     # ------------------------------------------------------------------------------- control
 
@@ -186,8 +186,8 @@ def _condition(value: Any, what: str) -> PrimExpr:
     return test
 
 
-def _closed(items: list[Stmt | Callable[[Stmt], Stmt]]) -> Stmt:
-    """The statements one after another; one that is a function holds all behind it."""
+def closed(items: list[Stmt | Callable[[Stmt], Stmt]]) -> Stmt:
+    """The statements one after another; one that is a function is called with all behind it, as the body it holds."""
     rest: list[Stmt] = []
     for item in reversed(items):
         rest = [item, *rest] if isinstance(item, Stmt) else [item(seq(*rest))]

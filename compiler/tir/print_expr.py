@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.ir.base import GlobalVar, Node
 from compiler.tir import nodes as n
+from compiler.tir.intrin import TYPED_CALLS, usual_dtype
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.print_names import Names
 from compiler.tir.visit import children
@@ -31,9 +32,6 @@ _INFIX: dict[type, tuple[str, int]] = {
     n.FloorMod: ("%", _PRODUCT),
 }
 _PREFIX: dict[type, str] = {n.Min: "T.min", n.Max: "T.max"}
-_BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf"})
-_TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow"})
-_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync"})
 
 
 class ExprPrinter:
@@ -46,6 +44,8 @@ class ExprPrinter:
         """`node` as text, in parentheses where it binds looser than `level`."""
         cls = type(node)
         infix = _INFIX.get(cls)
+        if infix is not None and _bare(node.a) and _bare(node.b):  # type: ignore[attr-defined]
+            return f"T.{cls.__name__}({self.expr(node.a)}, {self.expr(node.b)})"  # type: ignore[attr-defined]
         if infix is not None:
             return self._infix(node, *infix, level)
         if cls in _PREFIX:
@@ -88,9 +88,20 @@ class ExprPrinter:
             return self.expr(extent)
         return self.expr(n.Add(low, extent))
 
+    def iter_var(self, axis: n.IterVar) -> str:
+        dom = "None" if axis.dom is None else f"({self.expr(axis.dom.min)}, {self.expr(axis.dom.extent)})"
+        kind = "".join(word.capitalize() for word in axis.iter_type.name.split("_"))
+        return f'T.iter_var({self.names.of(axis.var)}, {dom}, "{kind}", {_quote(axis.thread_tag)})'
+
     def value(self, value: Any) -> str:
         """An attribute or annotation value."""
         match value:
+            case n.IntImm() if value.dtype != "bool":
+                return f"T.{value.dtype}({value.value})"
+            case n.FloatImm() if math.isfinite(value.value):
+                return f"T.{value.dtype}({value.value!r})"
+            case n.StringImm():
+                return f"T.StringImm({_quote(value.value)})"
             case PrimExpr():
                 return self.expr(value)
             case dict():
@@ -109,12 +120,19 @@ class ExprPrinter:
             case n.Buffer():
                 return self.names.of(value)
             case n.IterVar():
-                return self.names.of(value.var)
+                return self.iter_var(value)
             case GlobalVar():
                 return _quote(f"@{value.name_hint}")
         if type(value).__name__ == "Target":
             return f"T.target({_quote(str(value))})"
         return _quote(str(value))
+
+
+def _bare(node: PrimExpr) -> bool:
+    """Whether `node` is printed as a Python number: Python would compute an operator between two such."""
+    if isinstance(node, n.FloatImm):
+        return node.dtype == "float32" and math.isfinite(node.value)
+    return isinstance(node, n.IntImm) and node.dtype == "int32"
 
 
 def _operands(node: Node) -> list[PrimExpr]:
@@ -168,6 +186,8 @@ def _cast(p: ExprPrinter, node: n.Cast) -> Rule:
 
 
 def _div(p: ExprPrinter, node: n.Div) -> Rule:
+    if _bare(node.a) and _bare(node.b):
+        return f"T.Div({p.expr(node.a)}, {p.expr(node.b)})", _ATOM
     if "float" in node.dtype:
         return f"{p.expr(node.a, _PRODUCT)} / {p.expr(node.b, _PRODUCT + 1)}", _PRODUCT
     return f"T.truncdiv({p.expr(node.a)}, {p.expr(node.b)})", _ATOM
@@ -201,25 +221,11 @@ def _call(p: ExprPrinter, node: n.Call) -> Rule:
         return f'T.Call("{node.dtype}", "@{node.op.name_hint}"{inner})', _ATOM
     name = node.op.name.removeprefix("tir.")
     args = p.exprs(node.args)
-    if node.op.name in _TYPED_CALLS:
+    if node.op.name in TYPED_CALLS:
         return f'T.{name}("{node.dtype}", {args})', _ATOM
-    if node.op.name.startswith("tir.") and node.dtype == _usual_dtype(node):
+    if node.op.name.startswith("tir.") and node.dtype == usual_dtype(node.op.name, node.args):
         return f"T.{name}({args})", _ATOM
     return f'T.Call("{node.dtype}", "{node.op.name}"{", " + args if args else ""})', _ATOM
-
-
-def _usual_dtype(node: n.Call) -> str:
-    """The dtype a call has when nothing else is said."""
-    name = getattr(node.op, "name", "")
-    if name in _INT_CALLS or not node.args:
-        return "int32"
-    if name == "tir.if_then_else":
-        return node.args[1].dtype
-    dtype = node.args[0].dtype
-    if name in _BOOL_CALLS:
-        _, x, lanes = dtype.partition("x")
-        return f"bool{x}{lanes}"
-    return dtype
 
 
 def _load(p: ExprPrinter, node: n.BufferLoad) -> Rule:

@@ -87,7 +87,7 @@ def _function(out: StmtPrinter, func: PrimFunc, name: str, inner: StmtPrinter | 
     p.views = _views(func.body, declared)
     signature, matches = _params(p, func)
     returns = "" if func.ret_type is None else f" -> T.{func.ret_type}"
-    p.line("@T.prim_func")
+    p.line("@T.prim_func(root_block=False)" if _lacks_root(func.body) else "@T.prim_func")
     p.line(f"def {Names().unique(name)}({', '.join(signature)}){returns}:")
     with p.indented():
         for text in matches:
@@ -157,6 +157,13 @@ def _is_implied_root(body: n.BlockRealize) -> bool:
         return False
     inside = any(isinstance(node, n.BlockRealize) for node in walk(block.body))
     return bool(body.predicate.value) and (inside or bool(block.alloc_buffers))
+
+
+def _lacks_root(body: Stmt) -> bool:
+    """Whether there are blocks under no root block, as while blocks are lowered."""
+    if isinstance(body, n.BlockRealize) and body.block.name_hint == "root":
+        return False
+    return any(isinstance(node, n.BlockRealize) for node in walk(body))
 
 
 def _block_buffers(body: Node) -> Iterator[n.Buffer]:

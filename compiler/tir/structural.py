@@ -23,6 +23,24 @@ def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
     return _Matcher(map_free_vars).equal(a, b)
 
 
+def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None:
+    """Raise AssertionError, naming where they differ first, unless `a` and `b` have the same structure."""
+    matcher = _Matcher(map_free_vars)
+    if matcher.equal(a, b) or matcher.difference is None:
+        return
+    path, x, y = matcher.difference
+    raise AssertionError(f"the two differ at <root>{path}:\n--- left\n{_shown(x)}\n--- right\n{_shown(y)}")
+
+
+def _shown(value: Any) -> str:
+    lines = repr(value).splitlines()
+    return "\n".join([*lines[:20], "..."] if len(lines) > 20 else lines) + f"    ({type(value).__name__})"
+
+
+def _key(key: Any) -> str:
+    return repr(key.name_hint if isinstance(key, GlobalVar) else key)
+
+
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A 64-bit hash, equal for structurally equal nodes; the same in every process unless free variables,
     which are told apart by identity, take part without `map_free_vars`."""
@@ -89,14 +107,31 @@ class _Matcher:
         self._map_free = map_free
         self._forward: dict[Node, Node] = {}
         self._backward: dict[Node, Node] = {}
+        self._path: list[str] = []
+        self.difference: tuple[str, Any, Any] | None = None  # path and both sides of the first one
 
     def equal(self, a: Any, b: Any) -> bool:
+        same = self._equal(a, b)
+        if not same and self.difference is None:
+            self.difference = "".join(self._path), a, b
+        return same
+
+    def _at(self, step: str, a: Any, b: Any) -> bool:
+        """Whether the parts of both sides that `step` leads to are equal."""
+        self._path.append(step)
+        same = self.equal(a, b)
+        self._path.pop()
+        return same
+
+    def _equal(self, a: Any, b: Any) -> bool:
         if isinstance(a, n.Var):
             return isinstance(b, n.Var) and self._same_var(a, b)
         if isinstance(a, n.Buffer):
             return isinstance(b, n.Buffer) and self._same_buffer(a, b, defined=False)
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-            return type(a) is type(b) and len(a) == len(b) and all(map(self.equal, a, b))
+            if type(a) is not type(b) or len(a) != len(b):
+                return False
+            return all(self._at(f"[{i}]", x, y) for i, (x, y) in enumerate(zip(a, b)))
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return self._same_mapping(a, b)
         if type(a) is not type(b):
@@ -105,7 +140,7 @@ class _Matcher:
             case Op() | GlobalVar():
                 return bool(a == b)
             case IRModule():
-                return self._same_mapping(a.functions, b.functions) and self._same_mapping(a.attrs, b.attrs)
+                return self._at(".functions", a.functions, b.functions) and self._at(".attrs", a.attrs, b.attrs)
             case float():
                 return repr(a) == repr(b)
             case Node():
@@ -113,7 +148,7 @@ class _Matcher:
         return a is b or bool(a == b)
 
     def _same_mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
-        return a.keys() == b.keys() and all(self.equal(value, b[key]) for key, value in a.items())
+        return a.keys() == b.keys() and all(self._at(f"[{_key(key)}]", value, b[key]) for key, value in a.items())
 
     def _same_node(self, a: Node, b: Any) -> bool:
         ours, theirs = list(_definitions(a)), list(_definitions(b))
@@ -126,7 +161,7 @@ class _Matcher:
             if name == "producer":
                 if x is not y:
                     return False
-            elif not self.equal(x, y):
+            elif not self._at(f".{name}", x, y):
                 return False
         return True
 

@@ -132,9 +132,16 @@ def map_children(node: NodeT, f: Fn) -> NodeT:
     for name in fields:
         old = getattr(node, name)
         new = _map_value(old, f)
+        if cls is n.SeqStmt and new is not old:
+            new = _flat(new)  # type: ignore[arg-type]
         if new is not old:
             changed[name] = new
     return replace(node, **changed) if changed else node
+
+
+def _flat(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A sequence of statements without sequences in it, so that a function has one text and a text one function."""
+    return tuple(part for stmt in stmts for part in (stmt.seq if isinstance(stmt, n.SeqStmt) else (stmt,)))
 
 
 _BINARY_SET = frozenset(_BINARY)

@@ -1,0 +1,1 @@
+"""TVMScript: functions and modules written as Python text, read without running it."""

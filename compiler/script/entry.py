@@ -1,0 +1,100 @@
+"""The way in: decorators of Python functions and classes, and `from_source` for text."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+from compiler.ir.module import IRModule
+from compiler.script import functions, source
+from compiler.script.source import ScriptError
+from compiler.tir.nodes import PrimFunc
+
+_TEXT_NAME = "<script>"
+_MODULE_MARK = re.compile(r"\bir_module\b")
+
+
+def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> PrimFunc | IRModule:
+    """The function or module that `text` defines, as `script()` prints it. Nothing of the text is executed.
+
+    `T` and `I` need no import. `extra_vars`: values for names the text does not define, such as sizes.
+    Raises ScriptError, which points into the text.
+    """
+    if not isinstance(text, str):
+        raise ScriptError(f"from_source needs text, not {type(text).__name__}")
+    return functions.text(source.parse(_TEXT_NAME, text), extra_vars or {})
+
+
+def prim_func(
+    func: Callable[..., Any] | None = None,
+    private: bool = False,
+    check_well_formed: bool = True,
+    root_block: bool = True,
+) -> Any:
+    """Decorator: the Python function is read as TVMScript, and becomes a PrimFunc.
+
+    Its body never runs. Names it takes from around it give constants, shapes and dtypes. `private`: without a
+    global symbol. `root_block=False`: no root block is put around blocks (as in half lowered functions).
+    In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
+    """
+    if func is None:
+        return prim_func
+    frame = sys._getframe(1)
+    if _in_module(frame):
+        return func
+    where = source.of_code(func.__code__)
+    return functions.function(where, source.definition(where, func.__code__), _captured(func, frame))
+
+
+def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:
+    """Decorator: the class is read as a module; its functions are those under `@T.prim_func`. Raises ScriptError."""
+    if cls is None:
+        return ir_module
+    frame = sys._getframe(1)
+    members = [item for item in vars(cls).values() if hasattr(item, "__code__")]
+    captured: dict[str, Any] = {**frame.f_globals, **frame.f_locals}
+    if not members:
+        return IRModule({})
+    where = source.of_code(members[0].__code__)
+    node = source.enclosing_class(where, members[0].__code__)
+    if node is None:
+        raise ScriptError(f"the source of class {cls.__name__} is not at hand")
+    for member in members:
+        captured.update(_cells(member))
+    return functions.module(where, node, captured)
+
+
+def _captured(func: Callable[..., Any], frame: FrameType) -> dict[str, Any]:
+    return {**func.__globals__, **frame.f_locals, **_cells(func)}
+
+
+def _cells(func: Any) -> dict[str, Any]:
+    """What the function's own names from around it stand for."""
+    found: dict[str, Any] = {}
+    for name, cell in zip(func.__code__.co_freevars, func.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # assigned later, as the name of the function itself
+            continue
+    return found
+
+
+def _in_module(frame: FrameType) -> bool:
+    """Whether `frame` runs the body of a class decorated with `ir_module`."""
+    if "__qualname__" not in frame.f_locals or "__module__" not in frame.f_locals:
+        return False
+    line = frame.f_code.co_firstlineno
+    lines = linecache.getlines(frame.f_code.co_filename)
+    head = lines[line - 1 : line]
+    while head and not head[-1].lstrip().startswith("class ") and line < len(lines):
+        head.append(lines[line])
+        line += 1
+    before = line - len(head) - 1
+    while before >= 0 and lines[before].lstrip().startswith("@"):
+        head.insert(0, lines[before])
+        before -= 1
+    return any(_MODULE_MARK.search(text) for text in head if text.lstrip().startswith("@"))

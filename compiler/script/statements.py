@@ -1,0 +1,496 @@
+"""Python statements as IR statements."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.script import buffers
+from compiler.script.axes import AXES, axis
+from compiler.script.blocks import block
+from compiler.script.expressions import arguments, constant, expr, exprs, extent, point, value
+from compiler.script.parser import Parser
+from compiler.script.vocabulary import TypeName, binary, divide
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.ir_builder import closed
+from compiler.tir.nodes import ForKind, Stmt
+
+# A statement; one that holds all statements behind it; or nothing but names.
+Item = Stmt | Callable[[Stmt], Stmt] | None
+
+LOOPS = {
+    "serial": ForKind.SERIAL,
+    "parallel": ForKind.PARALLEL,
+    "vectorized": ForKind.VECTORIZED,
+    "unroll": ForKind.UNROLLED,
+    "thread_binding": ForKind.THREAD_BINDING,
+}
+
+
+def body(p: Parser, nodes: Sequence[ast.stmt]) -> Stmt:
+    """The statements of an indented block, with a scope of their own."""
+    with p.scope.block():
+        return closed([item for item in items(p, nodes) if item is not None])
+
+
+def items(p: Parser, nodes: Sequence[ast.stmt]) -> list[Item]:
+    found: list[Item] = []
+    for node in nodes:
+        rule = _RULES.get(type(node))
+        if rule is None:
+            accepted = "accepted here: for, while, if, with, assert, assignments, T.* calls"
+            p.fail(node, f"this statement ({type(node).__name__}) has no place in a script", accepted)
+        with p.source.at(node):
+            result = rule(p, node)
+        found.extend(result if isinstance(result, list) else [result])
+    return found
+
+
+# ------------------------------------------------------------------------------------- loops
+
+
+def _for(p: Parser, node: ast.For) -> Stmt:
+    if node.orelse:
+        p.fail(node.orelse[0], "a loop has no else")
+    names = list(node.target.elts) if isinstance(node.target, ast.Tuple) else [node.target]
+    if not all(isinstance(name, ast.Name) for name in names):
+        p.fail(node.target, "loop variables are names")
+    call = node.iter
+    plain = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"
+    kind = "range" if plain else p.call(call)
+    if not isinstance(call, ast.Call) or kind not in {"range", "grid", *LOOPS}:
+        accepted = ", ".join(["range", "T.grid", *(f"T.{x}" for x in LOOPS)])
+        p.fail(call, f"cannot loop over {ast.unparse(call)}", f"accepted here: {accepted}")
+    if kind == "grid":
+        return _grid(p, node, names, call)
+    if len(names) != 1:
+        p.fail(node.target, f"one loop has one variable, not {len(names)}", "use T.grid for a nest")
+    args, named = arguments(p, call)
+    thread, annotations = named.pop("thread", None), named.pop("annotations", None)
+    for key in ("start", "stop", "end"):
+        if key in named:
+            args.append(named.pop(key))
+    if named or not 1 <= len(args) <= 2:
+        p.fail(call, "a loop is over (stop) or (start, stop)", "a step other than 1: multiply the variable")
+    if (thread is not None) != (kind == "thread_binding"):
+        p.fail(call, 'T.thread_binding, and no other loop, names a thread: thread="threadIdx.x"')
+    low, high = ops.match_types(args[0] if len(args) == 2 else 0, args[-1])
+    dom = n.Range(low, extent(low, high))
+    binding = None if thread is None else n.IterVar(None, n.Var(thread, low.dtype), n.IterType.THREAD_INDEX, thread)
+    return _loop(p, node, names[0], dom, LOOPS.get(kind, ForKind.SERIAL), binding, annotations or {},
+                 lambda: body(p, node.body))  # fmt: skip
+
+
+def _grid(p: Parser, node: ast.For, names: list[ast.expr], call: ast.Call) -> Stmt:
+    args, named = arguments(p, call)
+    if named or len(args) != len(names):
+        p.fail(call, f"T.grid has {len(args)} extents for {len(names)} variables")
+    sizes = [ops.as_expr(a) for a in args]
+
+    def nest(position: int) -> Stmt:
+        if position == len(names):
+            return body(p, node.body)
+        dom = n.Range(ops.const(0, sizes[position].dtype), sizes[position])
+        return _loop(p, node, names[position], dom, ForKind.SERIAL, None, {}, lambda: nest(position + 1))
+
+    return nest(0)
+
+
+def _loop(
+    p: Parser, node: ast.For, name: ast.expr, dom: n.Range, kind: ForKind, binding: n.IterVar | None,
+    annotations: dict[str, Any], inside: Callable[[], Stmt],
+) -> Stmt:  # fmt: skip
+    assert isinstance(name, ast.Name)
+    if "int" not in dom.extent.dtype:
+        p.fail(node.iter, f"the bounds of a loop are integers, not {dom.extent.dtype}")
+    var = n.Var(name.id, dom.extent.dtype, p.span(name))
+    p.loops[var] = dom
+    with p.scope.block():
+        p.scope.define(name.id, var)
+        return n.For(var, dom.min, dom.extent, kind, inside(), binding, annotations, p.span(node))
+
+
+def _while(p: Parser, node: ast.While) -> Stmt:
+    if node.orelse:
+        p.fail(node.orelse[0], "a loop has no else")
+    return n.While(_condition(p, node.test), body(p, node.body), p.span(node))
+
+
+def _if(p: Parser, node: ast.If) -> Item | list[Item]:
+    test = value(p, node.test)
+    if isinstance(test, bool):  # known while the script is read
+        return items(p, node.body if test else node.orelse)
+    condition = _condition(p, node.test)
+    other = body(p, node.orelse) if node.orelse else None
+    return n.IfThenElse(condition, body(p, node.body), other, p.span(node))
+
+
+def _condition(p: Parser, node: ast.expr) -> n.PrimExpr:
+    found = expr(p, node)
+    if found.dtype != "bool":
+        p.fail(node, f"a condition is a bool, not {found.dtype}")
+    return found
+
+
+# ------------------------------------------------------------------------------- assignments
+
+
+def _assign(p: Parser, node: ast.Assign) -> Item | list[Item]:
+    if len(node.targets) != 1:
+        p.fail(node, "one target is assigned at a time")
+    return _bind(p, node, node.targets[0], node.value)
+
+
+def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item | list[Item]:
+    if isinstance(target, ast.Subscript):
+        return _store(p, node, target, expr(p, source))
+    if isinstance(target, ast.Tuple):
+        return _bind_all(p, node, target, source)
+    if not isinstance(target, ast.Name):
+        p.fail(target, "a name or an element A[i, j] is assigned")
+    call = p.call(source)
+    if isinstance(source, ast.Call) and call is not None:
+        if call.removeprefix("axis.") in AXES and call.startswith("axis."):
+            p.scope.define(target.id, axis(p, source, call.removeprefix("axis."), target.id))
+            return None
+        rule = _DEFINITIONS.get(call)
+        if rule is not None:
+            return rule(p, source, target.id)
+    found = value(p, source)
+    if call == "meta_var" or isinstance(found, str | tuple | list | n.Buffer):
+        p.scope.define(target.id, found)
+        return None
+    if isinstance(found, n.Var) and not found.name:  # T.int32()
+        p.scope.define(target.id, type(found)(target.id, found.dtype, p.span(target)))
+        return None
+    return _let(p, node, target, target.id, ops.as_expr(found))
+
+
+def _bind_all(p: Parser, node: ast.stmt, target: ast.Tuple, source: ast.expr) -> Item | list[Item]:
+    if p.call(source) == "axis.remap":
+        assert isinstance(source, ast.Call)
+        remap(p, source, target.elts)
+        return None
+    parts = source.elts if isinstance(source, ast.Tuple | ast.List) else None
+    if parts is None or len(parts) != len(target.elts):
+        p.fail(node, f"{len(target.elts)} names need as many values")
+    found: list[Item] = []
+    for name, part in zip(target.elts, parts):
+        result = _bind(p, node, name, part)
+        found.extend(result if isinstance(result, list) else [result])
+    return found
+
+
+def remap(p: Parser, call: ast.Call, names: Sequence[ast.expr]) -> None:
+    """T.axis.remap("SR", [i, k]): axes that are loops."""
+    if len(call.args) != 2:
+        p.fail(call, 'T.axis.remap takes kinds and loops: T.axis.remap("SR", [i, k])')
+    kinds, loops = constant(p, call.args[0], str, "the kinds of axes"), exprs(p, call.args[1])
+    if not len(kinds) == len(loops) == len(names):
+        p.fail(call, f"T.axis.remap has {len(kinds)} kinds and {len(loops)} loops for {len(names)} names")
+    for name, kind, loop in zip(names, kinds, loops):
+        dom = p.loops.get(loop) if isinstance(loop, n.Var) else None
+        if dom is None or not isinstance(name, ast.Name):
+            p.fail(call, "T.axis.remap takes names of loops", "use T.axis.spatial or T.axis.reduce for other values")
+        if kind not in AXES:
+            raise p.unknown(call, "there is no kind of axis", kind, AXES)
+        axis_var = n.IterVar(dom, n.Var(name.id, loop.dtype, p.span(name)), AXES[kind])
+        p.block.iter_vars.append(axis_var)
+        p.block.values.append(loop)
+        p.scope.define(name.id, axis_var.var)
+
+
+def _let(p: Parser, node: ast.AST, target: ast.AST, name: str, given: n.PrimExpr) -> Item:
+    var = n.Var(name, given.dtype, p.span(target))
+    p.scope.define(name, var)
+    return lambda rest: n.LetStmt(var, given, rest, p.span(node))
+
+
+def _annotated(p: Parser, node: ast.AnnAssign) -> Item | list[Item]:
+    """x: T.float32 = value."""
+    kind = value(p, node.annotation)
+    if node.value is None or not isinstance(node.target, ast.Name) or not isinstance(kind, TypeName):
+        p.fail(node, "a let statement is `name: T.dtype = value`")
+    given = expr(p, node.value)
+    if isinstance(given, n.IntImm | n.FloatImm):
+        given = ops.cast(kind.dtype, given)
+    if given.dtype != kind.dtype:
+        message = f"{node.target.id} is T.{kind.dtype}, its value {given.dtype}"
+        p.fail(node.value, message, "convert the value with T.Cast")
+    return _let(p, node, node.target, node.target.id, given)
+
+
+def _store(p: Parser, node: ast.stmt, target: ast.Subscript, given: n.PrimExpr) -> Stmt:
+    buffer = value(p, target.value)
+    if not isinstance(buffer, n.Buffer):
+        p.fail(target.value, f"{ast.unparse(target.value)} is no buffer")
+    indices = point(p, buffer, target)
+    want = n.BufferLoad(buffer, indices).dtype
+    if given.dtype != want:
+        if not isinstance(given, n.IntImm | n.FloatImm) and "x" not in want:
+            p.fail(node, f"a value of dtype {given.dtype} is stored to buffer {buffer.name!r} of {want}",
+                   f'convert it: T.Cast("{want}", ...)')  # fmt: skip
+        given = ops.cast(want, given)
+    return n.BufferStore(buffer, given, indices, None, p.span(node))
+
+
+_AUGMENTED: dict[type[ast.operator], type[n.BinaryOp]] = {
+    ast.Add: n.Add,
+    ast.Sub: n.Sub,
+    ast.Mult: n.Mul,
+    ast.FloorDiv: n.FloorDiv,
+    ast.Mod: n.FloorMod,
+    ast.Div: n.Div,
+}
+
+
+def _augmented(p: Parser, node: ast.AugAssign) -> Stmt:
+    kind = _AUGMENTED.get(type(node.op))
+    if kind is None or not isinstance(node.target, ast.Subscript):
+        p.fail(node, "only elements are updated, with += -= *= /= //= %=")
+    old, new = value(p, node.target), value(p, node.value)
+    return _store(p, node, node.target, divide(old, new) if kind is n.Div else binary(kind, old, new))
+
+
+# ------------------------------------------------------------------------ calls that define
+
+
+def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
+    if not call.args:
+        p.fail(call, "T.match_buffer takes a parameter, or a region, and a shape")
+    first = call.args[0]
+    source = value(p, first) if isinstance(first, ast.Name) else None
+    if isinstance(source, n.Var):
+        if source not in p.params or not p.block.is_function:
+            p.fail(first, f"{ast.unparse(first)} is no parameter of the function")
+        buffer = buffers.declared(p, call, name, skip=1)
+        p.block.params[source] = buffer
+    else:
+        region = buffers.region(p, first)
+        buffer = buffers.declared(p, call, name, skip=1, scope=region.buffer.scope)
+        p.block.matched.append((buffer, region))
+    p.scope.define(name, buffer)
+
+
+def _alloc_buffer(p: Parser, call: ast.Call, name: str) -> None:
+    buffer = buffers.declared(p, call, name)
+    p.block.allocated.append(buffer)
+    p.scope.define(name, buffer)
+
+
+def _declare(p: Parser, call: ast.Call, name: str) -> None:
+    p.scope.define(name, buffers.declared(p, call, name))
+
+
+def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
+    """A view of data, or without `data` memory of its own."""
+    buffer = buffers.declared(p, call, name)
+    p.scope.define(name, buffer)
+    if any(keyword.arg == "data" for keyword in call.keywords) or len(call.args) > 2:
+        return None
+    return lambda rest: n.Allocate(
+        buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, p.span(call)
+    )
+
+
+def _allocate(p: Parser, call: ast.Call, name: str) -> Item:
+    args, named = arguments(p, call)
+    keys = ("extents", "dtype", "scope", "condition", "annotations")
+    given = {"scope": "global", "condition": True, "annotations": {}, **dict(zip(keys, args)), **named}
+    if set(given) != set(keys):
+        p.fail(call, "T.allocate takes extents, dtype, scope, condition and annotations")
+    var = n.Var(name, "handle", p.span(call))
+    p.scope.define(name, var)
+    extents = given["extents"] if isinstance(given["extents"], tuple | list) else (given["extents"],)
+    sizes, condition = tuple(map(ops.as_expr, extents)), ops.as_expr(given["condition"])
+    return lambda rest: n.Allocate(
+        var, given["dtype"], sizes, condition, rest, given["scope"], given["annotations"] or {}, p.span(call)
+    )
+
+
+def _env_thread(p: Parser, call: ast.Call, name: str) -> None:
+    tag = constant(p, call.args[0] if call.args else call, str, "a thread")
+    p.scope.define(name, n.IterVar(None, n.Var(name, "int32", p.span(call)), n.IterType.THREAD_INDEX, tag))
+
+
+def _launch_thread(p: Parser, call: ast.Call, name: str) -> Item:
+    if len(call.args) != 2:
+        p.fail(call, "T.launch_thread takes a thread and its extent")
+    thread, size = value(p, call.args[0]), expr(p, call.args[1])
+    if isinstance(thread, str):
+        thread = n.IterVar(None, n.Var(name, size.dtype, p.span(call)), n.IterType.THREAD_INDEX, thread)
+    if not isinstance(thread, n.IterVar):
+        p.fail(call.args[0], 'a thread is named: "blockIdx.x", or made by T.env_thread')
+    p.scope.define(name, thread.var)
+    return lambda rest: n.AttrStmt(thread, "thread_extent", size, rest, p.span(call))
+
+
+def _let_stmt(p: Parser, call: ast.Call, name: str) -> Item:
+    if len(call.args) != 1:
+        p.fail(call, "T.LetStmt takes a value")
+    return _let(p, call, call, name, expr(p, call.args[0]))
+
+
+_DEFINITIONS: dict[str, Callable[[Parser, ast.Call, str], Item]] = {
+    "match_buffer": _match_buffer,
+    "alloc_buffer": _alloc_buffer,
+    "sblock_alloc_buffer": _alloc_buffer,
+    "Buffer": _declare,
+    "buffer_decl": _declare,
+    "decl_buffer": _decl_buffer,
+    "allocate": _allocate,
+    "env_thread": _env_thread,
+    "launch_thread": _launch_thread,
+    "LetStmt": _let_stmt,
+}
+
+
+# ------------------------------------------------------------------------- calls by themselves
+
+
+def _expression(p: Parser, node: ast.Expr) -> Item:
+    if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return None  # a docstring
+    if not isinstance(node.value, ast.Call):
+        p.fail(node, "an expression by itself does nothing", "write T.evaluate(...) to have it evaluated")
+    call = node.value
+    name = p.call(call)
+    rule = _CALLS.get(name) if name is not None else None
+    if rule is not None:
+        return rule(p, call)
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr == "vstore":
+        return _vstore(p, call, value(p, func.value))
+    return n.Evaluate(expr(p, call), p.span(node))
+
+
+def _vstore(p: Parser, call: ast.Call, buffer: Any) -> Stmt:
+    """A.vstore([i], value, predicate=mask)."""
+    args, named = arguments(p, call)
+    if not isinstance(buffer, n.Buffer) or len(args) not in (2, 3):
+        p.fail(call, "vstore takes indices, a value and a predicate, on a buffer")
+    mask = args[2] if len(args) == 3 else named.get("predicate")
+    indices = args[0] if isinstance(args[0], tuple | list) else (args[0],)
+    where = None if mask is None else ops.as_expr(mask)
+    return n.BufferStore(buffer, ops.as_expr(args[1]), tuple(map(ops.as_expr, indices)), where, p.span(call))
+
+
+def _evaluate(p: Parser, call: ast.Call) -> Item:
+    if len(call.args) != 1:
+        p.fail(call, "T.evaluate takes one expression")
+    return n.Evaluate(expr(p, call.args[0]), p.span(call))
+
+
+def _reads(p: Parser, call: ast.Call) -> None:
+    p.block.reads = buffers.regions(p, call)
+
+
+def _writes(p: Parser, call: ast.Call) -> None:
+    p.block.writes = buffers.regions(p, call)
+
+
+def _where(p: Parser, call: ast.Call) -> None:
+    if len(call.args) != 1:
+        p.fail(call, "T.where takes one condition")
+    p.block.predicate = _condition(p, call.args[0])
+
+
+def _attributes(p: Parser, call: ast.Call) -> None:
+    found = value(p, call.args[0]) if len(call.args) == 1 else None
+    if not isinstance(found, dict):
+        p.fail(call, 'attributes are a dict: {"key": value}')
+    (p.block.attrs if p.block.is_function else p.block.annotations).update(found)
+
+
+def _attr(p: Parser, call: ast.Call) -> Item:
+    if len(call.args) != 3:
+        p.fail(call, "T.attr takes a node, a key and a value")
+    about, key = value(p, call.args[0]), constant(p, call.args[1], str, "the key of an attribute")
+    given = expr(p, call.args[2])
+    return lambda rest: n.AttrStmt(about, key, given, rest, p.span(call))
+
+
+def _assertion(p: Parser, call: ast.Call) -> Item:
+    if len(call.args) != 2:
+        p.fail(call, "T.Assert takes a condition and a message")
+    return _check(p, call, call.args[0], call.args[1])
+
+
+def _check(p: Parser, node: ast.AST, test: ast.expr, message: ast.expr | None) -> Item:
+    condition = _condition(p, test)
+    text = n.StringImm("") if message is None else expr(p, message)
+    return lambda rest: n.AssertStmt(condition, text, rest, p.span(node))
+
+
+def _assert(p: Parser, node: ast.Assert) -> Item:
+    return _check(p, node, node.test, node.msg)
+
+
+def _launch(p: Parser, call: ast.Call) -> Item:
+    return _launch_thread(p, call, "")
+
+
+_CALLS: dict[str, Callable[[Parser, ast.Call], Item]] = {
+    "evaluate": _evaluate,
+    "reads": _reads,
+    "writes": _writes,
+    "where": _where,
+    "block_attr": _attributes,
+    "func_attr": _attributes,
+    "attr": _attr,
+    "Assert": _assertion,
+    "launch_thread": _launch,
+}
+
+
+def _with(p: Parser, node: ast.With) -> Stmt:
+    """One or more scopes around statements."""
+
+    def inside(position: int) -> Stmt:
+        if position == len(node.items):
+            return body(p, node.body)
+        item = node.items[position]
+        call, name = item.context_expr, p.call(item.context_expr)
+        if not isinstance(call, ast.Call) or name is None:
+            p.fail(call, f"`with {ast.unparse(call)}` has no place in a script", f"accepted here: {_ACCEPTED}")
+        if name == "block":
+            return block(p, call, lambda: inside(position + 1))
+        target = item.optional_vars
+        if target is not None and not isinstance(target, ast.Name):
+            p.fail(target, "`as` is followed by a name")
+        with p.scope.block():
+            rule, plain = _DEFINITIONS.get(name), _CALLS.get(name)
+            if rule is not None:
+                wrap = rule(p, call, target.id if target is not None else "v")
+            elif plain is not None:
+                wrap = plain(p, call)
+            else:
+                raise p.unknown(call, "there is no `with`", f"T.{name}", _WITH)
+            rest = inside(position + 1)
+            return wrap(rest) if callable(wrap) else rest
+
+    if len(node.items) == 1 and p.call(node.items[0].context_expr) == "init":
+        if not p.parts or p.block.is_function:
+            p.fail(node, "T.init stands in a block")
+        p.block.init = body(p, node.body)
+        return None  # type: ignore[return-value]
+    return inside(0)
+
+
+_WITH = ["T.block", "T.init", "T.LetStmt", "T.attr", "T.Assert", "T.allocate", "T.decl_buffer", "T.launch_thread"]
+_ACCEPTED = ", ".join(_WITH)
+
+_RULES: dict[type[ast.stmt], Callable[[Parser, Any], Item | list[Item]]] = {
+    ast.For: _for,
+    ast.While: _while,
+    ast.If: _if,
+    ast.With: _with,
+    ast.Assert: _assert,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.Pass: lambda p, node: None,
+}
