@@ -285,3 +285,25 @@ def tensorized_into_a_cache_with_an_elementwise_intrinsic_behind() -> Made:
     s[cached].compute_at(s[c], jo)
     s[c].tensorize(ji, decl_tensor_intrin(y.op, copy, name="copy8"))
     return s, [a, b, c], product
+
+
+@case
+def tensorized_dot_of_part_of_a_row() -> Made:
+    x, y = te.placeholder((4,), name="x"), te.placeholder((4,), name="y")
+    k = te.reduce_axis((0, 4), name="k")
+    z = te.compute((1,), lambda i: te.sum(x[k] * y[k], axis=k), name="z")
+
+    def by_hand(ins, outs):
+        ib = ir_builder.create()
+        left, right, out = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
+        with ib.for_range(0, 4, "lane", kind="unroll") as lane:
+            out[0] = out[0] + left[lane] * right[lane]
+        return None, None, ib.get()
+
+    p, q = te.placeholder((5, 12), name="P"), te.placeholder((5, 12), name="Q")
+    r = te.reduce_axis((0, 12), name="r")
+    dots = te.compute((5,), lambda i: te.sum(p[i, r] * q[i, r], axis=r), name="R")
+    s = create_schedule(dots.op)
+    _outer, inner = s[dots].split(r, factor=4)
+    s[dots].tensorize(inner, decl_tensor_intrin(z.op, by_hand, name="dot4"))
+    return s, [p, q, dots], lambda a, b: (a * b).sum(axis=1)

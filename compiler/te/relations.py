@@ -26,7 +26,7 @@ class Split:
     inner: IterVar
     factor: int | None
     nparts: int | None
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Fuse:
     outer: IterVar
     inner: IterVar
     fused: IterVar
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +44,7 @@ class Singleton:
     """An axis of extent 1 made by fusing nothing."""
 
     iter: IterVar
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class Reorder:
     """The leaves `axes` take one another's places, in this order."""
 
     axes: tuple[IterVar, ...]
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
 
 Relation = Split | Fuse | Singleton
@@ -97,7 +97,7 @@ class IterVarAttr:
     bind_thread: IterVar | None = None
     pragmas: tuple[tuple[str, PrimExpr | None], ...] = field(default=())
     tensor_intrin: TensorIntrin | None = None
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
     @property
     def pragma_keys(self) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Prefetch:
     tensor: Tensor
     axis: IterVar
     offset: int
-    span: Span | None = None
+    span: Span | None = field(default=None, repr=False)
 
 
 class AttachType(enum.IntEnum):

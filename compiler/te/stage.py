@@ -99,6 +99,9 @@ class Stage(LoopRecord):
                 f"stage {self.name!r} is a reduction, which is no single expression",
                 hint="use compute_at",
             )
+        if op.num_outputs > 1:
+            rule = f"stage {self.name!r} has {op.num_outputs} outputs"
+            raise self._illegal("compute_inline", rule, hint="use compute_at")
         if self.is_output:
             raise self._illegal("compute_inline", f"stage {self.name!r} is an output of the schedule")
         self._attach(AttachType.INLINE)

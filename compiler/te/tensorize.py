@@ -72,7 +72,8 @@ def _point_of(intrin: TensorIntrin, part: Part) -> _Point:
 
 
 class _Tile:
-    """The loops to be replaced, and how their block's variables follow from the intrinsic's axes."""
+    """The loops to be replaced, and how their block's variables follow from the intrinsic's axes. Axes of one iteration
+    count on neither side."""
 
     def __init__(self, loop: n.For, around: Sequence[n.For], intrin: TensorIntrin, part: Part) -> None:
         self.loop, self.intrin, self.part = loop, intrin, part
@@ -87,6 +88,9 @@ class _Tile:
         self.inner = {f.loop_var: (f.min, f.extent) for f in tree.loops_around(loop, self.realize)}
         for node in (*around, *tree.loops_around(loop, self.realize)):
             self.analyzer.bind(node.loop_var, n.Range(node.min, node.extent))
+        for axis in self.point.axes:
+            assert axis.dom is not None
+            self.analyzer.bind(axis.var, axis.dom)
 
     def _refuse(self, why: str, hint: str | None = None) -> NoReturn:
         raise Illegal(f"{self.intrin.name!r} does not fit here: {why}", self.loop.loop_var, hint)
@@ -112,18 +116,18 @@ class _Tile:
         """The block's variables as their value at the tile's start plus the intrinsic's axes."""
         inside = set(self.inner)
         moving = [
-            (iv, value, start)
+            (iv, ops.sub(value, start))
             for iv, value, start in zip(self.block.iter_vars, self.realize.iter_values, starts)
             if free_vars(value) & inside
         ]
         meaning: dict[n.Var, PrimExpr] = {}
         for kind, what in ((IterType.DATA_PAR, "data"), (IterType.COMM_REDUCE, "reduction")):
-            mine = [item for item in moving if item[0].iter_type is kind]
-            theirs = [axis for axis in self.point.axes if axis.iter_type is kind]
+            mine = [(iv, local) for iv, local in moving if iv.iter_type is kind and self._extent(local) != 1]
+            theirs = [axis for axis in self.point.axes if axis.iter_type is kind and not _is_unit(axis)]
             if len(mine) != len(theirs):
                 self._refuse(f"it has {len(theirs)} {what} axes, the loops run over {len(mine)}")
-            for (iv, value, start), axis in zip(mine, theirs):
-                self._check_extent(iv, ops.sub(value, start), axis)
+            for (iv, local), axis in zip(mine, theirs):
+                self._check_extent(iv, local, axis)
                 meaning[iv.var] = ops.add(iv.var, axis.var)
         points = [ops.as_int(extent) for _, extent in self.inner.values()]
         wanted = [ops.as_int(axis.dom.extent) for axis in self.point.axes if axis.dom is not None]
@@ -131,13 +135,17 @@ class _Tile:
             self._refuse(f"it has {_product(wanted)} points, the loops {_product(points)}")
         return meaning
 
-    def _check_extent(self, iv: n.IterVar, local: PrimExpr, axis: n.IterVar) -> None:
-        assert axis.dom is not None
+    def _extent(self, local: PrimExpr) -> int | None:
+        """How many values `local`, which starts at 0, takes in the tile; None when that is not known."""
         span = self.analyzer.int_set(local, self.inner)
         last = None if span is None else ops.as_int(self.analyzer.simplify(span[1]))
-        extent = ops.as_int(axis.dom.extent)
-        if last is None or extent is None or last + 1 != extent:
-            runs = "an unknown number of" if last is None else str(last + 1)
+        return None if last is None else last + 1
+
+    def _check_extent(self, iv: n.IterVar, local: PrimExpr, axis: n.IterVar) -> None:
+        assert axis.dom is not None
+        found, extent = self._extent(local), ops.as_int(axis.dom.extent)
+        if found is None or found != extent:
+            runs = "an unknown number of" if found is None else str(found)
             self._refuse(
                 f"along axis {iv.var.name!r} of block {self.block.name_hint!r} the loops run over {runs} elements, its "
                 f"axis {axis.var.name!r} over {extent}"
@@ -236,6 +244,10 @@ class _Tile:
             None, tuple(own.values()), tuple(matches), self.block.annotations, self.block.span,
         )  # fmt: skip
         return n.BlockRealize(values, self.realize.predicate, block, self.realize.span)
+
+
+def _is_unit(axis: n.IterVar) -> bool:
+    return axis.dom is not None and ops.is_const(axis.dom.extent, 1)
 
 
 def _accesses(stmts: Sequence[Stmt]) -> list[Access]:

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from compiler import topi
 from compiler.lower import interp
 from compiler.te import operation as te
+from compiler.te.extern import extern
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule, create_schedule
 from compiler.te.stage import Stage
 from compiler.te.tensor import ComputeOp, Tensor
-from compiler.tir import ops
-from compiler.tir.nodes import IterType
+from compiler.tir import ir_builder, ops
+from compiler.tir.nodes import Buffer, ForKind, IterType, Stmt
 
 Reference = Callable[..., np.ndarray]
 Workload = tuple[list[Tensor], Reference]
@@ -80,7 +81,41 @@ def transposed_add(rng: random.Random) -> Workload:
     return [a, b, out], lambda x, y: x * 3 + y.T
 
 
-WORKLOADS = [matmul_relu, padded_convolution, stencil_chain, row_sums, transposed_add]
+def argmax_rows(rng: random.Random) -> Workload:
+    m, n = rng.randint(1, 6), rng.randint(1, 12)
+    a = te.placeholder((m, n), name="A")
+    pair = te.comm_reducer(
+        lambda x, y: (te.if_then_else(x[1] >= y[1], x[0], y[0]), ops.maximum(x[1], y[1])),
+        lambda t0, t1: (te.const(-1, t0), ops.min_value(t1)),
+    )
+    k = te.reduce_axis((0, n), name="k")
+    at, most = te.compute((m,), lambda i: pair((k.var, a[i, k]), axis=k), name="T")
+    out = te.compute((m,), lambda i: most[i] * 2 + at[i].astype("float32"), name="D")
+    return [a, out], lambda x: x.max(axis=1) * 2 + x.argmax(axis=1)
+
+
+def smoothed_by_hand(rng: random.Random) -> Workload:
+    """A running sum written by hand between two elementwise stages."""
+    n = rng.randint(2, 17)
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+
+    def running(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
+        ib = ir_builder.create()
+        x, y = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        y[0] = x[0]
+        with ib.for_range(1, n) as i:
+            y[i] = y[i - 1] + x[i]
+        return ib.get()
+
+    total = extern((n,), [b], running, name="R")
+    out = te.compute((n,), lambda i: total[i] * b[i], name="D")
+    return [a, out], lambda x: np.cumsum(x + 1) * (x + 1)
+
+
+WORKLOADS = [
+    matmul_relu, padded_convolution, stencil_chain, row_sums, transposed_add, argmax_rows, smoothed_by_hand,
+]  # fmt: skip
 
 
 # -------------------------------------------------------------------------------- schedules
@@ -94,28 +129,45 @@ def random_schedule(rng: random.Random, args: list[Tensor]) -> Schedule:
             axis = rng.choice(stage.op.reduce_axis)
             if rng.random() < 0.7:
                 axis = rng.choice(stage.split(axis, factor=rng.randint(1, 6)))
-            s.rfactor(stage.op.output(0), axis, rng.randint(0, stage.op.output(0).ndim))
+            stage.rfactor(axis, rng.randint(0, stage.op.output(0).ndim))
     for stage in list(s.stages):
         if isinstance(stage.op, ComputeOp) and rng.random() < 0.2:
-            s.cache_write(stage.op.output(0), rng.choice(["global", "local"]))
+            stage.cache_write(rng.choice(["global", "local"]))
     for stage in list(s.stages):
-        readers = readers_of(s, stage)
+        readers = [reader for reader in readers_of(s, stage) if stage.op.output(0) in reader.op.input_tensors]
         if readers and rng.random() < 0.15:
             s.cache_read(stage.op.output(0), "global", [rng.choice(readers).op])
     used: set[object] = set()
+    grouped = group(rng, s, used) if rng.random() < 0.2 else []
     for stage in reversed(s.stages):
-        if isinstance(stage.op, ComputeOp):
+        if isinstance(stage.op, ComputeOp) and stage not in grouped:
             place(rng, s, stage, used)
             if stage.attach_type.name != "INLINE":
                 transform(rng, stage)
     for stage in s.stages:
         if isinstance(stage.op, ComputeOp) and stage.attach_type.name != "INLINE":
             mark(rng, stage, used)
+            store(rng, stage)
     return s
 
 
+def group(rng: random.Random, s: Schedule, used: set[object]) -> list[Stage]:
+    """Computes the elementwise or reduced producers of the output, when it alone reads them, at one of its loops."""
+    last = s.stages[-1]
+    members = [stage for stage in s.stages[:-1] if isinstance(stage.op, ComputeOp) and readers_of(s, stage) == [last]]
+    if not members or not isinstance(last.op, ComputeOp) or any(m.op.num_outputs > 1 for m in members):
+        return []
+    ops_of = [m.op for m in members]
+    made = s.create_group(outputs=ops_of, inputs=ops_of, include_inputs=True)
+    leaf = rng.choice(last.leaf_iter_vars)
+    used.add(leaf)
+    made.compute_at(last, leaf)
+    return [last, *members]
+
+
 def readers_of(s: Schedule, stage: Stage) -> list[Stage]:
-    return [other for other in s.stages if stage.op.output(0) in other.op.input_tensors]
+    outputs = [stage.op.output(i) for i in range(stage.op.num_outputs)]
+    return [other for other in s.stages if any(output in other.op.input_tensors for output in outputs)]
 
 
 def place(rng: random.Random, s: Schedule, stage: Stage, used: set[object]) -> None:
@@ -123,7 +175,9 @@ def place(rng: random.Random, s: Schedule, stage: Stage, used: set[object]) -> N
     choice = rng.random()
     if not readers or choice < 0.3:
         return
-    if choice < 0.5 and not stage.op.reduce_axis:
+    if any(not isinstance(reader.op, ComputeOp) for reader in readers):
+        return
+    if choice < 0.5 and not stage.op.reduce_axis and stage.op.num_outputs == 1:
         stage.compute_inline()
         return
     (reader, *others) = readers
@@ -151,13 +205,33 @@ def transform(rng: random.Random, stage: Stage) -> None:
             stage.reorder(*rng.sample(leaves, rng.randint(1, len(leaves))))
 
 
+def store(rng: random.Random, stage: Stage) -> None:
+    """Memory that lives longer, a condition that always holds, lines fetched ahead, padded rows: no result changes."""
+    op = stage.op
+    where = stage.attachment()
+    if where.attach_stage is not None and rng.random() < 0.3:
+        outer = where.attach_stage.leaf_iter_vars
+        place = next(i for i, leaf in enumerate(outer) if leaf == where.attach_ivar)
+        stage.store_at(where.attach_stage, outer[rng.randint(0, place)])
+    if op.axis and rng.random() < 0.2:
+        stage.set_store_predicate(op.axis[0].var >= 0)
+    if op.input_tensors and rng.random() < 0.2:
+        # a tensor that is inlined is not there to be fetched
+        source = next((t for t in op.input_tensors if stage.schedule[t].attach_type.name == "GROUP_ROOT"), None)
+        serial = [leaf for leaf in stage.leaf_iter_vars if leaf.for_type is ForKind.SERIAL]
+        if source is not None and serial:
+            stage.prefetch(source, serial[0], rng.randint(0, 2))
+    if not stage.is_output and op.axis and rng.random() < 0.2:
+        stage.storage_align(rng.choice(op.axis), rng.choice([4, 8]), rng.randint(0, 3))
+
+
 def mark(rng: random.Random, stage: Stage, used: set[object]) -> None:
     """Vectorise the innermost loop, make the outermost parallel, unroll others, here and there."""
     leaves = stage.leaf_iter_vars
     last, first = leaves[-1], leaves[0]
     if rng.random() < 0.4 and last.iter_type is IterType.DATA_PAR and last not in used:
         stage.vectorize(last)
-    elif rng.random() < 0.3 and first.iter_type is IterType.DATA_PAR and stage.attach_stage is None:
+    elif rng.random() < 0.3 and first.iter_type is IterType.DATA_PAR and stage.attachment().attach_stage is None:
         stage.parallel(first)
     for leaf in leaves[1:-1]:
         if rng.random() < 0.2:
