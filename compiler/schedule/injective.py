@@ -117,7 +117,7 @@ def _take_in(predicate: PrimExpr, ranges: _Ranges) -> None:
         low, end = ranges.analyzer.const_int_bound(condition.a)[0], ops.as_int(condition.b)
         if low is None or end is None:
             continue
-        terms = ranges.grouped(_terms(condition.a, 1))
+        terms = ranges.grouped(terms_of(condition.a, 1))
         if len(terms) == 1 and terms[0][0] == 1:
             ranges.narrow(terms[0][1], max(end - low, 1))
         elif terms:
@@ -147,7 +147,7 @@ def _determined(values: Iterable[PrimExpr], moving: set[n.Var], ranges: _Ranges)
 
 def _digits_of(expr: PrimExpr, moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
     """The digits that the value of `expr` tells; none when its terms cannot be told apart."""
-    return _digits(ranges.grouped(_terms(expr, 1)), moving, ranges)
+    return _digits(ranges.grouped(terms_of(expr, 1)), moving, ranges)
 
 
 def _digits(terms: list[Term], moving: set[n.Var], ranges: _Ranges) -> list[_Digit]:
@@ -164,17 +164,17 @@ def _digits(terms: list[Term], moving: set[n.Var], ranges: _Ranges) -> list[_Dig
     return [digit for _, atom in items for digit in ranges.digits(atom, moving)]
 
 
-def _terms(expr: PrimExpr, factor: int) -> list[Term]:
+def terms_of(expr: PrimExpr, factor: int) -> list[Term]:
     """The terms of factor * expr, constants left out."""
     match expr:
         case n.IntImm():
             return []
         case n.Add(a, b):
-            return _terms(a, factor) + _terms(b, factor)
+            return terms_of(a, factor) + terms_of(b, factor)
         case n.Sub(a, b):
-            return _terms(a, factor) + _terms(b, -factor)
+            return terms_of(a, factor) + terms_of(b, -factor)
         case n.Mul(a, n.IntImm(value=value)):
-            return _terms(a, factor * value)
+            return terms_of(a, factor * value)
     return [(factor, expr)]
 
 

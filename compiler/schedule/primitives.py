@@ -1,6 +1,7 @@
 """The modules of primitives: importing this one registers them all."""
 
 from compiler.schedule import (
+    blockize,
     cache,
     compute_at,
     inline,
@@ -15,5 +16,6 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor", "sampling", "storage",
+    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor", "sampling",
+    "storage",
 ]  # fmt: skip

@@ -69,7 +69,7 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
         )
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
-    init = _init_nest(realize, inside, data, init_name)
+    init = init_nest(realize, inside, data, init_name)
     update_block = with_regions(replace(realize.block, name_hint=update_name, init=None))
     loop_depth = path.index(inside[0])
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
@@ -77,7 +77,7 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     return Effect(new, (init_name,), {block: update_name})
 
 
-def _init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], name: str) -> Stmt:
+def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], name: str) -> Stmt:
     """The init in new loops like those of `inside` that run along data axes. Conditions on the reduction loops do
     not concern it; what else there is has one iteration."""
     block = realize.block

@@ -205,6 +205,11 @@ class Schedule:
         """A new loop of one iteration right around a block or loop."""
         return _one(LoopRV, self._do("add_unit_loop", (block_or_loop,)))
 
+    def blockize(self, target: LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+        """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
+        targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
+        return _one(BlockRV, self._do("blockize", targets, preserve_unit_iters=preserve_unit_iters))
+
     # ------------------------------------------------------------------------ how loops run
 
     def parallel(self, loop: LoopRV) -> None:
