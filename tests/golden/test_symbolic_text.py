@@ -59,7 +59,7 @@ def matmul_tiles() -> PrimFunc:
 def softmax_computed_at_rows() -> PrimFunc:
     sch = Schedule(softmax(size_var("n"), size_var("m")))  # type: ignore[arg-type]
     i, j = sch.get_loops(sch.get_block("out"))
-    i0, i1 = sch.split(i, [None, 4])
+    _i0, i1 = sch.split(i, [None, 4])
     sch.vectorize(sch.split(j, [None, 16])[1])
     for name in ("total", "power", "top"):
         sch.compute_at(sch.get_block(name), i1)
