@@ -18,7 +18,6 @@ from compiler.cpu_features import (
 )
 from compiler.errors import TargetError
 from compiler.target_options import (
-    COMMON,
     KINDS,
     OptionValue,
     Parsed,
@@ -28,6 +27,7 @@ from compiler.target_options import (
     read_mapping,
     read_words,
 )
+from compiler.target_tags import expand_tag, list_tags
 
 TargetLike = Union[str, Mapping[str, Any], "Target"]
 
@@ -66,7 +66,8 @@ class Target:
     """What to generate code for: a kind and its options. Frozen and hashable.
 
     `spec` is a string ("llvm -mcpu=znver3 -mattr=+avx2,+fma -num-cores=4"), a JSON object in a string, a
-    mapping with "kind", or another Target. `host` is the target of the code that drives a GPU.
+    mapping with "kind" (or "tag"), or another Target. A tag ("raspberry-pi/4b-aarch64") stands for a kind and
+    options. `host` is the target of the code that drives a GPU.
     `str(target)` is canonical: equal targets print alike, and the text parses back to an equal target.
 
     Raises TargetError for an unknown kind or option, or a value of the wrong type.
@@ -132,6 +133,30 @@ class Target:
         return str(self.get("model", "unknown"))
 
     @property
+    def tag(self) -> str:
+        """The tag it was made of, "" for none."""
+        return str(self.get("tag", ""))
+
+    @property
+    def device_name(self) -> str:
+        """The `device` option, such as "arm_cpu"; "" when it was not given."""
+        return str(self.get("device", ""))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """How many threads of a GPU run in step; 1 on a CPU."""
+        default = {"cuda": 32, "nvptx": 32, "rocm": 64}.get(self.kind, 1)
+        return int(self.get("thread_warp_size", default))
+
+    @property
+    def max_num_threads(self) -> int:
+        """The most threads of a block of a GPU; 1 on a CPU."""
+        if self.device_type in ("cpu", "hexagon"):
+            return 1
+        default = self.get("max_threads_per_block", 1024 if self.kind in ("cuda", "nvptx") else 256)
+        return int(self.get("max_num_threads", default))
+
+    @property
     def arch(self) -> str | None:
         """A GPU's architecture, such as "sm_80"."""
         value: str | None = self.get("arch", self.get("mcpu"))
@@ -181,6 +206,29 @@ class Target:
         filled = Target({"kind": self.kind, **options}, host=host)
         return self if filled == self else filled
 
+    def with_host(self, host: TargetLike) -> Target:
+        """The same target, with `host` as the target of the code that drives it."""
+        return Target(self, host=host)
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device of this machine: `cpu(0)`, `cuda(0)` or its name.
+
+        Raises TargetError for a device that is elsewhere, is absent, or has no target of its own.
+        """
+        from compiler.target_detect import target_of  # asks the runtime, which itself reads targets
+
+        return target_of(device)
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        return list_kinds()
+
+    @staticmethod
+    def list_tags() -> Mapping[str, Mapping[str, Any]]:
+        """Every tag with the target it stands for, as data."""
+        return list_tags()
+
     # -- text ------------------------------------------------------------------------------------
     def __str__(self) -> str:
         words = [str(self.kind)]
@@ -223,33 +271,63 @@ class Target:
     ) -> None:
         _stack.set(_stack.get()[:-1])
 
+    # -- targets as people pass them -------------------------------------------------------------
+    @staticmethod
+    def canon_target(target: TargetLike | None) -> Target | None:
+        """A Target of whatever stands for one; None stays None."""
+        return None if target is None else _as_target(target)
+
+    @staticmethod
+    def canon_target_and_host(
+        target: TargetLike | None, target_host: TargetLike | None = None
+    ) -> tuple[Target | None, Target | None]:
+        """The target with its host inside, and that host. Raises TargetError for a host without a target."""
+        if target is None:
+            if target_host is not None:
+                raise TargetError("a target_host needs a target", hint="pass both, or put the host into the target")
+            return None, None
+        chosen = Target(target, host=target_host)
+        return chosen, chosen.host
+
+    @staticmethod
+    def canon_multi_target(targets: Any) -> list[Target] | None:
+        """A list of targets: of one, of a list, or of a mapping's values. None stays None."""
+        if targets is None:
+            return None
+        if isinstance(targets, Mapping) and "kind" not in targets and "tag" not in targets:
+            targets = list(targets.values())
+        return [_as_target(t) for t in targets] if isinstance(targets, list | tuple) else [_as_target(targets)]
+
+    @staticmethod
+    def canon_multi_target_and_host(targets: Any, target_host: TargetLike | None = None) -> list[Target]:
+        """The same, each with the host inside. Raises TargetError for no target."""
+        found = Target.canon_multi_target(targets)
+        if not found:
+            raise TargetError("at least one target is needed")
+        return [Target(target, host=target_host) for target in found]
+
+    @staticmethod
+    def canon_target_map_and_host(
+        target_map: Mapping[Any, Any], target_host: TargetLike | None = None
+    ) -> tuple[dict[Target, Any], Target | None]:
+        """A mapping of targets to something with Targets as its keys, each with the host inside; and the host."""
+        host = Target.canon_target(target_host)
+        found = {Target(target, host=host): value for target, value in target_map.items()}
+        return found, host if host is not None else next((t.host for t in found if t.host is not None), None)
+
+    @staticmethod
+    def target_or_current(target: TargetLike | None) -> Target:
+        """The target, or the current one where None. Raises TargetError when there is neither."""
+        if target is not None:
+            return _as_target(target)
+        current = Target.current(allow_none=False)
+        assert current is not None
+        return current
+
 
 def list_kinds() -> list[str]:
     """Every target kind's name."""
     return sorted(KINDS)
-
-
-def llvm(options: str = "", **named: OptionValue) -> Target:
-    """An llvm (CPU) target: `llvm("-mcpu=znver3")` or `llvm(mcpu="znver3", num_cores=4)`."""
-    return _construct("llvm", options, named)
-
-
-def cuda(model: str = "unknown", arch: str | None = None, options: str = "", **named: OptionValue) -> Target:
-    """An NVIDIA target: `cuda(arch="sm_80")`."""
-    if model != "unknown":
-        named["model"] = model
-    if arch is not None:
-        named["arch"] = arch
-    return _construct("cuda", options, named)
-
-
-def _construct(kind: str, options: str, named: Mapping[str, OptionValue]) -> Target:
-    known = {**COMMON, **KINDS[kind].options}
-    base = Target(f"{kind} {options}").export()
-    for name, value in named.items():
-        dashed = name.replace("_", "-")
-        base[dashed if dashed in known else name] = value
-    return Target(base)
 
 
 def _as_target(spec: TargetLike) -> Target:
@@ -261,9 +339,9 @@ def _read_spec(spec: object) -> Parsed:
         return str(spec.kind), spec.options, spec.host
     if isinstance(spec, str):
         text = spec.strip()
-        return read_mapping(read_json(text) if text.startswith("{") else read_words(text))
+        return read_mapping(expand_tag(read_json(text) if text.startswith("{") else read_words(text)))
     if isinstance(spec, Mapping):
-        return read_mapping(spec)
+        return read_mapping(expand_tag(spec))
     raise TargetError(f"a target is a string, a mapping or a Target, not {type(spec).__name__}")
 
 

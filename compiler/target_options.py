@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from compiler.errors import TargetError
+from compiler.suggest import closest
 
 OptionValue = Union[str, int, bool, tuple[str, ...]]  # noqa: UP007 - evaluated at run time
 Parsed = tuple[str, tuple[tuple[str, OptionValue], ...], Any]  # kind, options by name, host as given
@@ -73,6 +74,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def _kinds_hint() -> str:
+    return f"known kinds: {', '.join(KINDS)}"
+
+
 def read_json(text: str) -> Mapping[str, Any]:
     """The object in a JSON text that starts with "{"."""
     try:
@@ -90,7 +95,7 @@ def read_words(text: str) -> Mapping[str, Any]:
     except ValueError as error:
         raise TargetError(f"cannot read the target {text[:80]!r}: {error}") from None
     if not words:
-        raise TargetError("the target is empty", hint=f"known kinds: {', '.join(KINDS)}")
+        raise TargetError("the target is empty", hint=_kinds_hint())
     data: dict[str, Any] = {"kind": words[0]}
     rest = iter(words[1:])
     pending: str | None = None
@@ -112,7 +117,8 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         what = "has no kind" if kind is None else f"kind {str(kind)!r} is unknown"
-        raise TargetError(f"the target {what}", hint=f"known kinds: {', '.join(KINDS)}")
+        near = f"{closest(kind, KINDS)}; tags: Target.list_tags()" if isinstance(kind, str) else _kinds_hint()
+        raise TargetError(f"the target {what}", hint=near)
     known: dict[str, type] = {**COMMON, **KINDS[kind].options}
     options: dict[str, OptionValue] = {}
     for name, value in data.items():
@@ -121,7 +127,7 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
         if name not in known:
             raise TargetError(
                 f"target kind {kind!r} has no option {name!r}",
-                hint=f"its options: {', '.join(sorted(known))}, host",
+                hint=closest(name, [*known, "host"]),
             )
         options[name] = _option_value(kind, name, value, known[name])
     if options.get("keys") == KINDS[kind].keys:

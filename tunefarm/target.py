@@ -1,11 +1,45 @@
 """What code is built for."""
 
-from compiler.target import Target, TargetKind, cuda, list_kinds, llvm
+from compiler.target import Target, TargetKind, list_kinds
+from compiler.target_constructors import (
+    arm_cpu,
+    bifrost,
+    cuda,
+    hexagon,
+    intel_graphics,
+    llvm,
+    mali,
+    riscv_cpu,
+    rocm,
+)
+from compiler.target_generic import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
+from compiler.target_tags import list_tags, register_tag
 
 __all__ = [
+    "GenericFunc",
     "Target",
     "TargetKind",
+    "arm_cpu",
+    "bifrost",
+    "create",
     "cuda",
+    "generic_func",
+    "get_native_generic_func",
+    "hexagon",
+    "intel_graphics",
     "list_kinds",
+    "list_tags",
     "llvm",
+    "mali",
+    "override_native_generic_func",
+    "register_tag",
+    "riscv_cpu",
+    "rocm",
 ]  # fmt: skip
+
+create = Target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.suggest import closest
 
 
 class TransformError(CompileError, ValueError):
@@ -59,20 +59,13 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(name: str, value: Any) -> Any:
     option = _options.get(name)
     if option is None:
-        raise TransformError(f"there is no pass option {name!r}", hint=known_hint(name, _options))
+        raise TransformError(f"there is no pass option {name!r}", hint=closest(name, _options))
     try:
         return option.read(value)
     except ValueError as error:
         raise TransformError(
             f"pass option {name!r} is {option.type_name}, not {value!r}: {error}", hint=option.help
         ) from None
-
-
-def known_hint(name: str, known: Iterable[str]) -> str:
-    """ "did you mean …?" where a name comes close, and all the known ones."""
-    names = sorted(known)
-    close = difflib.get_close_matches(str(name), names, 1, 0.6)
-    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names)}"
 
 
 def truth(value: Any) -> bool:
@@ -90,7 +83,7 @@ def _unroll(value: Any) -> UnrollConfig:
     fields = ("auto_max_extent", "auto_max_step")
     for name, number in value.items():
         if name not in fields:
-            raise ValueError(f"no field {name!r}; {known_hint(name, fields)}")
+            raise ValueError(f"no field {name!r}; {closest(name, fields)}")
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ValueError(f"{name} is a non-negative integer")
     return UnrollConfig(**value)

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.ir.module import IRModule
+from compiler.suggest import closest
 from compiler.tir import nodes as n
 from compiler.tir.printer import script
-from compiler.transform.config import TransformError, known_hint
+from compiler.transform.config import TransformError
 from compiler.transform.context import PassContext
 
 ModuleFunction = Callable[[IRModule, PassContext], IRModule]
@@ -142,7 +143,7 @@ def get_pass(name: str) -> Pass:
 
     make = _by_name.get(name)
     if make is None:
-        raise TransformError(f"there is no pass {name!r}", hint=known_hint(name, _by_name))
+        raise TransformError(f"there is no pass {name!r}", hint=closest(name, _by_name))
     return make()
 
 
