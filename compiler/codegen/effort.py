@@ -76,9 +76,12 @@ def _scaled(work: _Work, count: float, *, has_loop: bool) -> _Work:
     return _Work(work.elements * count, work.improvable * count, has_loop or work.has_loop)
 
 
-def _extent(loop: n.For) -> int:
+def _extent(loop: n.For) -> float:
+    """The loop's iterations; few for one that goes on where another of unknown extent ended."""
     found = ops.as_int(loop.extent)
-    return UNKNOWN_EXTENT if found is None else found
+    if found is not None:
+        return found
+    return UNKNOWN_EXTENT if isinstance(loop.min, n.IntImm) else UNKNOWN_EXTENT * RARE * RARE
 
 
 def _is_improvable(store: n.BufferStore, local: set[n.Var], loop: n.For) -> bool:
