@@ -107,6 +107,7 @@ from compiler.tir.ops import (
 )
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
+from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.transform import tir_passes as transform
 
 __all__ = [
@@ -161,6 +162,7 @@ __all__ = [
     "Stmt",
     "StringImm",
     "Sub",
+    "TensorIntrin",
     "Trace",
     "Var",
     "While",

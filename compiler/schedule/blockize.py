@@ -15,7 +15,7 @@ from compiler.schedule import tree
 from compiler.schedule.dataflow import Member, common_prefix, fresh_block_name, scope_around
 from compiler.schedule.expr import TRUE, conjunction, conjuncts, rebind, subst, variables
 from compiler.schedule.injective import repeating_loop, terms_of
-from compiler.schedule.placement import access, analyzer_of, hull
+from compiler.schedule.placement import Access, access, analyzer_of, hull
 from compiler.schedule.reduction import init_nest
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
@@ -290,9 +290,9 @@ def _of_blocks(func: n.PrimFunc, names: list[str], preserve_unit_iters: bool) ->
     body = rebind(chosen, fresh)
     name = fresh_block_name(func, "_".join(names) + "_o")
     reads, writes = _regions_of(body, axes)
-    block = n.Block(tuple(axes), reads, writes, name, body)
+    tile = n.Block(tuple(axes), reads, writes, name, body)
     loops = [f for f, _ in _by_loop(used, axes)]
-    new = n.BlockRealize(tuple(f.loop_var for f in loops), TRUE, block)
+    new = n.BlockRealize(tuple(f.loop_var for f in loops), TRUE, tile)
     where = seq(*stmts[: position.start], new, *stmts[position.stop :])
     return replaced(func, members[0].path[: holder + (len(stmts) > 1 or _in_sequence(members[0].path, holder))],
                     where), name  # fmt: skip
@@ -356,13 +356,13 @@ def _regions_of(
         analyzer.bind(iv.var, iv.dom)
     sides: list[tuple[n.BufferRegion, ...]] = []
     for kind in ("reads", "writes"):
-        uses: dict[n.Buffer, list[object]] = {}
+        uses: dict[n.Buffer, list[Access]] = {}
         for realize in tree.realizes(body):
             loops = tree.loops_around(body, realize)
             for region in getattr(realize.block, kind):
                 uses.setdefault(region.buffer, []).append(access(region, realize, loops))
         sides.append(tuple(
-            n.BufferRegion(b, tuple(n.Range(low, extent) for low, extent in hull(analyzer, found, b)))  # type: ignore[arg-type]
+            n.BufferRegion(b, tuple(n.Range(low, extent) for low, extent in hull(analyzer, found, b)))
             for b, found in uses.items()
         ))  # fmt: skip
     return sides[0], sides[1]

@@ -13,9 +13,10 @@ from compiler.schedule import (
     rfactor,
     sampling,
     storage,
+    tensorize,
 )
 
 __all__ = [
-    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor", "sampling",
-    "storage",
+    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor",
+    "sampling", "storage", "tensorize",
 ]  # fmt: skip

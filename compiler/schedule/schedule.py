@@ -210,6 +210,13 @@ class Schedule:
         targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
         return _one(BlockRV, self._do("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
+    def tensorize(
+        self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
+    ) -> None:
+        """Let the tensor intrinsic `tensor_intrin` do what a loop or block does."""
+        attrs: dict[str, Any] = {"tensor_intrin": tensor_intrin, "preserve_unit_iters": preserve_unit_iters}
+        self._do("tensorize", (block_or_loop,), **attrs)
+
     # ------------------------------------------------------------------------ how loops run
 
     def parallel(self, loop: LoopRV) -> None:
