@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.codegen.division import divide
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.index import index, narrow, widen
 from compiler.codegen.types import (
@@ -10,7 +11,6 @@ from compiler.codegen.types import (
     is_float,
     lanes_of,
     llvm_type,
-    vector_of,
 )
 from compiler.codegen.values import (
     SIGNED,
@@ -19,7 +19,6 @@ from compiler.codegen.values import (
     convert,
     float_op,
     intrinsic,
-    is_constant,
     splat,
     unary_float,
 )
@@ -134,40 +133,22 @@ def _division(g: Gen, expr: n.BinaryOp) -> str:
         return narrow(g, index(g, expr), dtype)
     a, b = g.value(expr.a), g.value(expr.b)
     quotient_like = kind in (n.Div, n.FloorDiv)
-    if code_of(dtype) == "uint":
-        return g.w.inline(f"{'udiv' if quotient_like else 'urem'} {llvm_type(dtype)} {a}, {b}")
-    return _signed_division(g, dtype, a, b, quotient_like, floors=kind in (n.FloorDiv, n.FloorMod))
+    divisor = _scalar(expr.b)
+    return divide(
+        g,
+        llvm_type(element_of(dtype)),
+        lanes_of(dtype),
+        a,
+        b,
+        signed=code_of(dtype) == "int",
+        quotient=quotient_like,
+        floors=kind in (n.FloorDiv, n.FloorMod),
+        safe=isinstance(divisor, n.IntImm) and divisor.value not in (0, -1),
+    )
 
 
-def _signed_division(g: Gen, dtype: str, a: str, b: str, quotient_like: bool, floors: bool) -> str:
-    """Division of data. LLVM leaves least / -1 undefined; here it wraps, as two's complement does."""
-    w, ty, zero = g.w, llvm_type(dtype), "zeroinitializer" if lanes_of(dtype) > 1 else "0"
-    mask = vector_of("i1", lanes_of(dtype))
-    minus = w.value(f"sub {ty} {zero}, {a}", a)
-    constant = is_constant(b) and "-1" not in b
-    if not constant:
-        by_minus_one = w.inline(f"icmp eq {ty} {b}, {_all(dtype, -1)}")
-        divisor = w.inline(f"select {mask} {by_minus_one}, {ty} {_all(dtype, 1)}, {ty} {b}")
-    else:
-        divisor = b
-    remainder = w.inline(f"srem {ty} {a}, {divisor}")
-    fix = ""
-    if floors:
-        opposite = w.inline(f"icmp slt {ty} {w.inline(f'xor {ty} {remainder}, {divisor}')}, {zero}")
-        fix = w.inline(f"and {mask} {opposite}, {w.inline(f'icmp ne {ty} {remainder}, {zero}')}")
-    if not quotient_like:
-        if not floors:
-            return remainder
-        return w.inline(f"add {ty} {remainder}, {w.inline(f'select {mask} {fix}, {ty} {divisor}, {ty} {zero}')}")
-    quotient = w.inline(f"sdiv {ty} {a}, {divisor}")
-    if floors:
-        quotient = w.inline(f"sub {ty} {quotient}, {w.inline(f'zext {mask} {fix} to {ty}')}")
-    return quotient if constant else w.inline(f"select {mask} {by_minus_one}, {ty} {minus}, {ty} {quotient}")
-
-
-def _all(dtype: str, value: int) -> str:
-    """An integer constant of `dtype`, in each lane."""
-    return str(value) if lanes_of(dtype) == 1 else f"splat ({llvm_type(element_of(dtype))} {value})"
+def _scalar(expr: PrimExpr) -> PrimExpr:
+    return expr.value if isinstance(expr, n.Broadcast) else expr
 
 
 @emits(n.Min, n.Max)
@@ -177,9 +158,11 @@ def _extreme(g: Gen, expr: n.BinaryOp) -> str:
         return narrow(g, index(g, expr), dtype)
     a, b = g.value(expr.a), g.value(expr.b)
     ty = llvm_type(dtype)
-    if is_float(dtype):  # a < b ? a : b
-        test = compare(g, "lt" if least else "gt", dtype, a, b)
-        return choose(g, test, lanes_of(dtype), ty, a, b)
+    if is_float(dtype):  # b where it is beyond a or NaN, else a
+        found = choose(g, compare(g, "lt" if least else "gt", dtype, b, a), lanes_of(dtype), ty, b, a)
+        if g.module.options.nan_free or isinstance(_scalar(expr.b), n.FloatImm):
+            return found
+        return choose(g, compare(g, "ne", dtype, b, b), lanes_of(dtype), ty, b, found)
     sign = "s" if code_of(dtype) == "int" else "u"
     return intrinsic(g, f"{sign}{'min' if least else 'max'}", dtype, a, b)
 

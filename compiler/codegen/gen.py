@@ -19,12 +19,19 @@ class CodegenOptions:
     """What the target lets the generator do.
 
     features: LLVM names of the CPU features in use. fast_math: LLVM's flags on float arithmetic; the default
-    lets a multiplication and an addition become one fused operation.
+    lets a multiplication and an addition become one fused operation. half_conversions: the CPU converts between
+    float16 and float32.
     """
 
     features: frozenset[str] = frozenset()
     fast_math: str = "contract"
     vector_bits: int = 128
+    half_conversions: bool = False
+
+    @property
+    def nan_free(self) -> bool:
+        """Whether the target says that no value is NaN."""
+        return "nnan" in self.fast_math or self.fast_math == "fast"
 
 
 class ModuleText:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compiler.codegen.division import divide
 from compiler.codegen.gen import Gen
 from compiler.codegen.types import bits_of, code_of, llvm_type
 from compiler.codegen.writer import PINNED, Operand
@@ -132,21 +133,22 @@ def _division(g: Gen, expr: n.BinaryOp) -> Operand:
             result = a // b if exact or a >= 0 else -(-a // b)
             return result if kind in (n.FloorDiv, n.Div) else a - result * b
         return _divide_by_constant(g, kind, str(a), b, natural)
-    quotient_like = kind in (n.FloorDiv, n.Div)
-    floors = kind in (n.FloorDiv, n.FloorMod)
-    w = g.w
-    # the divisor may be zero where this does not run, so nothing here may move
-    if not floors:
-        return w.inline(f"{'sdiv' if quotient_like else 'srem'} i64 {a}, {b}")
-    remainder = w.inline(f"srem i64 {a}, {b}")
-    mixed = w.inline(f"xor i64 {remainder}, {b}")
-    opposite = w.inline(f"icmp slt i64 {mixed}, 0")
-    uneven = w.inline(f"icmp ne i64 {remainder}, 0")
-    fix = w.inline(f"and i1 {opposite}, {uneven}")
-    if not quotient_like:
-        return w.inline(f"add i64 {remainder}, {w.inline(f'select i1 {fix}, i64 {b}, i64 0')}")
-    quotient = w.inline(f"sdiv i64 {a}, {b}")
-    return w.inline(f"sub i64 {quotient}, {w.inline(f'zext i1 {fix} to i64')}")
+    return divide(
+        g,
+        "i64",
+        1,
+        str(a),
+        str(b),
+        signed=True,
+        quotient=kind in (n.FloorDiv, n.Div),
+        floors=kind in (n.FloorDiv, n.FloorMod),
+        safe=_is_positive(g, expr.b),
+    )
+
+
+def _is_positive(g: Gen, expr: PrimExpr) -> bool:
+    low = g.forms.bounds(expr)[0]
+    return low is not None and low > 0
 
 
 def _divide_by_constant(g: Gen, kind: type[n.BinaryOp], a: str, b: int, natural: bool) -> Operand:

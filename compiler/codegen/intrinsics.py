@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from compiler.codegen.gen import Gen, emits
 from compiler.codegen.math_functions import NAMES, math_call
 from compiler.codegen.memory import element_pointer
 from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
-from compiler.codegen.values import choose, convert, float_op, intrinsic, unary_float
+from compiler.codegen.values import choose, compare, convert, float_op, intrinsic, unary_float
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
@@ -25,7 +26,7 @@ _LLVM_UNARY = {
 }  # fmt: skip
 _LLVM_BINARY = {"atan2": "atan2", "copysign": "copysign"}
 _LIBRARY = {"hypot": 2, "fmod": 2}  # C functions by number of arguments
-_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
 def _for(*names: str) -> Callable[[Emit], Emit]:
@@ -124,12 +125,13 @@ def _rsqrt(g: Gen, call: n.Call) -> str:
     )
 
 
-@_for("isnan", "isinf")
+@_for("isnan", "isinf", "isfinite")
 def _classify(g: Gen, call: n.Call) -> str:
     dtype = call.args[0].dtype
     value = g.value(call.args[0])
     if not is_float(dtype):
-        return "false" if lanes_of(dtype) == 1 else "zeroinitializer"
+        known = "true" if _name(call) == "isfinite" else "false"
+        return known if lanes_of(dtype) == 1 else f"splat (i1 {known})"
     if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
         value, dtype = convert(g, value, dtype, wide), wide
@@ -137,7 +139,8 @@ def _classify(g: Gen, call: n.Call) -> str:
     if _name(call) == "isnan":
         return g.w.value(f"fcmp uno {ty} {value}, {value}", value)
     size = intrinsic(g, "fabs", dtype, value)
-    return g.w.value(f"fcmp oeq {ty} {size}, {_number(float('inf'), dtype)}", size)
+    relation = "oeq" if _name(call) == "isinf" else "olt"
+    return g.w.value(f"fcmp {relation} {ty} {size}, {_number(math.inf, dtype)}", size)
 
 
 @_for(*_BITWISE)
@@ -146,11 +149,67 @@ def _bits(g: Gen, call: n.Call) -> str:
     return g.w.value(f"{_BITWISE[_name(call)]} {llvm_type(call.dtype)} {a}, {b}", a, b)
 
 
-@_for("shift_right")
-def _shift_right(g: Gen, call: n.Call) -> str:
+@_for("shift_left", "shift_right")
+def _shift(g: Gen, call: n.Call) -> str:
+    """A count that is negative or has no bit left behind shifts every bit out, which LLVM leaves undefined."""
     a, b = (g.value(x) for x in call.args)
-    op = "ashr" if code_of(call.dtype) == "int" else "lshr"
-    return g.w.value(f"{op} {llvm_type(call.dtype)} {a}, {b}", a, b)
+    dtype = call.dtype
+    ty, bits, lanes = llvm_type(dtype), bits_of(dtype), lanes_of(dtype)
+    left = _name(call) == "shift_left"
+    op = "shl" if left else "ashr" if code_of(dtype) == "int" else "lshr"
+    count = call.args[1].value if isinstance(call.args[1], n.Broadcast) else call.args[1]
+    if isinstance(count, n.IntImm) and 0 <= count.value < bits:
+        return g.w.value(f"{op} {ty} {a}, {b}", a, b)
+    if op == "ashr":
+        least = intrinsic(g, "umin", dtype, b, _whole(bits - 1, dtype))
+        return g.w.value(f"ashr {ty} {a}, {least}", a, least)
+    inside = g.w.value(f"icmp ult {ty} {b}, {_whole(bits, dtype)}", b)
+    shifted = g.w.value(f"{op} {ty} {a}, {b}", a, b)
+    return choose(g, inside, lanes, ty, shifted, _whole(0, dtype))
+
+
+def _whole(value: int, dtype: str) -> str:
+    return str(value) if lanes_of(dtype) == 1 else f"splat ({llvm_type(element_of(dtype))} {value})"
+
+
+@_for("ldexp")
+def _ldexp(g: Gen, call: n.Call) -> str:
+    """x * 2^n, with n an int32."""
+    dtype, (x, power) = call.dtype, (g.value(a) for a in call.args)
+    lanes = lanes_of(dtype)
+    wide = with_lanes("float32", lanes) if bits_of(dtype) == 16 else dtype
+    ty, whole = llvm_type(wide), with_lanes("int32", lanes)
+    suffix = f"v{lanes}" if lanes > 1 else ""
+    name = f"@llvm.ldexp.{suffix}f{bits_of(wide)}.{suffix}i32"
+    g.module.declare(name, f"{ty} {name}({ty}, {llvm_type(whole)})")
+    x, power = convert(g, x, dtype, wide), convert(g, power, call.args[1].dtype, whole)
+    return convert(g, g.w.value(f"call {ty} {name}({ty} {x}, {llvm_type(whole)} {power})", x, power), wide, dtype)
+
+
+@_for("nextafter")
+def _nextafter(g: Gen, call: n.Call) -> str:
+    """One step in the bits, up or down; from 0 to the least denormal."""
+    dtype, (x, y) = call.dtype, (g.value(a) for a in call.args)
+    w, lanes, ty = g.w, lanes_of(dtype), llvm_type(dtype)
+    integer = with_lanes(f"int{bits_of(dtype)}", lanes)
+    whole, mask = llvm_type(integer), llvm_type(with_lanes("bool", lanes))
+    zero = _number(0.0, dtype)
+    bits, goal = (w.value(f"bitcast {ty} {v} to {whole}", v) for v in (x, y))
+    away = w.value(
+        f"icmp eq {mask} {compare(g, 'gt', dtype, y, x)}, {compare(g, 'gt', dtype, x, zero)}",
+        compare(g, "gt", dtype, y, x),
+        compare(g, "gt", dtype, x, zero),
+    )
+    step = choose(g, away, lanes, whole, _whole(1, integer), _whole(-1, integer))
+    moved = w.value(f"add {whole} {bits}, {step}", bits, step)
+    sign = w.value(f"and {whole} {goal}, {_whole(-(1 << (bits_of(dtype) - 1)), integer)}", goal)
+    least = w.value(f"or {whole} {sign}, {_whole(1, integer)}", sign)
+    moved = choose(g, compare(g, "eq", dtype, x, zero), lanes, whole, least, moved)
+    moved = choose(g, compare(g, "eq", dtype, x, y), lanes, whole, goal, moved)
+    result = w.value(f"bitcast {whole} {moved} to {ty}", moved)
+    for v in (x, y):
+        result = choose(g, compare(g, "ne", dtype, v, v), lanes, ty, _number(math.nan, dtype), result)
+    return result
 
 
 @_for("bitwise_not")

@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 from compiler.codegen.cpu_names import check_names
 from compiler.codegen.effort import Effort
 from compiler.codegen.gen import CodegenOptions
+from compiler.cpu_features import architecture
 from compiler.errors import CodegenError
 from compiler.target import Target
 
@@ -30,7 +31,15 @@ def options_for(target: Target) -> CodegenOptions:
     else:
         wanted = {name: bool(target.get(f"fast-math-{name}", name == "contract")) for name in _FAST_MATH}
         flags = " ".join(name for name in _FAST_MATH if wanted[name])
-    return CodegenOptions(target.features, flags, target.vector_bits)
+    return CodegenOptions(target.features, flags, target.vector_bits, _converts_halves(target))
+
+
+_HALF_FEATURES = {"f16c", "avx512f", "fp16", "fullfp16", "zfhmin", "zfh"}
+
+
+def _converts_halves(target: Target) -> bool:
+    arch = architecture(_triple(target))
+    return arch == "aarch64" or not _HALF_FEATURES.isdisjoint(target.features)
 
 
 def llvm_version() -> str:

@@ -1,6 +1,6 @@
 """sin, cos and tan of float32: x = q pi/2 + r, and a polynomial of r.
 
-q pi/2 is subtracted in binary64 with pi/2 in two parts (Cody and Waite). Where |x| is 2^27 or more, r comes from
+q pi/2 is subtracted in binary64 with pi/2 in two parts (Cody and Waite). Where |x| is 2^20 or more, r comes from
 the bits of 2/pi that matter for its exponent, in integers (Payne and Hanek); no library is called for any x.
 """
 
@@ -11,7 +11,7 @@ import math
 from compiler.codegen import math_tables as t
 from compiler.codegen.math_body import MathBody
 
-_LARGE = 2.0**27
+_LARGE = 2.0**20
 
 
 def sin(m: MathBody, x: str) -> str:
@@ -75,12 +75,12 @@ def _reduced(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def _far(m: MathBody, d: MathBody, x: str) -> tuple[str, str]:
-    """The reduction of |x| >= 2^27: x = M 2^k with M < 2^24, times 96 bits of 2/pi from bit k on, modulo 4."""
+    """The reduction of |x| >= 2^20: x = M 2^k with M < 2^24, times 96 bits of 2/pi from bit k on, modulo 4."""
     words = [(t.TWO_OVER_PI >> (192 - 64 * i)) & (1 << 64) - 1 for i in range(4)]
     bits = m.to_bits(m.fabs(x))
-    power = m.ints("sub", m.ints("lshr", bits, 23), 150)  # k, 4 to 104
+    where = m.ints("sub", m.ints("lshr", bits, 23), 150 - 6)  # k + 6: eight zeros stand first, and two bits are kept
     mantissa = m.ints("or", m.ints("and", bits, (1 << 23) - 1), 1 << 23)
-    k = d.ints("add", d.emit(f"zext {m.whole} {power} to {d.whole}"), -2)  # with the two bits above
+    k = d.emit(f"zext {m.whole} {where} to {d.whole}")
     big = d.emit(f"zext {m.whole} {mantissa} to {d.whole}")
     second = d.ints("icmp uge", k, 64)
 

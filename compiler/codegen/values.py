@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.codegen.gen import Gen
+from compiler.codegen.halves import half_to_single, single_to_half
 from compiler.codegen.types import bits_of, code_of, element_bytes, is_float, lanes_of, llvm_type, vector_of
 from compiler.dtype import with_lanes
 from compiler.errors import CodegenError
@@ -31,9 +32,9 @@ def choose(g: Gen, test: str, lanes: int, ty: str, a: str, b: str) -> str:
 
 
 def float_op(g: Gen, op: str, dtype: str, a: str, b: str) -> str:
-    """`op` (fadd, fsub, ...) on two floats; bfloat16 is computed in float32 and rounded once."""
+    """`op` (fadd, fsub, ...) on two floats; the 16-bit floats are computed in float32 and rounded once."""
     flags = g.module.options.fast_math
-    if code_of(dtype) == "bfloat":
+    if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
         x, y = convert(g, a, dtype, wide), convert(g, b, dtype, wide)
         return convert(g, g.w.value(f"{op} {flags} {llvm_type(wide)} {x}, {y}", x, y), wide, dtype)
@@ -66,7 +67,7 @@ def unary_float(g: Gen, name: str, dtype: str, a: str) -> str:
 def compare(g: Gen, relation: str, dtype: str, a: str, b: str) -> str:
     """`relation` ("lt", "eq", ...) of two values of `dtype`, as i1 (in each lane)."""
     if is_float(dtype):
-        if code_of(dtype) == "bfloat":
+        if bits_of(dtype) == 16:
             wide = with_lanes("float32", lanes_of(dtype))
             return compare(g, relation, wide, convert(g, a, dtype, wide), convert(g, b, dtype, wide))
         return g.w.value(f"fcmp {_ORDERED[relation]} {llvm_type(dtype)} {a}, {b}", a, b)
@@ -75,7 +76,8 @@ def compare(g: Gen, relation: str, dtype: str, a: str, b: str) -> str:
 
 
 def convert(g: Gen, value: str, source: str, target: str) -> str:
-    """`value` of dtype `source` as `target`: floats to integers round towards zero, integers wrap."""
+    """`value` of dtype `source` as `target`: floats to integers round towards zero and stop at the limits (NaN
+    becomes 0), integers wrap."""
     if source == target:
         return value
     to, have = code_of(target), code_of(source)
@@ -85,12 +87,15 @@ def convert(g: Gen, value: str, source: str, target: str) -> str:
     if to == "bool":
         zero = "zeroinitializer" if lanes_of(source) > 1 or have in ("float", "bfloat") else "0"
         if is_float(source):
+            if bits_of(source) == 16:
+                wide = with_lanes("float32", lanes_of(source))
+                return convert(g, convert(g, value, source, wide), wide, target)
             return g.w.value(f"fcmp une {tx} {value}, {zero}", value)
         return g.w.value(f"icmp ne {tx} {value}, {zero}", value)
     if is_float(source):
         return _from_float(g, value, source, target)
     if is_float(target):
-        if to == "bfloat":
+        if bits_of(target) == 16:
             wide = with_lanes("float32", lanes_of(target))
             return convert(g, convert(g, value, source, wide), wide, target)
         op = "sitofp" if have == "int" else "uitofp"
@@ -103,20 +108,24 @@ def convert(g: Gen, value: str, source: str, target: str) -> str:
 
 
 def _from_float(g: Gen, value: str, source: str, target: str) -> str:
-    ty, tx = llvm_type(target), llvm_type(source)
+    ty, tx, lanes = llvm_type(target), llvm_type(source), lanes_of(source)
+    single = with_lanes("float32", lanes)
+    if bits_of(source) == 16:
+        if target != single:
+            return convert(g, convert(g, value, source, single), single, target)
+        if code_of(source) == "float" and not g.module.options.half_conversions:
+            return half_to_single(g, value, lanes)
     if not is_float(target):
-        op = "fptosi" if code_of(target) == "int" else "fptoui"
-        return g.w.value(f"{op} {tx} {value} to {ty}", value)
-    lanes = lanes_of(source)
-    if code_of(target) == "bfloat":
-        single = with_lanes("float32", lanes)
-        return _to_bfloat(g, convert(g, value, source, single), lanes)
-    if code_of(source) == "bfloat" and bits_of(target) == 16:
-        single = with_lanes("float32", lanes)
-        return convert(g, convert(g, value, source, single), single, target)
-    if bits_of(source) == 64 and bits_of(target) == 16:
-        single = with_lanes("float32", lanes)
-        return convert(g, _to_odd_single(g, value, lanes), single, target)
+        name = f"@llvm.{'fptosi' if code_of(target) == 'int' else 'fptoui'}.sat.{_suffix(target)}.{_suffix(source)}"
+        g.module.declare(name, f"{ty} {name}({tx})")
+        return g.w.value(f"call {ty} {name}({tx} {value})", value)
+    if bits_of(target) == 16:
+        if bits_of(source) == 64:
+            value, source, tx = _to_odd_single(g, value, lanes), single, llvm_type(single)
+        if code_of(target) == "bfloat":
+            return _to_bfloat(g, value, lanes)
+        if not g.module.options.half_conversions:
+            return single_to_half(g, value, lanes)
     op = "fpext" if element_bytes(target) > element_bytes(source) else "fptrunc"
     return g.w.value(f"{op} {tx} {value} to {ty}", value)
 

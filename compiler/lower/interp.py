@@ -245,14 +245,14 @@ _SCOPE: dict[str, Any] = {
     "failed": _failed,
     "float16_values": interp_math.FLOAT16_VALUES,
     "bfloat16_values": interp_math.BFLOAT16_VALUES,
-    "trunc_div": ops.trunc_div_int,
     **{f"round_{dtype}": f for dtype, f in interp_math.ROUND.items()},
     **{f"intrinsic_{name}": f for name, f in interp_math.FLOAT_INTRINSICS.items()},
     **{
         name: getattr(interp_math, name)
         for name in (
             "bfloat16_bits", "clz", "float16_bits", "float_div", "float_floor", "float_floormod", "float_mod",
-            "float_to_int", "fma", "int_to_float", "popcount", "reinterpret", "trunc_mod",
+            "float_to_int", "floor_div", "floor_mod", "fma", "int_to_float", "nextafter", "popcount", "reinterpret",
+            "shift_left", "shift_right", "trunc_div", "trunc_mod",
         )
     },
 }  # fmt: skip

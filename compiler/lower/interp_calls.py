@@ -33,18 +33,22 @@ def _likely(w: ExprWriter, e: n.Call, lane: int) -> Value:
 
 
 def _fma(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    """Rounded once; the 16-bit floats are computed in float32 and then rounded to their dtype."""
     args = ", ".join(w.operand(a, lane).code for a in e.args)
-    return Value(f"fma({args}, {element_of(e.dtype)!r})")
+    narrow = parse_dtype(e.dtype).bits == 16
+    return Value(f"fma({args}, {('float32' if narrow else element_of(e.dtype))!r})", exact=not narrow)
 
 
 def _shift_left(w: ExprWriter, e: n.Call, lane: int) -> Value:
     a, b = (w.operand(x, lane) for x in e.args)
-    return Value(f"({a.code} << {b.code})")
+    return Value(f"shift_left({a.code}, {b.code}, {parse_dtype(element_of(e.dtype)).bits})")
 
 
 def _shift_right(w: ExprWriter, e: n.Call, lane: int) -> Value:
     a, b = (w.operand(x, lane) for x in e.args)
-    return Value(f"({a.code} >> {b.code})", None if a.lo is None else min(a.lo, 0), a.hi)
+    bits = parse_dtype(element_of(e.dtype)).bits
+    hi = None if a.hi is None else max(a.hi, 0)
+    return Value(f"shift_right({a.code}, {b.code}, {bits})", None if a.lo is None else min(a.lo, 0), hi)
 
 
 def _bitwise(sign: str) -> Callable[[ExprWriter, n.Call, int], Value]:
@@ -78,6 +82,15 @@ def _isnan(w: ExprWriter, e: n.Call, lane: int) -> Value:
 def _isinf(w: ExprWriter, e: n.Call, lane: int) -> Value:
     x = w.name_of(w.operand(e.args[0], lane))
     return Value(f"({x} == INF or {x} == -INF)", 0, 1)
+
+
+def _isfinite(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    return Value(f"(-INF < {w.operand(e.args[0], lane).code} < INF)", 0, 1)
+
+
+def _nextafter(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    args = ", ".join(w.operand(a, lane).code for a in e.args)
+    return Value(f"nextafter({args}, {element_of(e.dtype)!r})")
 
 
 def _reinterpret(w: ExprWriter, e: n.Call, lane: int) -> Value:
@@ -115,6 +128,8 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "clz": _count("clz"),
     "isnan": _isnan,
     "isinf": _isinf,
+    "isfinite": _isfinite,
+    "nextafter": _nextafter,
     "reinterpret": _reinterpret,
     "vectorlow": _vectorlow,
     "prefetch": _prefetch,

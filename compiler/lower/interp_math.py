@@ -44,10 +44,13 @@ def float16_bits(x: float) -> int:
 
 
 def bfloat16_bits(x: float) -> int:
-    """The bits of the bfloat16 nearest to the float32 nearest to x."""
-    bits: int = struct.unpack("<I", struct.pack("<f", round_float32(x)))[0]
+    """The bits of the bfloat16 nearest to x, rounded once: by way of a float32 made odd where it is not x."""
+    near = round_float32(x)
+    bits: int = struct.unpack("<I", struct.pack("<f", near))[0]
     if x != x:
         return (bits >> 16) | 0x40
+    if near != x:
+        bits = (bits - (abs(near) > abs(x))) | 1
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) & 0xFFFF
 
 
@@ -89,25 +92,50 @@ def float_floormod(a: float, b: float) -> float:
     return a - float_floor(float_div(a, b)) * b
 
 
+def floor_div(a: int, b: int) -> int:
+    """0 where b is 0, as the remainder is: machine code must not trap."""
+    return a // b if b else 0
+
+
+def floor_mod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+def trunc_div(a: int, b: int) -> int:
+    return ops.trunc_div_int(a, b) if b else 0
+
+
 def trunc_mod(a: int, b: int) -> int:
-    return a - ops.trunc_div_int(a, b) * b
+    return a - ops.trunc_div_int(a, b) * b if b else 0
+
+
+def shift_left(a: int, b: int, bits: int) -> int:
+    """0 where all bits leave; a negative count is one of 2^bits or so."""
+    return a << b if 0 <= b < bits else 0
+
+
+def shift_right(a: int, b: int, bits: int) -> int:
+    return a >> (b if 0 <= b < bits else bits)
 
 
 def float_to_int(x: float, dtype: str) -> int:
-    """Towards zero; what does not fit wraps or saturates (machines differ there)."""
+    """Towards zero; the nearest limit of `dtype` where that does not fit, 0 for NaN."""
     if x != x:
         return 0
+    parsed = parse_dtype(dtype)
+    least = -(1 << (parsed.bits - 1)) if parsed.is_signed else 0
+    greatest = least + (1 << parsed.bits) - 1
     if math.isinf(x):
-        limit = ops.max_value(dtype) if x > 0 else ops.min_value(dtype)
-        return limit.value  # type: ignore[attr-defined,no-any-return]
-    return ops.wrap_int(int(x), dtype)
+        return greatest if x > 0 else least
+    return min(max(int(x), least), greatest)
 
 
 def int_to_float(x: int, dtype: str) -> float:
-    """The nearest value of a float dtype, rounded once."""
-    if dtype == "float32" and abs(x) > 1 << 53:
-        return float(np.float32(np.int64(x) if x < 1 << 63 else np.uint64(x)))
-    return ROUND[dtype](float(x))
+    """The nearest value of a float dtype; a 16-bit one by way of float32."""
+    if dtype == "float64":
+        return float(x)
+    single = float(np.float32(np.int64(x) if x < 1 << 63 else np.uint64(x)))
+    return ROUND[dtype](single)
 
 
 # ------------------------------------------------------------------------------- intrinsics
@@ -185,6 +213,13 @@ def _exp10(x: float) -> float:
     return _pow(10.0, x)
 
 
+def _ldexp(x: float, power: int) -> float:
+    try:
+        return math.ldexp(x, power)
+    except OverflowError:
+        return math.copysign(INF, x)
+
+
 FLOAT_INTRINSICS: dict[str, Callable[..., float]] = {
     "exp": _guard(math.exp), "exp2": _guard(lambda x: math.pow(2.0, x)), "exp10": _exp10,
     "log": _log(math.log), "log2": _log(math.log2), "log10": _log(math.log10), "log1p": _log1p,
@@ -193,7 +228,7 @@ FLOAT_INTRINSICS: dict[str, Callable[..., float]] = {
     "sinh": _sinh, "cosh": _guard(math.cosh), "asin": _guard(math.asin), "acos": _guard(math.acos),
     "atan": math.atan, "floor": float_floor, "ceil": _ceil, "round": _round_away, "trunc": _trunc,
     "nearbyint": _round_even, "fabs": abs, "pow": _pow, "fmod": float_mod, "atan2": math.atan2,
-    "hypot": math.hypot, "copysign": math.copysign,
+    "hypot": math.hypot, "copysign": math.copysign, "ldexp": _ldexp,
 }  # fmt: skip
 
 
@@ -214,6 +249,23 @@ def fma(a: float, b: float, c: float, dtype: str) -> float:
     if Fraction(near) != exact and not struct.unpack("<Q", struct.pack("<d", near))[0] & 1:
         near = math.nextafter(near, INF if exact > near else -INF)
     return ROUND[dtype](near)
+
+
+_BITS_CODE = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
+
+
+def nextafter(x: float, towards: float, dtype: str) -> float:
+    """The value of `dtype` that follows x in the direction of `towards`."""
+    if x != x or towards != towards:
+        return math.nan
+    if x == towards:
+        return towards
+    whole = _BITS_CODE[dtype]
+    if x == 0.0:
+        return math.copysign(reinterpret(1, whole, dtype), towards)
+    bits: int = reinterpret(x, dtype, whole)
+    found: float = reinterpret(bits + (1 if (towards > x) == (x > 0) else -1), whole, dtype)
+    return found
 
 
 def popcount(x: int, bits: int) -> int:

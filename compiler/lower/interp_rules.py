@@ -89,7 +89,7 @@ def _floordiv(w: ExprWriter, e: n.FloorDiv, lane: int) -> Value:
     if b.lo is not None and b.lo > 0 and a.lo is not None and a.hi is not None:
         ends = [a.lo // b.lo, a.hi // b.lo, *([a.lo // b.hi, a.hi // b.hi] if b.hi is not None else [0, -1])]
         return Value(f"({a.code} // {b.code})", min(ends), max(ends))
-    return Value(f"({a.code} // {b.code})")
+    return Value(f"floor_div({a.code}, {b.code})")
 
 
 def _floormod(w: ExprWriter, e: n.FloorMod, lane: int) -> Value:
@@ -98,7 +98,7 @@ def _floormod(w: ExprWriter, e: n.FloorMod, lane: int) -> Value:
         return Value(f"float_floormod({a.code}, {b.code})", exact=False)
     if b.lo is not None and b.hi is not None and b.lo > 0:
         return Value(f"({a.code} % {b.code})", 0, b.hi - 1)
-    return Value(f"({a.code} % {b.code})")
+    return Value(f"floor_mod({a.code}, {b.code})")
 
 
 def _div(w: ExprWriter, e: n.Div, lane: int) -> Value:
@@ -121,7 +121,8 @@ def _extreme(w: ExprWriter, e: n.Min | n.Max, lane: int) -> Value:
     x, y = w.name_of(a), w.name_of(b)
     lo = None if a.lo is None or b.lo is None else pick(a.lo, b.lo)
     hi = None if a.hi is None or b.hi is None else pick(a.hi, b.hi)
-    return Value(f"({x} if {x} {sign} {y} else {y})", lo, hi)
+    nan = f" or {y} != {y}" if parse_dtype(e.dtype).is_float else ""
+    return Value(f"({y} if {y} {sign} {x}{nan} else {x})", lo, hi)
 
 
 def _compare(w: ExprWriter, e: n.CmpOp, lane: int) -> Value:

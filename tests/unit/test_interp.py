@@ -528,9 +528,11 @@ def test_assertion_and_division_by_zero():
     check = n.AssertStmt(out[0] > 3, n.StringImm("too small"), n.Evaluate(ZERO))
     with pytest.raises(interp.AssertionFailed, match="too small"):
         interp.run(func_of(check, out), np.zeros(4, "int32"))
-    divide = n.Evaluate(n.FloorDiv(out[1], out[0]))
-    with pytest.raises(LoweringError, match="integer division by zero"):
-        interp.run(func_of(divide, out), np.zeros(4, "int32"))
+    values = np.array([0, 7, 5, 5], "int32")
+    quotient, remainder = n.FloorDiv(out[1], out[0]), n.Mod(out[1], out[0])
+    stores = [n.BufferStore(out, value, (ops.const(i),)) for i, value in ((2, quotient), (3, remainder))]
+    interp.run(func_of(n.SeqStmt(tuple(stores)), out), values)
+    assert values.tolist() == [0, 7, 0, 0]
 
 
 @pytest.mark.parametrize(
