@@ -5,7 +5,7 @@
       C[vi] = ...
 
 Left are blocks without iteration variables that allocate buffers. A block's pragma annotations become
-attributes around its body.
+attributes around its body, and so does the alignment of its result.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.ir.base import Node
+from compiler.lower.align_storage import noted
 from compiler.lower.conditions import TRUE, guarded
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -44,7 +45,7 @@ def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
         assert isinstance(body, Stmt)
         for buffer, region in reversed(block.match_buffers):
             body = match_buffer(body, buffer, region, go)
-        body = _pragmas(block, body)
+        body = noted(block, _pragmas(block, body))
         if block.alloc_buffers:
             inner = n.Block((), (), (), block.name_hint, body, alloc_buffers=block.alloc_buffers)
             body = n.BlockRealize((), TRUE, inner)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from compiler.ir.module import IRModule
+from compiler.lower.align_storage import align_storage
 from compiler.lower.check_bounds import check_bounds
 from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
@@ -80,6 +81,7 @@ def passes(
         LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
         LoweringPass("convert_blocks", "ConvertBlocksToOpaque", convert_blocks),
         LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
+        LoweringPass("align_storage", "AlignStorage", align_storage),
         LoweringPass("lower_allocations", "LowerOpaqueBlock", lower_allocations, Stage.LOOPS),
     ]
     loops = [

@@ -1,0 +1,93 @@
+"""Rows of a buffer are set apart where a block asks for it, so that they start where the memory likes them to.
+
+    block B, annotated buffer_dim_align [(0, 0, 8, 1)]
+    alloc B[21, 18]                               →   alloc B[21, 18], strides [25, 1]
+
+(output, dimension, factor, offset): the distance of neighbours along the dimension is the least multiple of `factor`
+plus `offset` that holds what lies between. Done once buffers have shrunk to what is used of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.visit import map_children, replace, walk
+
+BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute that stands for it once it dissolved
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """What is asked of one dimension of the buffer behind `data`."""
+
+    data: n.Var
+    dim: int
+    factor: int
+    offset: int
+
+
+def noted(block: n.Block, body: Stmt) -> Stmt:
+    """`body`, the dissolved `block`, inside attributes that keep what the block asks for until `align_storage`."""
+    for output, dim, factor, offset in block.annotations.get(BUFFER_DIM_ALIGN, ()):
+        wish = Alignment(block.writes[output].buffer.data, dim, factor, offset)
+        body = n.AttrStmt(wish, BUFFER_DIM_ALIGN, ops.const(factor), body)
+    return body
+
+
+def align_storage(func: n.PrimFunc) -> n.PrimFunc:
+    """Give allocated buffers the strides asked for."""
+    wishes: dict[n.Var, dict[int, Alignment]] = {}
+
+    def collect(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        if isinstance(node, n.AttrStmt) and isinstance(node.node, Alignment):
+            wishes.setdefault(node.node.data, {})[node.node.dim] = node.node
+            return collect(node.body)
+        return map_children(node, collect)
+
+    body = collect(func.body)
+    assert isinstance(body, Stmt)
+    held = {buffer.data for node in walk(body) if isinstance(node, n.Block) for buffer in node.alloc_buffers}
+    ours = {data: dims for data, dims in wishes.items() if data in held}  # the caller lays out its own
+    return func.with_body(_restrided(body, ours) if ours else body)
+
+
+def _restrided(body: Stmt, wishes: Mapping[n.Var, Mapping[int, Alignment]]) -> Stmt:
+    made: dict[n.Buffer, n.Buffer] = {}
+
+    def of(buffer: n.Buffer) -> n.Buffer:
+        if buffer.data not in wishes or buffer.strides:
+            return buffer
+        if buffer not in made:
+            made[buffer] = replace(buffer, strides=_strides(buffer.shape, wishes[buffer.data]))
+        return made[buffer]
+
+    def go(node: Node) -> Node:
+        rebuilt = map_children(node, go)
+        match rebuilt:
+            case n.BufferLoad() | n.BufferStore() if of(rebuilt.buffer) is not rebuilt.buffer:
+                return replace(rebuilt, buffer=of(rebuilt.buffer))
+            case n.Block() if any(of(b) is not b for b in rebuilt.alloc_buffers):
+                return replace(rebuilt, alloc_buffers=tuple(map(of, rebuilt.alloc_buffers)))
+        return rebuilt
+
+    result = go(body)
+    assert isinstance(result, Stmt)
+    return result
+
+
+def _strides(shape: Sequence[PrimExpr], wishes: Mapping[int, Alignment]) -> tuple[PrimExpr, ...]:
+    strides: list[PrimExpr] = []
+    step: PrimExpr = ops.const(1)
+    for dim in reversed(range(len(shape))):
+        if (wish := wishes.get(dim)) is not None:
+            step = ops.add(step, ops.floormod(ops.sub(wish.offset, step), wish.factor))
+        strides.append(step)
+        step = ops.mul(step, shape[dim])
+    return tuple(reversed(strides))
