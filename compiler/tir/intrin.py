@@ -25,7 +25,7 @@ FLOAT_UNARY = [
 ]  # fmt: skip
 for _name in [
     *FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
-    "isinf",
+    "isinf", "isfinite", "ldexp", "nextafter",
     "if_then_else", "likely", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor",
     "bitwise_not", "reinterpret", "vectorlow", "prefetch",
 ]:  # fmt: skip
@@ -35,7 +35,7 @@ for _name in ["call_extern", "tvm_storage_sync"]:
 
 # Calls whose dtype does not follow from their arguments, so that text says it.
 TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow"})
-_BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf"})
+_BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
 _INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync"})
 
 
@@ -88,6 +88,80 @@ def fma(a: Any, b: Any, c: Any) -> PrimExpr:
     """a * b + c rounded once."""
     x, y = ops.match_types(a, b)
     return call("tir.fma", x.dtype, x, y, ops.cast(x.dtype, c))
+
+
+def _float_binary(name: str, doc: str) -> Callable[[Any, Any], PrimExpr]:
+    def build(x: Any, y: Any) -> PrimExpr:
+        a, b = ops.match_types(x, y)
+        if not parse_dtype(a.dtype).is_float:
+            single = with_lanes("float32", parse_dtype(a.dtype).lanes)
+            a, b = ops.cast(single, a), ops.cast(single, b)
+        return call(f"tir.{name}", a.dtype, a, b)
+
+    build.__name__ = name
+    build.__doc__ = doc
+    return build
+
+
+fmod = _float_binary("fmod", "The remainder of x / y rounded towards zero; it has the sign of x.")
+atan2 = _float_binary("atan2", "The angle of the point (y=x1, x=x2), -pi to pi.")
+hypot = _float_binary("hypot", "sqrt(x1² + x2²) without overflow on the way.")
+copysign = _float_binary("copysign", "The size of x1 with the sign of x2.")
+nextafter = _float_binary("nextafter", "The value of the dtype that follows x1 in the direction of x2.")
+
+
+def ldexp(x: Any, exponent: Any) -> PrimExpr:
+    """x * 2^exponent; the exponent is an integer, taken as int32."""
+    a, power = ops.as_expr(x), ops.as_expr(exponent)
+    parsed = parse_dtype(a.dtype)
+    if not parsed.is_float:
+        a = ops.cast(with_lanes("float32", parsed.lanes), a)
+    if not parse_dtype(power.dtype).is_int:
+        raise IRError(f"ldexp needs an integer exponent, got {power.dtype}")
+    return call("tir.ldexp", a.dtype, a, ops.cast(with_lanes("int32", parsed.lanes), power))
+
+
+def _classify(name: str, doc: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        expr = ops.as_expr(x)
+        parsed = parse_dtype(expr.dtype)
+        if not parsed.is_float:
+            return ops.const(name == "isfinite", with_lanes("bool", parsed.lanes))
+        return call(f"tir.{name}", with_lanes("bool", parsed.lanes), expr)
+
+    build.__name__ = name
+    build.__doc__ = doc
+    return build
+
+
+isnan = _classify("isnan", "Whether x is not a number.")
+isinf = _classify("isinf", "Whether x is infinite, of either sign.")
+isfinite = _classify("isfinite", "Whether x is neither infinite nor NaN.")
+
+
+def _count(name: str, doc: str) -> Callable[[Any], PrimExpr]:
+    def build(x: Any) -> PrimExpr:
+        expr = ops.as_expr(x)
+        if not parse_dtype(expr.dtype).is_int:
+            raise IRError(f"{name} needs an integer, got {expr.dtype}")
+        return call(f"tir.{name}", expr.dtype, expr)
+
+    build.__name__ = name
+    build.__doc__ = doc
+    return build
+
+
+popcount = _count("popcount", "The number of bits that are 1, in the dtype of x.")
+clz = _count("clz", "The number of zero bits before the first 1, in the dtype of x; all its bits for 0.")
+
+
+def reinterpret(dtype: str, x: Any) -> PrimExpr:
+    """The bits of x as a value of `dtype`, which is as wide."""
+    expr = ops.as_expr(x)
+    source, target = parse_dtype(expr.dtype), parse_dtype(dtype)
+    if source.bits * source.lanes != target.bits * target.lanes or "bool" in (source.code, target.code):
+        raise IRError(f"cannot reinterpret {expr.dtype} as {dtype}", hint="both must have as many bits; no bool")
+    return expr if expr.dtype == dtype else call("tir.reinterpret", dtype, expr)
 
 
 def if_then_else(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
