@@ -69,8 +69,13 @@ def remember_range(loop: n.For, forms: LinearForms) -> None:
 
 
 def movable(condition: PrimExpr) -> bool:
-    """Whether a condition means the same anywhere its variables exist: it reads no memory."""
-    return not any(isinstance(x, n.BufferLoad | n.Call) for x in walk(condition))
+    """Whether a condition means the same anywhere its variables exist: it reads no memory, and cannot divide by the
+    extent of a loop that does not run."""
+    return not any(
+        isinstance(x, n.BufferLoad | n.Call)
+        or (isinstance(x, n.FloorDiv | n.FloorMod | n.Div | n.Mod) and not isinstance(x.b, n.IntImm))
+        for x in walk(condition)
+    )
 
 
 def _hoist_from_loop(loop: n.For, forms: LinearForms, tighten: bool) -> Stmt:

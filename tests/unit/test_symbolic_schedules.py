@@ -239,6 +239,27 @@ def test_conv2d() -> None:
     agree(tiled_conv2d(), cases, convolved)
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0), (5, 7), (20, 33)])
+@pytest.mark.parametrize("way", ["as written", "split", "fused"])
+def test_a_condition_that_divides_by_an_extent(way: str, shape: tuple[int, int]) -> None:
+    """It is not asked outside the loops, where the extent may be 0."""
+    rows, cols = size_var("n"), size_var("m")
+    a = placeholder((rows, cols), name="A")
+    b = compute(
+        (rows, cols), lambda i, j: if_then_else(ops.floordiv(i * 3, cols) < 2, a[i, j] * 2.0, a[i, j]), name="B"
+    )
+    sch = Schedule(create_prim_func([a, b]))
+    loops = sch.get_loops(sch.get_block("B"))
+    if way != "as written":
+        sch.vectorize(sch.split(sch.fuse(*loops) if way == "fused" else loops[1], [None, 16])[1])
+
+    def chosen(x: Array) -> Array:
+        doubled = np.arange(shape[0])[:, None] * 3 // max(shape[1], 1) < 2
+        return np.where(doubled, x * 2, x)
+
+    agree(sch.func, [([shape], shape)], chosen)
+
+
 # ---------------------------------------------------------------------------------- main loops
 
 
