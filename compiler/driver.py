@@ -21,6 +21,8 @@ from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.module import CPUModule, Module, check_runnable
+from compiler.runtime.threads import set_num_threads
+from compiler.stackvm import InterpretedModule
 from compiler.target import Target
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule
@@ -98,7 +100,7 @@ def build(
     name: str = DEFAULT_NAME,
     binds: Mapping[Tensor, n.Buffer] | None = None,
 ) -> Module:
-    """Compile for a CPU and load into this process.
+    """Compile for a CPU and load into this process; target "stackvm" runs in the interpreter instead.
 
     `inputs` is a te schedule (with `args`), a PrimFunc, an IRModule (these may be lowered already), or a dict of
     target to IRModule; in a dict, modules beyond the first are `imported_modules` of the first. `target`
@@ -107,7 +109,7 @@ def build(
     this version makes no code for, ArtifactError when this machine cannot run the code.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
-    first, *others = [_load(*_compile(module, chosen, DEFAULT_NAME, ("tir", "ll"))) for chosen, module in modules]
+    first, *others = [_loaded(module, chosen) for chosen, module in modules]
     for other in others:
         first.import_module(other)
     return first
@@ -153,6 +155,26 @@ class BuiltModule(CPUModule):
         if fmt.lower() in ("asm", "s"):
             return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
         return super().get_source(fmt)
+
+    def get_ir(self) -> str:
+        """The LLVM IR, before optimisation."""
+        return self.get_source("ll")
+
+    def set_num_threads(self, count: int) -> None:
+        """How many threads parallel loops use, in this whole process."""
+        set_num_threads(count)
+
+
+def _loaded(module: IRModule, target: Target) -> Module:
+    if target.kind == "stackvm":
+        return _interpreted(module, target)
+    return _load(*_compile(module, target, DEFAULT_NAME, ("tir", "ll")))
+
+
+def _interpreted(module: IRModule, target: Target) -> InterpretedModule:
+    lowered = _ready(module, target.vector_bits)
+    entries = _entries(module, lowered, _symbols(lowered))
+    return InterpretedModule(lowered, {entry.name: entry for entry in entries})
 
 
 def _load(artifact: Artifact, effort: Effort) -> BuiltModule:
@@ -211,7 +233,7 @@ def _compile(
         blobs["ll"] = text.encode()
     if "asm" in keep:
         blobs["asm"] = assembly_text(text, resolved, effort).encode()
-    entries = tuple(_entry(g.name_hint, symbols[g], module[g], lowered[g]) for g, _ in module.items())
+    entries = _entries(module, lowered, symbols)
     return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions()), effort
 
 
@@ -236,6 +258,11 @@ def _cpu_target(target: Any) -> Target:
         return chosen.resolved()
     if chosen.kind == "cuda":
         raise CodegenError("CUDA code generation is not in this version", hint='build for a CPU: target="llvm"')
+    if chosen.kind == "stackvm":
+        raise CodegenError(
+            "target stackvm makes no code to send or save: its modules run in the process that built them",
+            hint='build for target="llvm"',
+        )
     raise CodegenError(f"there is no code generator for target {chosen.kind!r}", hint='build for target="llvm"')
 
 
@@ -251,6 +278,12 @@ def _symbols(module: IRModule) -> dict[GlobalVar, str]:
             raise InputError(f"two functions of the module have the symbol {symbol!r}")
         symbols[name] = symbol
     return symbols
+
+
+def _entries(module: IRModule, lowered: IRModule, symbols: Mapping[GlobalVar, str]) -> tuple[EntryPoint, ...]:
+    """What can be called: the lowered functions, with the arguments they had before (passes may add or drop some)."""
+    before = module.functions
+    return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in lowered.items())
 
 
 def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> EntryPoint:

@@ -138,6 +138,7 @@ def test_sources_are_kept() -> None:
     schedule, args = add()
     module = build(schedule, args)
     assert 'define void @"default_function"' in module.get_source("ll")
+    assert module.get_ir() == module.get_source("ll")
     assert "default_function:" in module.get_source("asm")
     assert "T.Ramp" in module.get_source("tir")
     artifact = compile_artifact(matmul(2, 3, 4), HOST, keep=())
