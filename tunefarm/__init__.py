@@ -21,6 +21,7 @@ _NAMES = {
     "nd": "tunefarm.nd",
     "rpc": "tunefarm.rpc",
     "runtime": "tunefarm.runtime",
+    "script": "tunefarm.script",
     "target": "tunefarm.target",
     "te": "tunefarm.te",
     "tir": "tunefarm.tir",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import nd as nd
     from tunefarm import rpc as rpc
     from tunefarm import runtime as runtime
+    from tunefarm import script as script
     from tunefarm import target as target
     from tunefarm import te as te
     from tunefarm import tir as tir

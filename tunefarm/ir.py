@@ -2,7 +2,20 @@
 
 from compiler.ir.base import GlobalVar, Node, Op, Span
 from compiler.ir.module import IRModule
+from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import Range
-from compiler.tir.structural import structural_equal, structural_hash
+from compiler.tir.structural import assert_structural_equal, structural_equal, structural_hash
 
-__all__ = ["GlobalVar", "IRModule", "Node", "Op", "Range", "Span", "structural_equal", "structural_hash"]
+__all__ = [
+    "GlobalVar",
+    "IRModule",
+    "Node",
+    "Op",
+    "Range",
+    "Span",
+    "assert_structural_equal",
+    "load_json",
+    "save_json",
+    "structural_equal",
+    "structural_hash",
+]

@@ -10,6 +10,10 @@ from compiler.ir.base import GlobalVar, Node
 from compiler.tir.nodes import PrimFunc
 
 
+def _name(name: GlobalVar | str) -> GlobalVar:
+    return GlobalVar(name) if isinstance(name, str) else name
+
+
 class IRModule(Node):
     """Functions by name; behaves like a mapping from `GlobalVar` (or str) to function."""
 
@@ -21,9 +25,7 @@ class IRModule(Node):
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         """`functions` maps names (`GlobalVar` or str) to functions."""
-        self.functions: dict[GlobalVar, PrimFunc] = {
-            GlobalVar(k) if isinstance(k, str) else k: f for k, f in (functions or {}).items()
-        }
+        self.functions: dict[GlobalVar, PrimFunc] = {_name(k): f for k, f in (functions or {}).items()}
         self.attrs: dict[str, Any] = dict(attrs or {})
 
     @staticmethod
@@ -34,7 +36,7 @@ class IRModule(Node):
         return IRModule({str(expr.attrs.get("global_symbol", "main")): expr})
 
     def __getitem__(self, name: GlobalVar | str) -> PrimFunc:
-        key = GlobalVar(name) if isinstance(name, str) else name
+        key = _name(name)
         try:
             return self.functions[key]
         except KeyError:
@@ -42,7 +44,16 @@ class IRModule(Node):
             raise IRError(f"the module has no function {key.name_hint!r}", hint=f"it has: {known}") from None
 
     def __contains__(self, name: object) -> bool:
-        return (GlobalVar(name) if isinstance(name, str) else name) in self.functions
+        return isinstance(name, GlobalVar | str) and _name(name) in self.functions
+
+    def __setitem__(self, name: GlobalVar | str, func: PrimFunc) -> None:
+        if not isinstance(func, PrimFunc):
+            raise IRError(f"a module holds functions, not {type(func).__name__}")
+        self.functions[_name(name)] = func
+
+    def __delitem__(self, name: GlobalVar | str) -> None:
+        self[name]
+        del self.functions[_name(name)]
 
     def __iter__(self) -> Iterator[GlobalVar]:
         return iter(self.functions)
@@ -52,6 +63,49 @@ class IRModule(Node):
 
     def items(self) -> list[tuple[GlobalVar, PrimFunc]]:
         return list(self.functions.items())
+
+    def keys(self) -> list[GlobalVar]:
+        return list(self.functions)
+
+    def values(self) -> list[PrimFunc]:
+        return list(self.functions.values())
+
+    def get(self, name: GlobalVar | str, default: PrimFunc | None = None) -> PrimFunc | None:
+        return self.functions.get(_name(name), default)
+
+    def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+        """The functions in order of their names."""
+        return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
+
+    def update(self, other: IRModule | Mapping[Any, PrimFunc]) -> None:
+        """Add the functions of `other`; one of the same name is replaced."""
+        for name, func in other.items():
+            self[name] = func
+
+    def update_func(self, name: GlobalVar | str, func: PrimFunc) -> None:
+        """Put `func` in the place of the function `name`. Raises IRError when there is none."""
+        self[name]
+        self[name] = func
+
+    def merge(self, *others: IRModule) -> IRModule:
+        """A module with the functions and attributes of this one and of `others`, later ones winning."""
+        merged = IRModule(self.functions, self.attrs)
+        for other in others:
+            merged.update(other)
+            merged.attrs.update(other.attrs)
+        return merged
+
+    def with_attr(self, key: str, value: Any) -> IRModule:
+        """A copy with the attribute `key`."""
+        return IRModule(self.functions, {**self.attrs, key: value})
+
+    def without_attr(self, key: str) -> IRModule:
+        """A copy without the attribute `key`."""
+        return IRModule(self.functions, {k: v for k, v in self.attrs.items() if k != key})
+
+    def get_attr(self, key: str) -> Any:
+        """The attribute `key`, None when there is none."""
+        return self.attrs.get(key)
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The `GlobalVar` called `name`; raises IRError when there is none."""
@@ -64,6 +118,10 @@ class IRModule(Node):
     def with_functions(self, functions: Mapping[GlobalVar, PrimFunc]) -> IRModule:
         """A copy whose functions are `functions`."""
         return IRModule(functions, self.attrs)
+
+    def show(self) -> None:
+        """Print the module as TVMScript text."""
+        print(self.script())
 
     def script(self) -> str:
         """The module as TVMScript text."""

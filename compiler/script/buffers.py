@@ -96,9 +96,9 @@ def _range(p: Parser, node: ast.expr, size: PrimExpr) -> n.Range:
         p.fail(node, "a region has no step")
     if node.lower is None and node.upper is None:
         return n.Range(ops.const(0, size.dtype), size)
-    low = 0 if node.lower is None else value(p, node.lower)
-    high: Any = size if node.upper is None else value(p, node.upper)
-    return interval(p, low, high)
+    first: Any = 0 if node.lower is None else value(p, node.lower)
+    last: Any = size if node.upper is None else value(p, node.upper)
+    return interval(p, first, last)
 
 
 def interval(p: Parser, low: Any, high: Any) -> n.Range:

@@ -26,7 +26,11 @@ def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> PrimF
     """
     if not isinstance(text, str):
         raise ScriptError(f"from_source needs text, not {type(text).__name__}")
-    return functions.text(source.parse(_TEXT_NAME, text), extra_vars or {})
+    parsed = source.parse(_TEXT_NAME, text)
+    try:
+        return functions.text(parsed, extra_vars or {})
+    except RecursionError:
+        parsed.fail(parsed.tree, "the text is nested too deeply")
 
 
 def prim_func(

@@ -188,12 +188,15 @@ def _intrinsic(name: str, *args: Any) -> PrimExpr:
         dtype, *rest = args
         return _call(dtype, full, *rest)
     values = [ops.as_expr(a) for a in args]
-    if name == "if_then_else" and len(args) == 3:
+    count = 3 if name in ("if_then_else", "fma") else 2 if name in _MATCHED else 1
+    if len(values) != count and (count > 1 or name in intrin.FLOAT_UNARY):
+        raise IRError(f"T.{name} takes {count} argument{'s' * (count > 1)}, not {len(values)}")
+    if name == "if_then_else":
         values[1:] = ops.match_types(args[1], args[2])
-    elif name in _MATCHED and len(args) > 1:
+    elif name in _MATCHED:
         values[:2] = ops.match_types(args[0], args[1])
         values[2:] = [ops.cast(values[0].dtype, v) for v in values[2:]]
-    elif name in intrin.FLOAT_UNARY and len(args) == 1 and not parse_dtype(values[0].dtype).is_float:
+    elif name in intrin.FLOAT_UNARY and not parse_dtype(values[0].dtype).is_float:
         values = [ops.cast(with_lanes("float32", parse_dtype(values[0].dtype).lanes), values[0])]
     return n.Call(intrin.usual_dtype(full, values), Op.get(full), tuple(values))
 

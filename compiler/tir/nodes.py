@@ -661,9 +661,33 @@ class PrimFunc(Node):
             return self
         return PrimFunc(self.params, body, self.ret_type, self.buffer_map, self.attrs, self.span)
 
-    def with_attr(self, key: str, value: Any) -> PrimFunc:
-        attrs = {**self.attrs, key: value}
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
+        """A copy with the attribute `key`, or with all of a mapping."""
+        return self.with_attrs(key if isinstance(key, Mapping) else {key: value})
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
+        """A copy with further attributes."""
+        return self._with_all_attrs({**self.attrs, **attrs})
+
+    def without_attr(self, key: str) -> PrimFunc:
+        """A copy without the attribute `key`."""
+        return self._with_all_attrs({k: v for k, v in self.attrs.items() if k != key})
+
+    def _with_all_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
         return PrimFunc(self.params, self.body, self.ret_type, self.buffer_map, attrs, self.span)
+
+    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
+        """The function with parameters known: scalars as numbers, symbolic buffers as buffers of a shape.
+
+        Raises IRError for a key that is no parameter, or a buffer that does not fit.
+        """
+        from compiler.tir.specialize import specialize
+
+        return specialize(self, param_map)
+
+    def show(self) -> None:
+        """Print the function as TVMScript text."""
+        print(_text(self))
 
     def script(self) -> str:
         """The function as TVMScript text."""

@@ -56,7 +56,7 @@ def workload_key(func: PrimFunc) -> str:
     printer = StmtPrinter(Names(anonymous=True))
     attrs = {k: v for k, v in sorted(func.attrs.items()) if k not in _NAMING_ATTRS}
     plain = PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs)
-    _function(printer, plain, "workload")
+    _function(printer, plain, "workload", mark="@T.prim_func")
     return hashlib.sha256("\n".join(printer.lines).encode()).hexdigest()
 
 
@@ -79,7 +79,9 @@ def _function_name(func: PrimFunc, default: str) -> str:
     return str(func.attrs.get("global_symbol", default))
 
 
-def _function(out: StmtPrinter, func: PrimFunc, name: str, inner: StmtPrinter | None = None) -> None:
+def _function(
+    out: StmtPrinter, func: PrimFunc, name: str, inner: StmtPrinter | None = None, mark: str | None = None
+) -> None:
     """Append the function's lines to `out`; names are the function's own when `inner` is given."""
     p = inner if inner is not None else out
     p.names.unique(name)
@@ -87,7 +89,7 @@ def _function(out: StmtPrinter, func: PrimFunc, name: str, inner: StmtPrinter | 
     p.views = _views(func.body, declared)
     signature, matches = _params(p, func)
     returns = "" if func.ret_type is None else f" -> T.{func.ret_type}"
-    p.line("@T.prim_func(root_block=False)" if _lacks_root(func.body) else "@T.prim_func")
+    p.line(mark if mark is not None else _decorator(func))
     p.line(f"def {Names().unique(name)}({', '.join(signature)}){returns}:")
     with p.indented():
         for text in matches:
@@ -157,6 +159,13 @@ def _is_implied_root(body: n.BlockRealize) -> bool:
         return False
     inside = any(isinstance(node, n.BlockRealize) for node in walk(block.body))
     return bool(body.predicate.value) and (inside or bool(block.alloc_buffers))
+
+
+def _decorator(func: PrimFunc) -> str:
+    options = [] if "global_symbol" in func.attrs else ["private=True"]
+    if _lacks_root(func.body):
+        options.append("root_block=False")
+    return f"@T.prim_func({', '.join(options)})" if options else "@T.prim_func"
 
 
 def _lacks_root(body: Stmt) -> bool:

@@ -1,0 +1,81 @@
+"""Visiting and rewriting statements and expressions, under the field's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir import ops, visit
+from compiler.tir.nodes import PrimExpr, PrimFunc
+
+
+def post_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
+    """Call `fvisit` on every statement and expression under `node`, children first, each object once."""
+    seen: set[int] = set()
+
+    def go(current: Node) -> None:
+        if id(current) in seen:
+            return
+        seen.add(id(current))
+        for child in visit.children(current):
+            go(child)
+        fvisit(current)
+
+    go(_body(node))
+
+
+def pre_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:
+    """Call `fvisit` on every statement and expression under `node`, parents first; where it returns False, what
+    is under that node is left out."""
+    seen: set[int] = set()
+
+    def go(current: Node) -> None:
+        if id(current) in seen:
+            return
+        seen.add(id(current))
+        if fvisit(current) is not False:
+            for child in visit.children(current):
+                go(child)
+
+    go(_body(node))
+
+
+def ir_transform(
+    stmt: Node,
+    preorder: Callable[[Node], Node | None] | None,
+    postorder: Callable[[Node], Node | None] | None,
+    only_enable: Sequence[str] | None = None,
+) -> Node:
+    """`stmt` rewritten: `preorder(node)` may give a replacement, which is not descended into; `postorder(node)`
+    sees each rebuilt node. None keeps. `only_enable`: the types the two see, as "tir.For"."""
+    enabled = None if only_enable is None else {_node_type(name) for name in only_enable}
+
+    def limited(f: Callable[[Node], Node | None] | None) -> Callable[[Node], Node | None] | None:
+        if f is None or enabled is None:
+            return f
+        return lambda node: f(node) if type(node) in enabled else None
+
+    return visit.transform(stmt, limited(preorder), limited(postorder))
+
+
+def substitute(node: Node, vmap: Mapping[n.Var, Any]) -> Node:
+    """`node` with variables replaced by expressions or numbers."""
+    return visit.substitute(node, {var: _converted(var, value) for var, value in vmap.items()})
+
+
+def _converted(var: n.Var, value: Any) -> PrimExpr:
+    return ops.const(value, var.dtype) if isinstance(value, bool | int | float) else ops.as_expr(value)
+
+
+def _body(node: Node) -> Node:
+    return node.body if isinstance(node, PrimFunc) else node
+
+
+def _node_type(name: str) -> type:
+    found = getattr(n, name.removeprefix("tir."), None)
+    if not isinstance(found, type):
+        raise IRError(f"there is no node type {name!r}", hint='names are as "tir.For"')
+    return found

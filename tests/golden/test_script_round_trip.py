@@ -1,0 +1,58 @@
+"""Every text reads back: functions as written, scheduled, and after each pass of lowering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import te_schedules
+import test_lower_text
+import test_schedule_text
+
+from compiler.ir.module import IRModule
+from compiler.lower.pipeline import stages
+from compiler.script.entry import from_source
+from compiler.te.replay import schedule_to_func
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.structural import assert_structural_equal, structural_hash
+
+_TEXTS = sorted(path for folder in ("lower", "te") for path in (Path(__file__).parent / folder).glob("*.txt"))
+
+
+def check(func: PrimFunc) -> None:
+    text = func.script()
+    again = from_source(text)
+    assert again.script() == text
+    assert_structural_equal(again, func)
+    assert structural_hash(again) == structural_hash(func)
+
+
+def check_every_stage(func: PrimFunc) -> None:
+    check(func)
+    for _, lowered in stages(func):
+        check(lowered)
+
+
+@pytest.mark.parametrize("name", test_lower_text.CASES)
+def test_lowered(name: str) -> None:
+    check_every_stage(test_lower_text.CASES[name]())
+
+
+@pytest.mark.parametrize("name", test_schedule_text.CASES)
+def test_scheduled(name: str) -> None:
+    check(test_schedule_text.CASES[name]()[1].func)
+
+
+@pytest.mark.parametrize("name", te_schedules.CASES)
+def test_from_te(name: str) -> None:
+    schedule, args, _ = te_schedules.CASES[name]()
+    check_every_stage(schedule_to_func(schedule, args, name=name))
+
+
+@pytest.mark.parametrize("path", _TEXTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_golden_text(path: Path) -> None:
+    text = path.read_text().rstrip("\n")
+    func = from_source(text)
+    assert func.script() == text
+    module = IRModule({"main": func})
+    assert from_source(module.script()).script() == module.script()
