@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.driver import build
+from compiler.driver import build, compile_artifact
 from compiler.lower.interp import run
 from compiler.lower.pipeline import lower_func
 from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule
+from compiler.target import Target
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import max as te_max
@@ -33,8 +34,16 @@ SIZES = (0, 1, 3, 4, 5, 15, 16, 17, 33, 64, 100)
 
 
 def tiled_matmul() -> PrimFunc:
+    return matmul_in_tiles(size_var("n"), size_var("m"), size_var("d"))
+
+
+def uneven_matmul() -> PrimFunc:
+    """Known sizes that no tile divides."""
+    return matmul_in_tiles(100, 100, 101)
+
+
+def matmul_in_tiles(rows: Any, cols: Any, depth: Any) -> PrimFunc:
     """Register tiles 6 x 16 in a local array, a packed panel, k unrolled by 4."""
-    rows, cols, depth = size_var("n"), size_var("m"), size_var("d")
     a, b = placeholder((rows, depth), name="A"), placeholder((depth, cols), name="B")
     k = reduce_axis((0, depth), name="k")
     c = compute((rows, cols), lambda i, j: te_sum(a[i, k] * b[k, j], axis=k), name="C")
@@ -289,12 +298,34 @@ def test_a_main_loop_has_no_condition(make: Callable[[], PrimFunc]) -> None:
     assert masked
 
 
-def test_the_machine_code_of_a_main_loop_only_counts() -> None:
-    """Between the label and the jump back: vector arithmetic, and the one comparison that counts."""
-    text = build(elementwise(), target="llvm -mcpu=znver3").get_source("asm")
-    loops = [body for _, body in re.findall(r"^(\.LBB\S+):\n((?:\t.*\n)*?\tj\w+\s+\1\n)", text, re.MULTILINE)]
-    main = next(body for body in loops if "vmovaps" in body or "vmovups" in body)
-    assert len(re.findall(r"^\tcmp", main, re.MULTILINE)) == 1
-    assert len(re.findall(r"^\tj", main, re.MULTILINE)) == 1
-    assert "vmaskmov" not in main
+def machine_loops(func: PrimFunc) -> list[str]:
+    """The innermost loops of one basic block, as assembly for a CPU with AVX2."""
+    text = assembly_of(func)
+    return [body for _, body in re.findall(r"^(\.LBB\S+):\n((?:\t.*\n)*?\tj\w+\s+\1\n)", text, re.MULTILINE)]
+
+
+def assembly_of(func: PrimFunc) -> str:
+    target = Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -mattr=+avx2,+fma")
+    return compile_artifact(func, target, keep=("asm",)).blobs["asm"].decode()
+
+
+def assert_only_counts(loop: str) -> None:
+    """One jump, the one back; nothing is compared but the counter."""
+    assert len(re.findall(r"^\tj", loop, re.MULTILINE)) == 1
+    assert len(re.findall(r"^\t(?:cmp|test|vcmp|vpcmp)", loop, re.MULTILINE)) <= 1
+    assert "vmaskmov" not in loop
+
+
+def test_the_machine_code_of_an_elementwise_main_loop() -> None:
+    loops = machine_loops(elementwise())
+    assert_only_counts(next(body for body in loops if "vmaskmov" not in body))
     assert any("vmaskmov" in body for body in loops)
+
+
+@pytest.mark.parametrize("make", [tiled_matmul, uneven_matmul])
+def test_the_machine_code_of_a_tile(make: Callable[[], PrimFunc]) -> None:
+    """6 rows of 2 vectors, 4 steps of k: 48 fused operations on registers in the main loop."""
+    loop = max(machine_loops(make()), key=lambda body: body.count("vfmadd"))
+    assert loop.count("vfmadd") == 48
+    assert_only_counts(loop)
+    assert len(re.findall(r"vmovups?\s+%ymm", loop)) == 0  # no accumulator is stored
