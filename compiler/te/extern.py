@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
-from compiler.te.where import at, caller_span
+from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import free_vars, map_children, walk
@@ -72,7 +72,8 @@ def extern(
     ins = _given(in_buffers, [(t.shape, t.dtype, t.name) for t in tensors], where, "in")
     names = [name if len(shapes) == 1 else f"{name}.v{i}" for i in range(len(shapes))]
     outs = _given(out_buffers, list(zip(shapes, dtypes, names)), where, "out")
-    made = fcompute(list(ins), list(outs))
+    with placing(where, span):
+        made = fcompute(list(ins), list(outs))
     if isinstance(made, PrimExpr):
         made = n.Evaluate(made)
     if not isinstance(made, Stmt):

@@ -13,7 +13,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Op, Span
 from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
-from compiler.te.where import at, caller_span, raising_span
+from compiler.te.where import at, caller_span, placing
 from compiler.tir import ops
 from compiler.tir.intrin import if_then_else
 from compiler.tir.nodes import Call, IterType, IterVar, PrimExpr, Range, Reduce, Select, SizeVar, Var
@@ -73,17 +73,10 @@ def compute(
     axes = tuple(
         IterVar(Range.from_extent(d, d.dtype), Var(n, d.dtype), IterType.DATA_PAR) for n, d in zip(names, dims)
     )
-    try:
+    with placing(f"compute {name!r}", span):
         result = fcompute(*(axis.var for axis in axes))
         several = isinstance(result, tuple | list)
         body = tuple(_as_body(r) for r in (result if several else (result,)))
-    except IRError as error:
-        if "in te.compute" in error.message:
-            raise
-        where = raising_span(error)
-        here = at(where if where is not None else span)
-        message = error.message if here in error.message else error.message + here
-        raise IRError(f"in te.compute {name!r}: {message}", hint=error.hint, detail=error.detail) from error
     _check_body(body, name, span)
     op = ComputeOp(name, tag, dict(attrs or {}), span, axes, body)
     return [op.output(i) for i in range(op.num_outputs)] if several else op.output(0)

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.errors import IRError
 from compiler.te.extern import lift_allocations
 from compiler.te.tensor import ComputeOp, Operation, Tensor
-from compiler.te.where import at, caller_span
+from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, Stmt
 
@@ -64,7 +64,8 @@ def decl_tensor_intrin(
         chosen[t] if t in chosen else n.decl_buffer(t.shape, t.dtype, t.name.replace(".", "_")) for t in tensors
     )
     count = len(op.input_tensors)
-    made = fcompute(list(buffers[:count]), list(buffers[count:]))
+    with placing(f"decl_tensor_intrin {name!r}", span):
+        made = fcompute(list(buffers[:count]), list(buffers[count:]))
     parts = list(made) if isinstance(made, tuple | list) else [made]
     if len(parts) > 3 or not any(part is not None for part in parts):
         raise IRError(

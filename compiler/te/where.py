@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import compiler
+from compiler.errors import IRError
 from compiler.ir.base import Span
 
 _OWN = str(Path(compiler.__path__[0])) + "/"
@@ -37,3 +40,17 @@ def raising_span(error: BaseException) -> Span | None:
 def at(span: Span | None) -> str:
     """`span` as the end of a message: " (file.py:12)", or nothing."""
     return "" if span is None else f" ({span.source}:{span.line})"
+
+
+@contextmanager
+def placing(what: str, span: Span | None) -> Iterator[None]:
+    """Errors of the user's function that defines `what` say so, and name the line that raised them, else `span`."""
+    try:
+        yield
+    except IRError as error:
+        if error.message.startswith("in te."):
+            raise
+        where = raising_span(error)
+        here = at(where if where is not None else span)
+        message = error.message if here in error.message else error.message + here
+        raise IRError(f"in te.{what}: {message}", hint=error.hint, detail=error.detail) from error

@@ -71,6 +71,7 @@ def test_dtypes_and_buffers_can_be_given() -> None:
         (lambda: extern((4,), [A], lambda ins, outs: n.Evaluate(n.IntImm("int32", 0))), "never writes its output"),
         (lambda: extern((3, 4), [A], lambda ins, outs: copying(outs, ins)), "writes its input|never writes"),
         (lambda: extern((3, 4), [A], lambda ins, outs: copying([FOREIGN], outs)), "uses buffer 'other'"),
+        (lambda: extern((4,), [A], lambda *_: ir_builder.call_packed("f")), r"in te.extern 'extern': call_packed"),
     ],
 )
 def test_bad_externs_are_refused_at_their_line(make, message: str) -> None:

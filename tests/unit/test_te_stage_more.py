@@ -121,6 +121,15 @@ def test_storage_align_takes_data_axes() -> None:
     assert error.value.hint == "its data axes are i.c, j.c"
 
 
+def test_an_operation_of_several_outputs_is_not_inlined() -> None:
+    a = te.placeholder((4,), name="A")
+    low, high = te.compute((4,), lambda i: (a[i] - 1, a[i] + 1), name="B")
+    c = te.compute((4,), lambda i: low[i] * high[i], name="C")
+    s = create_schedule(c.op)
+    with pytest.raises(ScheduleError, match="compute_inline: stage 'B' has 2 outputs"):
+        s[low].compute_inline()
+
+
 def test_rolling_buffers_are_refused_with_a_way_round() -> None:
     s, (_a, b, _c) = rows()
     with pytest.raises(ScheduleError, match="rolling_buffer: stage 'B'") as error:
