@@ -21,8 +21,10 @@ from compiler.errors import ArgumentError
 from compiler.runtime.device import canonical_type
 from rpc_server.blobs import BlobError, blob_digest
 from rpc_server.connection import Connection
+from rpc_server.curve import keys_for
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed, SessionRefused
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.keys import KeyRing
 from rpc_server.lane import Lane
 from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import (
@@ -69,12 +71,14 @@ def connect(
     session_timeout: float = 0,
     session_constructor_args: Sequence[object] | None = None,
     enable_logging: bool = False,
+    *,
+    keys: KeyRing | None = None,
 ) -> RPCSession:
     """Open a session on the server at `url` (a host name or address).
 
-    `key`: refuse a server that serves another one. `session_timeout`: seconds after which the server ends the
-    session; 0: never. `enable_logging` logs every request. `session_constructor_args`, TVM's way to start
-    other kinds of session on the box, is not supported.
+    With `keys`, the connection is encrypted if they hold the server's. `key`: refuse a server that serves another one.
+    `session_timeout`: seconds after which the server ends the session; 0: never. `enable_logging` logs every request.
+    `session_constructor_args`, TVM's way to start other kinds of session on the box, is not supported.
     Raises ConnectError when nothing answers, SessionRefused when the box is busy or lent by a tracker.
     """
     if session_constructor_args:
@@ -82,7 +86,9 @@ def connect(
             "session_constructor_args starts another kind of session on the box, which tunefarm has not",
             hint="leave it out",
         )
-    return open_session(url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging)
+    return open_session(
+        url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging, keys=keys
+    )
 
 
 def open_session(
@@ -98,14 +104,18 @@ def open_session(
     call_timeout: float | None = None,
     client: str = "",
     enable_logging: bool = False,
+    keys: KeyRing | None = None,
+    server_key: str = "",
 ) -> RPCSession:
     """Open a session, with a tracker's lease `token` where the box asks for one. Times in seconds.
+
+    `keys` are this machine's; the connection is encrypted if they hold the server's, or `server_key` gives it.
 
     `wait_s` bounds the wait for a free executor. `call_timeout` is the deadline of calls (not of `measure`,
     which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
     `client` is how the box names this session to others; default user@host:pid.
     """
-    connection = Connection(host, port, connect_timeout)
+    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}", server_key))
     try:
         opened = connection.request(
             OpenSession(
@@ -125,9 +135,11 @@ def open_session(
     return RPCSession(connection, opened, call_timeout, enable_logging)
 
 
-def box_status(host: str, port: int, connect_timeout: float = CONNECT_TIMEOUT_S) -> BoxStatus:
+def box_status(
+    host: str, port: int, connect_timeout: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None
+) -> BoxStatus:
     """Ask a box what it is and who uses it; needs no session."""
-    connection = Connection(host, port, connect_timeout)
+    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}"))
     try:
         status = connection.request(BoxInfo(), timeout_s=connect_timeout).body
     finally:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import zmq
 
+from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError, DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.messages import AnyMessage, SessionEnded, public_codec
 from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
@@ -33,10 +34,16 @@ _CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
 class Connection:
-    """Connected once made. Raises ConnectError when nothing that speaks the protocol answers in time."""
+    """Connected once made. Raises ConnectError when nothing that speaks the protocol answers in time, or the other
+    end is not who `keys` says, or does not let this machine in."""
 
     def __init__(
-        self, host: str, port: int, timeout_s: float = 10.0, liveness: Liveness | None = None
+        self,
+        host: str,
+        port: int,
+        timeout_s: float = 10.0,
+        liveness: Liveness | None = None,
+        keys: PeerKeys | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self._lock = threading.RLock()
@@ -46,7 +53,7 @@ class Connection:
         self._ignored: set[int] = set()
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
-        self._socket, self._monitor = _connect(host, port, timeout_s, liveness or Liveness())
+        self._socket, self._monitor = _connect(host, port, timeout_s, liveness or Liveness(), keys)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor.socket, zmq.POLLIN)
@@ -183,18 +190,19 @@ class Connection:
 
 
 def _connect(
-    host: str, port: int, timeout_s: float, liveness: Liveness
+    host: str, port: int, timeout_s: float, liveness: Liveness, keys: PeerKeys | None
 ) -> tuple[zmq.Socket[bytes], Monitor]:
     deadline = time.monotonic() + timeout_s
     problem = ""
     for address in resolve(host, port):
         sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         prepare(sock, liveness)
+        secure_client(sock, keys)
         sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
         monitor = Monitor(sock, _NEWS)
         try:
             sock.connect(endpoint(address, port))
-            problem = _await_handshake(monitor, deadline)
+            problem = _await_handshake(monitor, deadline, keys is not None)
         except zmq.ZMQError as error:
             problem = str(error.strerror)
         except BaseException:
@@ -207,12 +215,22 @@ def _connect(
         sock.close()
     raise ConnectError(
         f"cannot reach a tunefarm server at {host}:{port}: {problem}",
-        hint=f"start one there with `tunefarm server --port {port}`, or check host and port",
+        hint=_HINTS.get(problem, f"start one there with `tunefarm server --port {port}`, or check host and port"),
         detail={"host": host, "port": port},
     )
 
 
-def _await_handshake(monitor: Monitor, deadline: float) -> str:
+_TURNED_AWAY = "it does not know this machine's key"
+_OTHER_KEY = "it does not prove to hold the key that is known for it"
+_ASKS_FOR_KEYS = "what listens there asks for keys, or does not speak tunefarm's protocol"
+_HINTS = {
+    _TURNED_AWAY: "have this machine's key (`tunefarm keys show`) authorized there",
+    _OTHER_KEY: "if its key was changed on purpose, say so with `tunefarm keys trust`; else somebody else is there",
+    _ASKS_FOR_KEYS: "tell its key with `tunefarm keys trust HOST:PORT KEY`, or check host and port",
+}
+
+
+def _await_handshake(monitor: Monitor, deadline: float, keyed: bool) -> str:
     """Wait until both sides speak the protocol; "" or what went wrong."""
     while (left := deadline - time.monotonic()) > 0:
         if not monitor.socket.poll(int(left * 1000) + 1):
@@ -222,7 +240,11 @@ def _await_handshake(monitor: Monitor, deadline: float) -> str:
                 return ""
             if event == zmq.EVENT_CLOSED:
                 return "nothing listens there"
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                return _TURNED_AWAY
+            if keyed:
+                return _OTHER_KEY
             if event != zmq.EVENT_DISCONNECTED:
-                return "what listens there does not speak tunefarm's protocol"
+                return _ASKS_FOR_KEYS
             return "it closed the connection; it may not be a tunefarm server"
     return "no answer in time"

@@ -17,6 +17,18 @@ class ConnectError(RPCError, ConnectionError):
     kind = "connect"
 
 
+class KeyFileError(RPCError, ValueError):
+    """A key that is none, or a file of keys that cannot be used."""
+
+    kind = "keys"
+
+
+class NotPermitted(RPCError, PermissionError):
+    """The holder of this key may connect, but not do this."""
+
+    kind = "not_permitted"
+
+
 class ProtocolError(RPCError):
     """The peer sent bytes that are no message of this protocol, or broke one of its limits."""
 

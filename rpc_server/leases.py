@@ -17,11 +17,13 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`expires`: monotonic seconds."""
+    """`expires`: monotonic seconds. `holder` is the public key of the only client that may use it; "": whoever has the
+    token."""
 
     lease_id: str
     token: str
     expires: float
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,13 @@ class LeaseTable:
 
     # --- for the tracker's thread -------------------------------------------------------------------------
 
-    def grant(self, lease_id: str, token: str, expires: float) -> None:
-        """Accept sessions with `token` until `expires` (monotonic seconds)."""
+    def grant(self, lease_id: str, token: str, expires: float, holder: str = "") -> None:
+        """Accept sessions with `token` until `expires` (monotonic seconds), from the key `holder` if that is given."""
         with self._lock:
             known = self._leases.get(lease_id)
             if known is not None and known.token != token:
                 self._ended.append(LeaseEnded(lease_id, "the lease was given a new token"))
-            self._leases[lease_id] = Lease(lease_id, token, expires)
+            self._leases[lease_id] = Lease(lease_id, token, expires, holder)
         self._wake()
 
     def revoke(self, lease_id: str, reason: str = "the tracker took the lease back") -> None:
@@ -95,14 +97,20 @@ class LeaseTable:
         """Call `wake` (from the changing thread) after every change; it must only nudge the loop."""
         self._wake = wake
 
-    def check(self, token: str) -> Lease | None:
-        """The lease this token opens, or None when it is unknown or expired."""
+    def holds(self, public: str) -> bool:
+        """Whether a lease is for this key."""
+        with self._lock:
+            return any(lease.holder == public for lease in self._leases.values())
+
+    def check(self, token: str, holder: str = "") -> Lease | None:
+        """The lease this token opens for the key `holder`, or None when it is unknown, expired, or another's."""
         now = self._clock()
         given = token.encode()
         with self._lock:
             for lease in self._leases.values():
                 if hmac.compare_digest(lease.token.encode(), given):
-                    return lease if lease.expires > now else None
+                    theirs = lease.holder in ("", holder)
+                    return lease if theirs and lease.expires > now else None
         return None
 
     def take_ended(self) -> list[LeaseEnded]:

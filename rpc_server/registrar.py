@@ -19,6 +19,7 @@ from typing import assert_never
 import zmq
 
 from compiler.errors import TunefarmError
+from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError
 from rpc_server.fingerprint import Fingerprint
 from rpc_server.leases import LeaseTable
@@ -92,8 +93,10 @@ class Registrar:
         devices: Sequence[DeviceSpec],
         leases: LeaseTable,
         check: HealthCheck | None = None,
+        keys: PeerKeys | None = None,
     ) -> None:
         host, port = split_address(tracker)
+        self._keys = keys
         self._endpoint = endpoint(resolve(host, port)[0], port)
         self._core = RegistrarCore(secrets.token_hex(16), box, address, devices, f"tracker {tracker}")
         self._leases = leases
@@ -162,6 +165,7 @@ class Registrar:
     def _connect(self, context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
         sock = context.socket(zmq.DEALER)
         prepare(sock, LIVENESS, LIMITS)
+        secure_client(sock, self._keys)
         sock.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a tracker that is not there
         sock.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
         sock.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
@@ -223,8 +227,8 @@ class Registrar:
                         sock.send_multipart(to_tracker.encode(message, Kind.NOTE), zmq.NOBLOCK)
                     except zmq.Again:
                         self._core.cut_off(time.monotonic())
-                case Allow(lease, token, expires):
-                    self._leases.grant(lease, token, expires)
+                case Allow(lease, token, expires, holder):
+                    self._leases.grant(lease, token, expires, holder)
                 case Forbid(lease, reason):
                     self._leases.revoke(lease, reason)
                 case RunCheck(slot):

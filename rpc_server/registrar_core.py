@@ -56,11 +56,12 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Let the token in until `expires`."""
+    """Let the token in until `expires`, from the key `holder` if that is given."""
 
     lease: str
     token: str
     expires: float
+    holder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +281,7 @@ class RegistrarCore:
 
     def _allow(self, held: _Held, now: float) -> None:
         held.allowed = min(held.ends, now + ALLOW_S)
-        self._out.append(Allow(held.grant.lease, held.grant.token, held.allowed))
+        self._out.append(Allow(held.grant.lease, held.grant.token, held.allowed, held.grant.holder))
 
     def _revoked(self, lease: str, reason: str, now: float) -> None:
         held = self._held.get(lease)

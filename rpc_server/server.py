@@ -16,10 +16,12 @@ from typing import Any
 import msgspec
 import zmq
 
+from rpc_server.curve import Doorkeeper, keys_for
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
+from rpc_server.keys import KeyRing, Principal, Role
 from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
 from rpc_server.messages import BoxStatus
@@ -30,6 +32,7 @@ from rpc_server.service import (
     announce,
     bind,
     bind_address,
+    guarded,
     report_start_failure,
     stop_on_signals,
     watch_lifeline,
@@ -54,6 +57,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     told (default: `host`). `name` is the box's name (default: hostname:port).
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
     `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
+    `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
+    authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
     `port_file` is written with the port once the server listens. `lifeline_fd` is a descriptor whose end
     of file ends the server.
     """
@@ -67,6 +72,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
     tags: tuple[str, ...] = ()
     insecure: bool = False
+    keys: str = ""
     sessions: int = 1
     warm: int = 1
     call_timeout_s: float | None = None
@@ -89,19 +95,42 @@ def serve(options: ServerOptions) -> None:
     """
     keep_freed_memory()
     danger = "run code on this machine"
-    address = bind_address(options.host, options.port, insecure=options.insecure, danger=danger, logger=logger)
+    ring = KeyRing(options.keys) if options.keys else None
+    keyed = ring is not None and ring.identity() is not None
+    address = bind_address(
+        options.host, options.port, keyed=keyed, insecure=options.insecure, danger=danger, logger=logger
+    )
+    leases = LeaseTable() if options.tracker else None
     context = zmq.Context(io_threads=1)
     front = context.socket(zmq.ROUTER)
     prepare(front, Liveness())
     try:
-        port = bind(front, options.host, address, options.port, options.port_end)
-        _serve_on(front, port, options)
+        with guarded(context, ring, lambda public: _admit(public, ring, leases)) as doorkeeper:
+            if doorkeeper is not None:
+                doorkeeper.guard(front)
+            port = bind(front, options.host, address, options.port, options.port_end)
+            _serve_on(front, port, options, leases, ring, doorkeeper)
     finally:
         front.close()
         context.term()
 
 
-def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> None:
+def _admit(public: str, ring: KeyRing | None, leases: LeaseTable | None) -> Principal | None:
+    """Who may connect to a box: those authorized on it, and whoever the tracker lends it to."""
+    known = None if ring is None else ring.authorized().get(public)
+    if known is None and leases is not None and leases.holds(public):
+        return Principal("the tracker's client", Role.CLIENT, public)
+    return known
+
+
+def _serve_on(
+    front: zmq.Socket[bytes],
+    port: int,
+    options: ServerOptions,
+    leases: LeaseTable | None,
+    ring: KeyRing | None,
+    doorkeeper: Doorkeeper | None,
+) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
     try:
         user = _executor_user(options.user, parent)
@@ -113,7 +142,6 @@ def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> No
         fingerprint = local_fingerprint()
         name = options.name or f"{fingerprint.hostname}:{port}"
         memory = _memory_limit(options, fingerprint.memory)
-        leases = LeaseTable() if options.tracker else None
         supervisor = Supervisor(
             front,
             folder.path,
@@ -130,10 +158,11 @@ def _serve_on(front: zmq.Socket[bytes], port: int, options: ServerOptions) -> No
             leases=leases,
             info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
             blob_capacity=options.blob_capacity,
+            who=None if doorkeeper is None else doorkeeper.who,
         )
         with (
             stop_on_signals(supervisor.stop),
-            _registered(options, name, port, fingerprint, leases),
+            _registered(options, name, port, fingerprint, leases, ring),
         ):
             watch_lifeline(options.lifeline_fd, supervisor.stop)
             announce(options.host, port, port_file=options.port_file, silent=options.silent)
@@ -177,7 +206,12 @@ def _version() -> str:
 
 @contextlib.contextmanager
 def _registered(
-    options: ServerOptions, name: str, port: int, fingerprint: Fingerprint, leases: LeaseTable | None
+    options: ServerOptions,
+    name: str,
+    port: int,
+    fingerprint: Fingerprint,
+    leases: LeaseTable | None,
+    ring: KeyRing | None,
 ) -> Iterator[None]:
     """Lend the box out through its tracker, if it has one."""
     if leases is None:
@@ -192,6 +226,7 @@ def _registered(
             address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
             leases=leases,
+            keys=keys_for(ring, options.tracker),
         )
     except ConnectError as error:
         raise ServerStartError(f"tracker {options.tracker}: {error.message}", hint=error.hint) from None

@@ -18,7 +18,9 @@ from pathlib import Path
 import msgspec
 import zmq
 
+from rpc_server.curve import Doorkeeper
 from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.keys import KeyRing, Principal
 from rpc_server.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0
@@ -27,9 +29,11 @@ Stop = Callable[[str], None]
 """Ends a service for a reason. Safe in signal handlers and other threads."""
 
 
-def bind_address(host: str, port: int, *, insecure: bool, danger: str, logger: logging.Logger) -> str:
-    """The numeric address to listen on. One that others can reach is refused unless `insecure`, since nothing
-    authenticates them; `danger` says what they could do ("run code on this machine").
+def bind_address(
+    host: str, port: int, *, keyed: bool, insecure: bool, danger: str, logger: logging.Logger
+) -> str:
+    """The numeric address to listen on. One that others can reach is refused unless connections are `keyed`, or it is
+    `insecure` on purpose; `danger` says what anyone could do then ("run code on this machine").
 
     Raises ServerStartError: unknown host, or refused.
     """
@@ -37,14 +41,30 @@ def bind_address(host: str, port: int, *, insecure: bool, danger: str, logger: l
         address = resolve(host, port)[0]
     except ConnectError as error:
         raise ServerStartError(f"cannot listen on {host!r}: {error.message}") from None
-    if not is_loopback(address):
+    if not is_loopback(address) and not keyed:
         if not insecure:
             raise ServerStartError(
                 f"refusing to listen on {host}: whoever reaches it could {danger}",
-                hint="listen on 127.0.0.1 (an SSH tunnel reaches it), or pass --insecure on a trusted network",
+                hint="make keys with `tunefarm keys new`, listen on 127.0.0.1 (an SSH tunnel reaches it), or pass "
+                "--insecure on a trusted network",
             )
         logger.warning("listening on %s without authentication: anyone who reaches it can %s", address, danger)
     return address
+
+
+@contextlib.contextmanager
+def guarded(
+    context: zmq.Context[zmq.Socket[bytes]],
+    ring: KeyRing | None,
+    admit: Callable[[str], Principal | None] | None = None,
+) -> Iterator[Doorkeeper | None]:
+    """A doorkeeper for the sockets of a context, when the machine has keys: by default for those authorized."""
+    identity = None if ring is None else ring.identity()
+    if ring is None or identity is None:
+        yield None
+        return
+    with Doorkeeper(context, identity, admit or (lambda public: ring.authorized().get(public))) as doorkeeper:
+        yield doorkeeper
 
 
 def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import assert_never
 
@@ -18,9 +18,10 @@ import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
-from rpc_server.errors import ProtocolError, RemoteError
+from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
 from rpc_server.executor_links import ExecutorLinks
 from rpc_server.executor_pool import ExecutorState
+from rpc_server.keys import Principal
 from rpc_server.leases import LeaseTable
 from rpc_server.messages import (
     AnyMessage,
@@ -80,7 +81,8 @@ class Supervisor:
     """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
 
     `front` is a bound ROUTER made by `prepare`; `folder` a private folder the supervisor may fill and empty.
-    `info` gives the static part of BoxStatus.
+    `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
+    used: then only clients may ask for more than the status.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class Supervisor:
         leases: LeaseTable | None = None,
         info: BoxStatus | None = None,
         blob_capacity: int = 1 << 30,
+        who: Callable[[zmq.Frame], Principal | None] | None = None,
     ) -> None:
         self._front = front
+        self._who = who
         self._config = config
         self._leases = leases
         self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
@@ -206,6 +210,8 @@ class Supervisor:
             self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
             return
         body = public_codec.decode_body(frames[1])
+        if self._who is not None and not isinstance(body, BoxInfo | Ping):
+            self._permit(first)
         match body:
             case PutBlob():
                 self._put_blob(conn, header.request_id, body, frames[2:])
@@ -224,13 +230,23 @@ class Supervisor:
             case _:
                 raise ProtocolError(f"{type(body).__name__} is no request to a box")
 
+    def _permit(self, first: zmq.Frame) -> Principal:
+        assert self._who is not None
+        principal = self._who(first)
+        if principal is None:
+            raise NotPermitted("this key is not authorized any more", hint="have it authorized on the box")
+        if not principal.may_use_devices:
+            raise NotPermitted(f"{principal.name} has the role {principal.role}, which may not open sessions")
+        return principal
+
     def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
         # A descriptor may just have been reused: take the news of its last owner before it gets a new one.
         self._on_monitor()
         fd = first.get(zmq.SRCFD)
         if isinstance(fd, int) and fd >= 0:
             self._conn_of_fd[fd] = conn
-        lease = self._leases.check(body.token) if self._leases is not None and body.token else None
+        holder = "" if self._who is None else self._permit(first).public
+        lease = self._leases.check(body.token, holder) if self._leases is not None and body.token else None
         self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
 
     def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:

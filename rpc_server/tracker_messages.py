@@ -64,7 +64,8 @@ class HeldLease:
 class LeaseGrant:
     """What a client gets: the token opens a session at `address` (`host:port`) on that box.
 
-    The client renews every `renew_s`; `grace_s` after the last renewal the device goes back.
+    The client renews every `renew_s`; `grace_s` after the last renewal the device goes back. `box_key` is the key the
+    box proves to hold, where keys are used.
     """
 
     lease: Name
@@ -78,6 +79,7 @@ class LeaseGrant:
     renew_s: float
     grace_s: float
     session_timeout_s: Seconds | None = None
+    box_key: Text = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,8 @@ class _Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults
 class BoxHello(_Struct, frozen=True):
     """Registers a box. An empty host in `address` (`:9091`) means: the host you see me come from.
 
-    `high` is the highest token number this box has seen, below which nothing may be granted on it.
+    `high` is the highest token number this box has seen, below which nothing may be granted on it. `public` is the
+    box's key as the tracker saw it on the connection, whatever the box wrote there.
     """
 
     peer: Name
@@ -161,6 +164,7 @@ class BoxHello(_Struct, frozen=True):
     devices: Annotated[tuple[DeviceSpec, ...], Meta(max_length=MAX_SLOTS)]
     leases: Annotated[tuple[HeldLease, ...], Meta(max_length=256)] = ()
     high: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    public: Text = ""
 
 
 class BoxHeartbeat(_Struct, frozen=True):
@@ -240,7 +244,8 @@ class RegisterAgain(_Struct, frozen=True):
 
 
 class GrantLease(_Struct, frozen=True):
-    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined. May come twice."""
+    """Let `token` in on `slot`; answered by LeaseAccepted or LeaseDeclined. May come twice. `holder` is the key of the
+    only client to let in, where keys are used."""
 
     lease: Name
     slot: int
@@ -249,6 +254,7 @@ class GrantLease(_Struct, frozen=True):
     user: Name
     client: Name
     left_s: Seconds | None = None
+    holder: Text = ""
 
 
 class RevokeLease(_Struct, frozen=True):
@@ -280,7 +286,8 @@ class RequestDevice(_Struct, frozen=True):
     """Ask for a device. The same `request` sent again is a sign of life, and asks where it stands.
 
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
-    devices not wanted (one that just failed).
+    devices not wanted (one that just failed). `public` is the client's key as the tracker saw it on the connection,
+    whatever the client wrote there; then `user` is the name that key is authorized under.
     """
 
     peer: Name
@@ -291,6 +298,7 @@ class RequestDevice(_Struct, frozen=True):
     wait_s: Seconds | None = None
     session_timeout_s: Seconds | None = None
     exclude: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
+    public: Text = ""
 
 
 class CancelRequest(_Struct, frozen=True):

@@ -52,7 +52,7 @@ def _admit(farm: Farm, event: BoxHello, now: float) -> Box:
     if farm.peers.get(event.peer) not in (None, box):
         raise RegistrationError(f"this agent is registered under another name than {event.box!r}")
     if box is None:
-        box = farm.boxes[event.box] = Box(event.box, event.peer, event.address, now, late=True)
+        box = farm.boxes[event.box] = Box(event.box, event.peer, event.address, now, late=True, public=event.public)
         return box
     if box.peer != event.peer and not box.gone:
         # Two processes cannot listen at one address: there the old one must be dead. Elsewhere it may live.
@@ -62,7 +62,7 @@ def _admit(farm: Farm, event: BoxHello, now: float) -> Box:
                 hint="give this box another name (`tunefarm server --name`)",
             )
         gone(farm, box, "another process of that name took its place", now)
-    box.peer, box.address, box.seen = event.peer, event.address, now
+    box.peer, box.address, box.public, box.seen = event.peer, event.address, event.public, now
     box.late, box.gone = True, False
     return box
 

@@ -22,6 +22,7 @@ from queue import Empty, SimpleQueue
 import zmq
 
 from compiler.errors import TunefarmError
+from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.registrar import LIVENESS
 from rpc_server.sockets import endpoint, prepare, resolve
@@ -50,6 +51,7 @@ class Channel:
         on_beat: Callable[[], Iterable[FromClient]],
         last_words: FromClient,
         timeout_s: float,
+        keys: PeerKeys | None = None,
     ) -> None:
         self.address = f"{host}:{port}"
         self.heard = time.monotonic()
@@ -64,7 +66,7 @@ class Channel:
         self._closing = False
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            self._socket = _connect(self._context, host, port, timeout_s)
+            self._socket = _connect(self._context, host, port, timeout_s, keys)
         except BaseException:
             self._context.term()
             raise
@@ -210,7 +212,9 @@ def _close_all() -> None:
         channel.close()
 
 
-def _connect(context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, timeout_s: float) -> zmq.Socket[bytes]:
+def _connect(
+    context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, timeout_s: float, keys: PeerKeys | None
+) -> zmq.Socket[bytes]:
     """A socket on which a tracker has answered."""
     deadline = time.monotonic() + timeout_s
     problem = "no answer in time"
@@ -223,7 +227,7 @@ def _connect(context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, time
             continue
         sock = context.socket(zmq.DEALER)
         try:
-            problem = _introduce(sock, address, port, deadline)
+            problem = _introduce(sock, address, port, deadline, keys)
         except BaseException:
             sock.close()
             raise
@@ -232,20 +236,31 @@ def _connect(context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, time
         sock.close()
     raise ConnectError(
         f"cannot reach a tunefarm tracker at {host}:{port}: {problem}",
-        hint=f"start one there with `tunefarm tracker --port {port}`, or check host and port",
+        hint=_HINTS.get(problem, f"start one there with `tunefarm tracker --port {port}`, or check host and port"),
         detail={"host": host, "port": port},
     )
 
 
-def _introduce(sock: zmq.Socket[bytes], address: str, port: int, deadline: float) -> str:
+_NO_ENTRY = "it does not let this machine in: it does not know its key, or has another one than expected"
+_NO_PROTOCOL = "what listens there asks for keys, or does not speak tunefarm's protocol"
+_HINTS = {
+    _NO_ENTRY: "have this machine's key authorized there (`tunefarm keys show`); check its (`tunefarm keys trust`)",
+    _NO_PROTOCOL: "tell its key with `tunefarm keys trust HOST:PORT KEY`, or check host and port",
+}
+
+
+def _introduce(
+    sock: zmq.Socket[bytes], address: str, port: int, deadline: float, keys: PeerKeys | None
+) -> str:
     """Connect and ask something only a tracker answers; "" or what went wrong."""
     prepare(sock, LIVENESS, LIMITS)
+    secure_client(sock, keys)
     sock.setsockopt(zmq.IMMEDIATE, 1)  # nothing is queued for a tracker that is not there
     sock.setsockopt(zmq.RECONNECT_IVL, 50)
     sock.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
     sock.connect(endpoint(address, port))
     if not sock.poll(max(1, int((deadline - time.monotonic()) * 1000)), zmq.POLLOUT):
-        return "what listens there does not speak tunefarm's protocol"
+        return _NO_PROTOCOL if keys is None else _NO_ENTRY
     sock.send_multipart(to_tracker.encode(Query("events", limit=1), Kind.REQUEST))
     if not sock.poll(max(1, int((deadline - time.monotonic()) * 1000)), zmq.POLLIN):
         return "it does not answer"

@@ -21,7 +21,9 @@ from typing import Any, Literal, TypeVar
 
 from compiler.errors import ArgumentError
 from rpc_server.client import RPCSession
+from rpc_server.curve import keys_for
 from rpc_server.errors import ConnectError, ProtocolError, RPCError
+from rpc_server.keys import KeyRing
 from rpc_server.registrar import split_address
 from rpc_server.tracker_messages import (
     Admin,
@@ -58,24 +60,41 @@ _PREFIX = "not a message of this protocol: "
 T = TypeVar("T")
 
 
-def connect_tracker(url: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S) -> TrackerSession:
-    """Connect to the tracker at host `url`. `user` is whom its devices count for; default: the login name.
+def connect_tracker(
+    url: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None
+) -> TrackerSession:
+    """Connect to the tracker at host `url`. `user` is whom its devices count for; default: the login name. With `keys`,
+    the connection is encrypted if they hold the tracker's, and `user` is the name this key is authorized under.
 
     Raises ConnectError, with the command that starts one, when no tracker answers within `timeout_s`.
     """
-    return TrackerSession(url, port, user=user, timeout_s=timeout_s)
+    return TrackerSession(url, port, user=user, timeout_s=timeout_s, keys=keys)
 
 
 class TrackerSession:
     """A connection to a tracker, usable from several threads. Closing it gives back everything it holds."""
 
-    def __init__(self, host: str, port: int, *, user: str = "", timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        user: str = "",
+        timeout_s: float = CONNECT_TIMEOUT_S,
+        keys: KeyRing | None = None,
+    ) -> None:
         self.user = user or _login_name()
         self._peer = secrets.token_hex(16)
         self._numbers = count(1)
-        self._holdings = Holdings(self._peer)
+        self._holdings = Holdings(self._peer, keys)
         self._channel = Channel(
-            host, port, self._holdings.handle, self._holdings.beat, ClientBye(self._peer), timeout_s
+            host,
+            port,
+            self._holdings.handle,
+            self._holdings.beat,
+            ClientBye(self._peer),
+            timeout_s,
+            keys_for(keys, f"{host}:{port}"),
         )
         self._holdings.post = self._channel.post
         self.address = self._channel.address

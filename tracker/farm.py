@@ -102,6 +102,7 @@ class Box:
     late: bool = False
     gone: bool = False
     check_at: float = 0.0
+    public: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +166,7 @@ class Request:
     seen: float
     give_up: float | None
     session_timeout_s: float | None
+    public: str = ""
     lease: Lease | None = None
     check_at: float = 0.0
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from compiler.errors import TunefarmError, error_from_kind
 from rpc_server.client import RPCSession, open_session
+from rpc_server.keys import KeyRing
 from rpc_server.registrar import split_address
 from rpc_server.tracker_messages import (
     Attribute,
@@ -67,6 +68,7 @@ class Lease:
         self.fingerprint = grant.fingerprint
         self.attributes: dict[str, Attribute] = grant.attributes
         self.session_timeout_s = grant.session_timeout_s
+        self.box_key = grant.box_key
         self.host, self.port = split_address(grant.address)
         self.lost: str | None = None
         self.is_released = False
@@ -97,7 +99,9 @@ class Lease:
     def open_session(self, **options: Any) -> RPCSession:
         """A session on the leased device. `options` are those of `rpc_server.client.open_session`."""
         self.check()
-        return open_session(self.host, self.port, token=self.token, **options)
+        return open_session(
+            self.host, self.port, token=self.token, keys=self._holdings.keys, server_key=self.box_key, **options
+        )
 
     def release(self, fault: str = "") -> None:
         """Give the device back; its sessions end. `fault` says what was wrong with it: then it is checked
@@ -118,7 +122,8 @@ class Lease:
 class Holdings:
     """Thread-safe. `post` is set once there is a line; it must neither block nor raise."""
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, keys: KeyRing | None = None) -> None:
+        self.keys = keys
         self.post: Callable[[FromClient], None] = lambda message: None
         self.dropped: SimpleQueue[Lease] = SimpleQueue()
         self._peer = peer

@@ -104,6 +104,7 @@ def send_offer(farm: Farm, lease: Lease, now: float) -> None:
             user=lease.user,
             client=lease.client,
             left_s=None if lease.ends is None else max(0.0, lease.ends - now),
+            holder="" if lease.request is None else lease.request.public,
         ),
     )
 
@@ -141,6 +142,7 @@ def send_grant(farm: Farm, lease: Lease) -> None:
         renew_s=farm.timing.renew_s,
         grace_s=farm.timing.grace_s,
         session_timeout_s=lease.request.session_timeout_s,
+        box_key=device.box.public,
     )
     farm.emit(lease.client, Granted(lease.request.id, grant))
 

@@ -66,6 +66,7 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         seen=now,
         give_up=None if event.wait_s is None else now + event.wait_s,
         session_timeout_s=event.session_timeout_s or None,
+        public=event.public,
     )
     farm.requests[request.id] = request
     farm.client(event.peer).requests.add(request.id)

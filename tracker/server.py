@@ -17,13 +17,15 @@ import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.errors import ConnectError, ProtocolError, RemoteError, ServerStartError
+from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError, ServerStartError
+from rpc_server.keys import KeyRing
 from rpc_server.registrar import LIVENESS, split_address
 from rpc_server.service import (
     ChildService,
     announce,
     bind,
     bind_address,
+    guarded,
     report_start_failure,
     stop_on_signals,
     watch_lifeline,
@@ -36,7 +38,11 @@ from rpc_server.tracker_messages import (
     BoxHello,
     BoxRefused,
     EventPage,
+    FromBox,
+    FromClient,
     Query,
+    Refused,
+    RequestDevice,
     ToBox,
     ToClient,
     from_tracker,
@@ -45,6 +51,7 @@ from rpc_server.tracker_messages import (
 from rpc_server.wire import Kind, check_frames, encode_error
 from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
+from tracker.gate import Gate
 from tracker.log import EventLog
 from tracker.state import Tick, TrackerState
 
@@ -63,15 +70,17 @@ _ROUTE_IDLE_S = 300.0
 class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a tracker runs.
 
-    `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `port_file` is written
-    with the port once it listens. `log_size` events are kept. `lifeline_fd` is a descriptor whose end of file
-    ends the tracker.
+    `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
+    authorized boxes, clients and admins come in. `port` 0 takes a free one; with `port_end` the first free one of
+    [port, port_end). `port_file` is written with the port once it listens. `log_size` events are kept. `lifeline_fd`
+    is a descriptor whose end of file ends the tracker.
     """
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     port_end: int = 0
     insecure: bool = False
+    keys: str = ""
     timing: Timing = Timing()
     log_size: int = 20_000
     port_file: str = ""
@@ -86,7 +95,11 @@ def serve(options: TrackerOptions) -> None:
     while nothing authenticates them.
     """
     danger = "lend out and take back every device"
-    address = bind_address(options.host, options.port, insecure=options.insecure, danger=danger, logger=logger)
+    ring = KeyRing(options.keys) if options.keys else None
+    keyed = ring is not None and ring.identity() is not None
+    address = bind_address(
+        options.host, options.port, keyed=keyed, insecure=options.insecure, danger=danger, logger=logger
+    )
     context = zmq.Context(io_threads=1)
     front = context.socket(zmq.ROUTER)
     prepare(front, LIVENESS, LIMITS)
@@ -94,12 +107,16 @@ def serve(options: TrackerOptions) -> None:
     front.setsockopt(zmq.SNDHWM, _QUEUE)
     front.setsockopt(zmq.RCVHWM, _QUEUE)
     try:
-        port = bind(front, options.host, address, options.port, options.port_end)
-        loop = TrackerLoop(front, options.timing, options.log_size)
-        with stop_on_signals(loop.stop):
-            watch_lifeline(options.lifeline_fd, loop.stop)
-            announce(options.host, port, port_file=options.port_file, silent=options.silent)
-            loop.run()
+        with guarded(context, ring) as doorkeeper:
+            if doorkeeper is not None:
+                doorkeeper.guard(front)
+            port = bind(front, options.host, address, options.port, options.port_end)
+            gate = None if doorkeeper is None else Gate(doorkeeper.who)
+            loop = TrackerLoop(front, options.timing, options.log_size, gate)
+            with stop_on_signals(loop.stop):
+                watch_lifeline(options.lifeline_fd, loop.stop)
+                announce(options.host, port, port_file=options.port_file, silent=options.silent)
+                loop.run()
     finally:
         front.close(linger=200)
         context.term()
@@ -123,8 +140,11 @@ class SteadyClock:
 class TrackerLoop:
     """Receives, lets the state machine decide, sends."""
 
-    def __init__(self, front: zmq.Socket[bytes], timing: Timing, log_size: int) -> None:
+    def __init__(
+        self, front: zmq.Socket[bytes], timing: Timing, log_size: int, gate: Gate | None = None
+    ) -> None:
         self._front = front
+        self._gate = gate
         self._state = TrackerState(run=secrets.token_hex(4), timing=timing)
         self._log = EventLog(log_size)
         self._clock = SteadyClock()
@@ -188,6 +208,12 @@ class TrackerLoop:
     def _on_message(self, route: bytes, frames: list[bytes], first: zmq.Frame) -> None:
         header = check_frames(frames, LIMITS)
         message = to_tracker.decode_body(frames[1])
+        if self._gate is not None:
+            try:
+                message = self._gate.permit(message, first)
+            except NotPermitted as error:
+                self._refuse(route, message, error)
+                return
         if isinstance(message, Query | Admin):
             if header.kind is not Kind.REQUEST:
                 raise ProtocolError(f"{type(message).__name__} comes as a request")
@@ -204,6 +230,19 @@ class TrackerLoop:
         self._routes[message.peer] = route
         self._fresh.add(message.peer)
         self._obey(self._state.handle(message, self._now))
+
+    def _refuse(self, route: bytes, message: FromBox | FromClient, error: NotPermitted) -> None:
+        """Tell in the words a box or a client waits for."""
+        logger.warning("refused %s: %s", type(message).__name__, error.message)
+        match message:
+            case BoxHello():
+                self._send(route, BoxRefused(error.kind, error.message, error.hint or ""))
+            case RequestDevice():
+                self._send(route, Refused(message.request, error.kind, error.message, error.hint or ""))
+            case Query() | Admin():
+                raise error
+            case _:
+                pass  # its sender was told when it introduced itself
 
     def _reply(self, route: bytes, message: Query | Admin, request_id: int) -> None:
         """Answer a question, with a shorter page where a whole one does not fit in a message."""

@@ -37,8 +37,13 @@ class Settings:
     api: str = _setting("http://127.0.0.1:9180", "address of the web app, for commands that fetch configs")
     host: str = _setting("127.0.0.1", "interface that servers bind to; other than loopback needs insecure")
     insecure: bool = _setting(False, "let servers bind to other interfaces without keys")
+    keys: str = _setting("", "folder of keys; empty: the keys folder beside the user's config file")
     api_token: str = _setting("", "token the web app asks for, when it asks for one")
     log_level: str = _setting("warning", "debug, info, warning or error")
+
+    @property
+    def keys_folder(self) -> Path:
+        return Path(self.keys).expanduser() if self.keys else _user_folder() / "keys"
 
 
 def variable(name: str) -> str:
@@ -51,8 +56,11 @@ def config_files() -> list[Path]:
     explicit = os.environ.get("TUNEFARM_CONFIG")
     if explicit:
         return [Path(explicit)]
-    home = Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config"))
-    return [Path("tunefarm.toml"), home / "tunefarm" / "config.toml"]
+    return [Path("tunefarm.toml"), _user_folder() / "config.toml"]
+
+
+def _user_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME", Path.home() / ".config")) / "tunefarm"
 
 
 def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:

@@ -19,6 +19,7 @@ from compiler.target import Target
 from rpc_server.client import RPCSession, box_status, open_session
 from rpc_server.errors import RPCError
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.keys import KeyRing
 from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.server import Server
 from rpc_server.tracker_messages import DeviceInfo as TrackedDevice
@@ -101,10 +102,13 @@ class _OneClass:
 class DirectFleet:
     """Servers at known addresses, (host, port) each, one session to a server. `device_class`: use no other."""
 
-    def __init__(self, addresses: Sequence[tuple[str, int]], device_class: str = "") -> None:
+    def __init__(
+        self, addresses: Sequence[tuple[str, int]], device_class: str = "", keys: KeyRing | None = None
+    ) -> None:
         if not addresses:
             raise TuningError("a fleet needs at least one server", hint="name one: --device 127.0.0.1:9091")
         self._addresses = tuple(dict.fromkeys(addresses))
+        self._keys = keys
         self._class = _OneClass(device_class)
 
     def label(self) -> str:
@@ -120,7 +124,7 @@ class DirectFleet:
         return self._ask(*self._addresses[-1])
 
     def _ask(self, host: str, port: int) -> str:
-        fingerprint = Fingerprint.from_builtins(box_status(host, port, _CONNECT_S).fingerprint)
+        fingerprint = Fingerprint.from_builtins(box_status(host, port, _CONNECT_S, self._keys).fingerprint)
         self._class.admit(f"{host}:{port}", fingerprint.device_class)
         return device_target(fingerprint.target, fingerprint.threads)
 
@@ -129,7 +133,9 @@ class DirectFleet:
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
         host, port = self._addresses[slot % len(self._addresses)]
-        rpc = open_session(host, port, wait_s=wait_s, connect_timeout=_CONNECT_S, restart_on_crash=True)
+        rpc = open_session(
+            host, port, wait_s=wait_s, connect_timeout=_CONNECT_S, restart_on_crash=True, keys=self._keys
+        )
         try:
             session = _Session(rpc, rpc.box, rpc.status().key or _DEFAULT_KEY)
             self._class.admit(rpc.box, session.device().fingerprint.device_class)
@@ -164,11 +170,13 @@ class TrackerFleet:
     Raises ConnectError when no tracker answers, CapabilityError for an expression that does not parse.
     """
 
-    def __init__(self, host: str, port: int, key: str = "", device_class: str = "") -> None:
+    def __init__(
+        self, host: str, port: int, key: str = "", device_class: str = "", keys: KeyRing | None = None
+    ) -> None:
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)
         self._class = _OneClass(device_class)
-        self._tracker = connect_tracker(host, port, user=_process_name())
+        self._tracker = connect_tracker(host, port, user=_process_name(), keys=keys)
 
     def label(self) -> str:
         what = "any device" if self._expr == "*" else f"devices matching {self._expr!r}"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
+from rpc_server.keys import KeyRing
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.errors import WebStartError
@@ -33,7 +34,8 @@ class WebOptions:
     """`db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records).
 
     `port` 0 takes a free one. `port_file` gets the port once the app answers. `tokens`: with any, every request
-    needs one. `insecure` allows an address other than loopback without tokens.
+    needs one. `insecure` allows an address other than loopback without tokens. `keys`: the folder of keys to talk to
+    the tracker with.
     """
 
     db: str
@@ -43,6 +45,7 @@ class WebOptions:
     port_file: Path | None = None
     tokens: tuple[str, ...] = ()
     insecure: bool = False
+    keys: Path | None = None
 
 
 def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
@@ -56,7 +59,7 @@ def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
         store = stack.enter_context(RecordStore.open(options.db))
         tracker = None
         if options.tracker is not None:
-            tracker = TrackerLink(*options.tracker)
+            tracker = TrackerLink(*options.tracker, keys=None if options.keys is None else KeyRing(options.keys))
             stack.callback(tracker.close)
         serve_app(store, tracker, options, announce)
 

@@ -19,17 +19,20 @@ from tunefarm.version import __version__
 def test_every_command_explains_itself(capfd, name):
     outcome = run_cli(capfd, name, "--help")
     assert outcome.code == 0
-    if name == "db":
+    if name in ("db", "keys"):
         return  # a group: its subcommands have the examples
     assert "Example" in outcome.out
     assert f"tunefarm {name}" in outcome.out
 
 
-@pytest.mark.parametrize("name", ["upgrade", "check"])
-def test_the_subcommands_of_db(capfd, name):
-    outcome = run_cli(capfd, "db", name, "--help")
+@pytest.mark.parametrize(
+    "name",
+    ["db upgrade", "db check", *(f"keys {name}" for name in ("new", "show", "list", "authorize", "revoke", "trust"))],
+)
+def test_the_subcommands_of_groups(capfd, name):
+    outcome = run_cli(capfd, *name.split(), "--help")
     assert outcome.code == 0
-    assert f"tunefarm db {name}" in outcome.out
+    assert f"tunefarm {name}" in outcome.out
 
 
 def test_the_list_names_every_command_without_loading_one():

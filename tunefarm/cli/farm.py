@@ -24,7 +24,7 @@ _STATE_STYLE = {"ready": "green", "leased": "cyan", "draining": "yellow", "suspe
 _TRACKER_EPILOG = """\b
 Examples:
   tunefarm tracker
-  tunefarm tracker --host 10.0.0.5 --insecure
+  tunefarm keys new && tunefarm tracker --host 0.0.0.0
 \b
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
 """
@@ -50,6 +50,7 @@ def tracker(settings: Settings, host: str | None, port: int, port_file: Path | N
             port=port,
             port_file=str(port_file or ""),
             insecure=insecure or settings.insecure,
+            keys=str(settings.keys_folder),
         )
     )
 
@@ -102,6 +103,7 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             address=given["told"],
             user=given["user"],
             insecure=given["insecure"] or settings.insecure,
+            keys=str(settings.keys_folder),
             **memory,
         )
     )
@@ -122,10 +124,11 @@ Exit status: 0, 1 when the tracker does not answer, 2 for wrong usage.
 @click.pass_obj
 def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
     """List the devices of the tracker: state, who holds each, what it is and when it was last heard of."""
+    from rpc_server.keys import KeyRing
     from tracker.client import connect_tracker
 
     host, port = address(tracker or settings.tracker, "--tracker")
-    with connect_tracker(host, port) as session:
+    with connect_tracker(host, port, keys=KeyRing(settings.keys_folder)) as session:
         found = session.devices()
     if as_json:
         click.echo(json.dumps([asdict(d) for d in found]))

@@ -9,6 +9,7 @@ import click
 from compiler.codegen.cpu_names import check_names
 from compiler.cpu_features import host_cpu
 from compiler.target import Target
+from rpc_server.keys import KeyRing
 from tracker.capability import parse_capability
 from tunefarm.cli.common import address
 from tunefarm.settings import Settings
@@ -31,13 +32,14 @@ def fleet_maker(
 
     The result takes a device class to keep to, or "". Raises click.UsageError, CapabilityError.
     """
+    keys = KeyRing(settings.keys_folder)
     if devices:
         if key or tracker:
             raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
         addresses = [address(d, "--device") for d in devices]
-        return lambda device_class: DirectFleet(addresses, device_class)
+        return lambda device_class: DirectFleet(addresses, device_class, keys)
     if key or tracker:
         host, port = address(tracker or settings.tracker, "--tracker")
         parse_capability(key or "*")
-        return lambda device_class: TrackerFleet(host, port, key or "", device_class)
+        return lambda device_class: TrackerFleet(host, port, key or "", device_class, keys)
     return None

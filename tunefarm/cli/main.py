@@ -42,6 +42,7 @@ COMMANDS = {
     "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
     "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
     "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
+    "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
     "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
     "db": Subcommand("tunefarm.cli.db:db", "Create, check and upgrade the record store."),
 }

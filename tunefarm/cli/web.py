@@ -56,6 +56,7 @@ def web(
         port_file=port_file,
         tokens=_tokens(token_file) if token_file is not None else (),
         insecure=insecure or settings.insecure,
+        keys=settings.keys_folder,
     )
     serve(options, announce=click.echo)
 

@@ -1,0 +1,243 @@
+"""Keys and whom to trust: files in one folder, read and written here and nowhere else.
+
+- identity: this machine's own key pair, readable by its user only;
+- authorized: who may connect here, a line each: ROLE PUBLIC-KEY NAME;
+- known: the keys of servers and trackers to connect to, a line each: HOST:PORT PUBLIC-KEY.
+
+A public key as text is `tf` and 43 characters that need no quoting in a shell.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import zmq
+from zmq.utils import z85
+
+from rpc_server.errors import KeyFileError
+
+_PREFIX = "tf"
+_KEY_BYTES = 32
+_MAX_FILE = 4 << 20
+
+T = TypeVar("T")
+
+
+class Role(StrEnum):
+    """CLIENT: may use devices. BOX: may lend its own devices out through a tracker. ADMIN: a client that may also
+    drain, quarantine and check devices."""
+
+    CLIENT = "client"
+    BOX = "box"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A key pair; `public` and `secret` are texts."""
+
+    name: str
+    public: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Someone who may connect here."""
+
+    name: str
+    role: Role
+    public: str
+
+    @property
+    def may_use_devices(self) -> bool:
+        return self.role in (Role.CLIENT, Role.ADMIN)
+
+
+class KeyRing:
+    """The keys in a folder, which need not exist. Changes to its files count from the next look on."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._seen: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+
+    def __repr__(self) -> str:
+        return f"KeyRing({str(self.folder)!r})"
+
+    # --- this machine's own -------------------------------------------------------------------------------
+
+    def identity(self) -> Identity | None:
+        """This machine's key pair, if it has one. Raises KeyFileError if others could read it, or it is damaged."""
+        path = self.folder / "identity"
+        try:
+            mode = path.stat().st_mode
+            words = path.read_text("utf-8").split()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise KeyFileError(f"{path} cannot be read: {error}") from None
+        if mode & 0o077:
+            raise KeyFileError(f"{path} can be read by others", hint=f"chmod 600 {path}")
+        if len(words) != 3:
+            raise KeyFileError(f"{path} is damaged", hint="make a new one with `tunefarm keys new --replace`")
+        public, secret, name = words
+        return Identity(name, checked(public), checked(secret))
+
+    def create_identity(self, name: str, *, replace: bool = False) -> Identity:
+        """Make this machine's key pair. Raises KeyFileError if it has one and `replace` is false."""
+        path = self.folder / "identity"
+        if path.exists() and not replace:
+            raise KeyFileError(
+                f"{path} exists already", hint="`tunefarm keys show` prints its public half; --replace makes a new one"
+            )
+        public, secret = (z85.decode(key) for key in zmq.curve_keypair())
+        identity = Identity(_word(name), _text(public), _text(secret))
+        self._write("identity", f"{identity.public} {identity.secret} {identity.name}\n")
+        return identity
+
+    # --- who may connect ----------------------------------------------------------------------------------
+
+    def authorized(self) -> dict[str, Principal]:
+        """By public key. Raises KeyFileError naming a line that cannot be read."""
+        return self._entries("authorized", f"ROLE KEY NAME, with a role of {', '.join(Role)}", _principal)
+
+    def authorize(self, public: str, role: Role, name: str) -> Principal:
+        """Let the holder of a key connect. A key has one role; a name may have several keys."""
+        principal = Principal(_word(name), role, checked(public))
+        entries = self.authorized() | {public: principal}
+        self._write_authorized(entries)
+        return principal
+
+    def revoke(self, who: str) -> list[Principal]:
+        """Remove a key, or every key of a name. Raises KeyFileError when there is none."""
+        entries = self.authorized()
+        gone = [p for p in entries.values() if who in (p.public, p.name)]
+        if not gone:
+            raise KeyFileError(f"no authorized key or name is {who!r}", hint="`tunefarm keys list` shows them")
+        self._write_authorized({k: p for k, p in entries.items() if p not in gone})
+        return gone
+
+    def _write_authorized(self, entries: dict[str, Principal]) -> None:
+        lines = [f"{p.role} {p.public} {p.name}\n" for p in entries.values()]
+        self._write("authorized", "".join(lines))
+
+    # --- whom to connect to -------------------------------------------------------------------------------
+
+    def known(self) -> dict[str, str]:
+        """Public keys of servers and trackers by "host:port"."""
+        return self._entries("known", "HOST:PORT KEY", _known)
+
+    def trust(self, address: str, public: str) -> None:
+        """Expect this key from the server or tracker at "host:port"."""
+        entries = self.known() | {_word(address): checked(public)}
+        self._write("known", "".join(f"{a} {k}\n" for a, k in entries.items()))
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    def _entries(self, name: str, form: str, read: Callable[[list[str]], tuple[str, T] | None]) -> dict[str, T]:
+        """A file's lines as `read` understands them, comments left out; read anew when it has changed."""
+        path = self.folder / name
+        try:
+            stat = path.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            seen = self._seen.get(name)
+            if seen is not None and seen[0] == stamp:
+                return seen[1]
+            if stat.st_size > _MAX_FILE:
+                raise KeyFileError(f"{path} is {stat.st_size:,} bytes, which is no list of keys")
+            lines = path.read_text("utf-8").splitlines()
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise KeyFileError(f"{path} cannot be read: {error}") from None
+        found: dict[str, T] = {}
+        for number, line in enumerate(lines, 1):
+            if words := line.partition("#")[0].split():
+                entry = read(words)
+                if entry is None:
+                    raise KeyFileError(f"{path}, line {number}: expected {form}")
+                found[entry[0]] = entry[1]
+        self._seen[name] = (stamp, found)
+        return found
+
+    def _write(self, name: str, text: str) -> None:
+        """Replace a file as a whole, readable by its owner only."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _temporary(self.folder) as (descriptor, path):
+                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.replace(path, self.folder / name)
+        except OSError as error:
+            raise KeyFileError(f"{self.folder / name} cannot be written: {error.strerror}") from None
+        self._seen.pop(name, None)
+
+
+def _principal(words: list[str]) -> tuple[str, Principal] | None:
+    match words:
+        case [role, public, name] if role in list(Role):
+            return checked(public), Principal(name, Role(role), public)
+        case _:
+            return None
+
+
+def _known(words: list[str]) -> tuple[str, str] | None:
+    match words:
+        case [address, public]:
+            return address, checked(public)
+        case _:
+            return None
+
+
+@contextlib.contextmanager
+def _temporary(folder: Path) -> Iterator[tuple[int, str]]:
+    descriptor, path = tempfile.mkstemp(dir=folder)  # mode 0600
+    try:
+        yield descriptor, path
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+
+
+# --- keys as text ------------------------------------------------------------------------------------------
+
+
+def checked(text: str) -> str:
+    """The key's text. Raises KeyFileError (a ValueError) when it is none."""
+    to_curve(text)
+    return text
+
+
+def to_curve(text: str) -> bytes:
+    """A key's text as ZeroMQ takes it."""
+    with contextlib.suppress(binascii.Error, ValueError):
+        if text.startswith(_PREFIX):
+            raw = base64.b64decode(text.removeprefix(_PREFIX) + "=", altchars=b"-_", validate=True)
+            if len(raw) == _KEY_BYTES and _text(raw) == text:
+                return z85.encode(raw)
+    raise KeyFileError(f"{text[:60]!r} is no key", hint="a key is `tf` and 43 letters, digits, - and _")
+
+
+def from_curve(key: str | bytes) -> str:
+    """The text of a key as ZeroMQ gives it."""
+    return _text(z85.decode(key))
+
+
+def _text(raw: bytes) -> str:
+    return _PREFIX + base64.b64encode(raw, altchars=b"-_").decode().rstrip("=")
+
+
+def _word(name: str) -> str:
+    if not name or any(ch.isspace() or ch == "#" or not ch.isprintable() for ch in name) or len(name) > 200:
+        raise KeyFileError(f"{name!r} cannot be a name here", hint="use no spaces and no #")
+    return name

@@ -1,0 +1,73 @@
+"""Who may say what to a tracker that uses keys: roles, names, and whose word is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import msgspec
+import zmq
+
+from rpc_server.errors import NotPermitted
+from rpc_server.keys import Principal, Role
+from rpc_server.tracker_messages import Admin, BoxHello, FromBox, FromClient, Query, RequestDevice
+
+_BOX_MESSAGES = get_args(FromBox)
+_MAX_PEERS = 200_000
+
+
+class Gate:
+    """`who` names the holder of the key a message came with."""
+
+    def __init__(self, who: Callable[[zmq.Frame], Principal | None]) -> None:
+        self._who = who
+        self._owners: dict[str, str] = {}  # peer name -> the public key that used it first
+
+    def permit(self, message: FromBox | FromClient, first: zmq.Frame) -> FromBox | FromClient:
+        """The message, with the sender's name and key as they are known here. Raises NotPermitted."""
+        principal = self._who(first)
+        if principal is None:
+            raise NotPermitted("this key is not authorized any more", hint="have it authorized at the tracker")
+        match message:
+            case Query():
+                return message
+            case Admin():
+                if principal.role is not Role.ADMIN:
+                    raise NotPermitted(f"{principal.name} is {_article(principal.role)}; only an admin may do that")
+                return message
+            case _ if isinstance(message, _BOX_MESSAGES):
+                if principal.role is not Role.BOX:
+                    raise NotPermitted(f"{principal.name} is {_article(principal.role)}; only a box lends devices")
+            case _:
+                if not principal.may_use_devices:
+                    raise NotPermitted(f"{principal.name} is {_article(principal.role)}, which may not use devices")
+        self._own(message.peer, principal)
+        match message:
+            case BoxHello():
+                if not _is_name_of(message.box, principal):
+                    raise NotPermitted(
+                        f"the key of box {principal.name!r} does not register as {message.box!r}",
+                        hint=f"start it with `tunefarm server --name {principal.name}`",
+                    )
+                return msgspec.structs.replace(message, public=principal.public)
+            case RequestDevice():
+                return msgspec.structs.replace(message, user=principal.name, public=principal.public)
+            case _:
+                return message
+
+    def _own(self, peer: str, principal: Principal) -> None:
+        """A peer's random name stands for its leases: nobody else may use it."""
+        owner = self._owners.setdefault(peer, principal.public)
+        if owner != principal.public:
+            raise NotPermitted("this peer name belongs to another key")
+        if len(self._owners) > _MAX_PEERS:
+            self._owners.pop(next(iter(self._owners)))
+
+
+def _is_name_of(box: str, principal: Principal) -> bool:
+    """A box's key registers under its own name, and names below it (NAME:PORT, NAME/SLOT)."""
+    return box == principal.name or box.startswith((f"{principal.name}:", f"{principal.name}/"))
+
+
+def _article(role: Role) -> str:
+    return f"an {role}" if role is Role.ADMIN else f"a {role}"
