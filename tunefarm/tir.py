@@ -2,7 +2,7 @@
 
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
-from compiler.tir import ir_builder
+from compiler.tir import analysis, ir_builder, stmt_functor
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -181,6 +181,7 @@ __all__ = [
     "abs",
     "acos",
     "all",
+    "analysis",
     "any",
     "apply_trace",
     "asin",
@@ -233,6 +234,7 @@ __all__ = [
     "sin",
     "sinh",
     "sqrt",
+    "stmt_functor",
     "tan",
     "tanh",
     "transform",

@@ -13,8 +13,8 @@ from compiler.errors import IRError
 from compiler.ir.module import IRModule
 from compiler.lower.interp import run
 from compiler.script.entry import from_source
+from compiler.tir import analysis, stmt_functor
 from compiler.tir import nodes as n
-from compiler.tir import stmt_functor
 from compiler.tir.printer import script
 
 SYMBOLIC = """
@@ -151,6 +151,22 @@ def test_visiting():
     stmt_functor.pre_order_visit(func, stop)
     assert outside[-1] == "For"
     assert outside.count("For") == 1
+
+
+def test_analysis():
+    func = from_source(SYMBOLIC)
+    assert analysis.verify_well_formed(IRModule({"main": func}))
+    i, j = n.Var("i"), n.Var("j")
+    assert analysis.expr_deep_equal(i + j, i + j)
+    assert not analysis.expr_deep_equal(i + j, j + i)
+    assert analysis.undefined_vars(j + i + j, [i]) == [j]
+    broken = func.with_body(n.Evaluate(i))
+    assert not analysis.verify_well_formed(broken, assert_mode=False)
+    with pytest.raises(IRError, match="scope: variable i"):
+        analysis.verify_well_formed(broken)
+    block = func.body.block.body.body.body.block
+    found = [[script(region) for region in part] for part in analysis.get_block_access_region(block)]
+    assert found == [["A[v, w]"], ["B[v, w]"], []]
 
 
 def test_transforming():

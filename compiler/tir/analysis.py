@@ -1,0 +1,49 @@
+"""Questions about functions and expressions, under the field's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.errors import IRError
+from compiler.ir.base import Node
+from compiler.ir.module import IRModule
+from compiler.tir import nodes as n
+from compiler.tir.access import accesses
+from compiler.tir.nodes import PrimExpr, PrimFunc
+from compiler.tir.structural import structural_equal
+from compiler.tir.verify import Stage, verify
+from compiler.tir.visit import free_vars, walk
+
+
+def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
+    """Whether two expressions are the same, node by node, over the same variables. Nothing is simplified."""
+    return structural_equal(lhs, rhs)
+
+
+def undefined_vars(node: Node, defs: Sequence[n.Var] = ()) -> list[n.Var]:
+    """Variables used under `node` and defined neither there nor in `defs`, in order of first use."""
+    free = free_vars(node) - set(defs)
+    return list(dict.fromkeys(var for var in walk(node) if isinstance(var, n.Var) and var in free))
+
+
+def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
+    """Whether functions keep the rules of scheduled TensorIR (see `compiler.tir.verify`), or, where no blocks are
+    left, of loops. With `assert_mode` the first broken rule is raised as an IRError."""
+    for func in obj.values() if isinstance(obj, IRModule) else [obj]:
+        blocks = any(isinstance(node, n.BlockRealize) for node in walk(func.body))
+        try:
+            verify(func, Stage.BLOCKS if blocks else Stage.LOOPS)
+        except IRError:
+            if assert_mode:
+                raise
+            return False
+    return True
+
+
+def get_block_access_region(
+    block: n.Block, buffer_var_map: Mapping[n.Var, n.Buffer] | None = None
+) -> list[list[n.BufferRegion]]:
+    """[reads, writes, opaque accesses] found from the body of `block`. The last list is always empty: a buffer is
+    only reached by loads and stores here."""
+    reads, writes = accesses(block)
+    return [list(reads), list(writes), []]
