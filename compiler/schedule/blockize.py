@@ -79,6 +79,7 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
     if block.init is not None and (again := repeating_loop(realize, around, len(around) - len(inside))) is not None:
         raise Illegal(f"loop {again.loop_var.name!r} visits iterations of block {block.name_hint!r} again", loop)
     outside, guard = _parted_predicate(realize, axes, moving, loop)
+    outside = ops.logical_and(outside, *(_in_domain(analyzer, a) for a in axes))
     kept = [a for a in axes if preserve_unit_iters or not ops.is_const(_extent(a), 1)]
     gone = [a.iter_var.var for a in axes if not preserve_unit_iters and ops.is_const(_extent(a), 1)]
     dropped: dict[n.Var, PrimExpr] = {var: ops.const(0, var.dtype) for var in gone}
@@ -87,6 +88,12 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
     outer = _tile_block(func, name, [a.iter_var for a in kept], tile, inside)
     new = n.BlockRealize(tuple(a.value for a in kept), outside, outer)
     return replaced(func, path, new), name
+
+
+def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
+    """That an outer axis is in its domain. Loops that were split to run further do nothing there."""
+    inside = ops.less(axis.value, _extent(axis))
+    return TRUE if analyzer.can_prove(inside) else inside
 
 
 def _extent(axis: _Axis) -> PrimExpr:
@@ -284,26 +291,17 @@ def _of_blocks(func: n.PrimFunc, names: list[str], preserve_unit_iters: bool) ->
     around = [s for s in prefix[len(scopes[0]) :] if isinstance(s, n.For)]
     chosen = seq(*stmts[position])
     used = [f for f in around if any(f.loop_var in variables(v) for m in members for v in _mentions(m))]
-    axes = [_loop_axis(f, members) for f in used if preserve_unit_iters or not ops.is_const(f.extent, 1)]
-    fresh: dict[n.Var, PrimExpr] = {f.loop_var: ops.const(0, f.loop_var.dtype) for f in used}
-    fresh.update({f.loop_var: iv.var for f, iv in _by_loop(used, axes)})
+    kept = [f for f in used if preserve_unit_iters or not ops.is_const(f.extent, 1)]
+    axes = [_loop_axis(f, members) for f in kept]
+    fresh: dict[n.Var, PrimExpr] = {f.loop_var: f.min for f in used}
+    fresh.update({f.loop_var: iv.var for f, iv in zip(kept, axes)})
     body = rebind(chosen, fresh)
     name = fresh_block_name(func, "_".join(names) + "_o")
     reads, writes = _regions_of(body, axes)
     tile = n.Block(tuple(axes), reads, writes, name, body)
-    loops = [f for f, _ in _by_loop(used, axes)]
-    new = n.BlockRealize(tuple(f.loop_var for f in loops), TRUE, tile)
+    new = n.BlockRealize(tuple(f.loop_var for f in kept), TRUE, tile)
     where = seq(*stmts[: position.start], new, *stmts[position.stop :])
-    return replaced(func, members[0].path[: holder + (len(stmts) > 1 or _in_sequence(members[0].path, holder))],
-                    where), name  # fmt: skip
-
-
-def _in_sequence(path: Path, holder: int) -> bool:
-    return isinstance(path[holder], n.SeqStmt)
-
-
-def _by_loop(used: list[n.For], axes: list[n.IterVar]) -> list[tuple[n.For, n.IterVar]]:
-    return [(f, iv) for f in used for iv in axes if iv.var.name == f"v{f.loop_var.name}"]
+    return replaced(func, members[0].path[: holder + 1], where), name
 
 
 def _mentions(member: Member) -> list[PrimExpr]:

@@ -68,7 +68,7 @@ def cache_read(
     copy = _copy_nest(place, buffer, cached, name, box)
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in readers}  # type: ignore[misc]
     first = min(place.statement_of(m) for m in readers)
-    return Effect(_rewritten(func, scope, place, edits, first, copy, cached), (name,))
+    return Effect(copy_placed(func, scope, place, edits, first, copy, cached), (name,))
 
 
 @primitive("block", attrs={"write_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
@@ -94,13 +94,13 @@ def cache_write(func: n.PrimFunc, block: str, write_buffer_index: int, storage_s
     copy = _copy_nest(place, cached, buffer, name, box, place.condition(writers))
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in writers}  # type: ignore[misc]
     after = max(place.statement_of(m) for m in writers) + 1
-    return Effect(_rewritten(func, scope, place, edits, after, copy, cached), (name,))
+    return Effect(copy_placed(func, scope, place, edits, after, copy, cached), (name,))
 
 
 # ----------------------------------------------------------------------------------- the place
 
 
-class _Place:
+class Place:
     """A statement list in the scope: that of the scope itself, or of a loop in it. `path` leads to its owner."""
 
     def __init__(self, path: Path) -> None:
@@ -110,6 +110,9 @@ class _Place:
         self.stmts: tuple[Stmt, ...] = body.seq if isinstance(body, n.SeqStmt) else (body,)
         self._depth = len(path) + isinstance(body, n.SeqStmt)
         self.outermost = isinstance(self.owner, n.BlockRealize)
+        if isinstance(self.owner, n.BlockRealize) and self.owner.block.iter_vars:
+            name = self.owner.block.name_hint
+            raise Illegal(f"the copy would be made anew in each iteration of block {name!r}", name, hint="cache first")
 
     def statement_of(self, member: Member) -> int:
         """The number of the statement that `member` is in."""
@@ -135,18 +138,18 @@ class _Place:
         return result
 
 
-def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member]) -> _Place:
+def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member]) -> Place:
     """The innermost statement list that has all writers in statements before all readers. Without writers, or
     without readers, it is that of the scope."""
     if not writers or not readers:
-        return _Place(scope.path)
+        return Place(scope.path)
     shared = common_prefix([m.path for m in (*writers, *readers)])
     path = readers[0].path[:shared]
     while isinstance(path[-1], n.SeqStmt):
         path = path[:-1]
     if not isinstance(path[-1], n.For | n.BlockRealize):
         raise Illegal("the blocks stand in a condition, where no copy can go", readers[0].name)
-    place = _Place(path)
+    place = Place(path)
     first, last = min(map(place.statement_of, readers)), max(map(place.statement_of, writers))
     if last >= first:
         raise Illegal(
@@ -157,7 +160,7 @@ def _between(scope: Scope, writers: Sequence[Member], readers: Sequence[Member])
 
 
 def _touched(
-    place: _Place, regions: Sequence[tuple[Member, n.BufferRegion]], buffer: n.Buffer, exactly: bool = False
+    place: Place, regions: Sequence[tuple[Member, n.BufferRegion]], buffer: n.Buffer, exactly: bool = False
 ) -> Box:
     """What the regions cover of the buffer while the place is visited once."""
     analyzer = analyzer_of(place.loops_outside())
@@ -189,7 +192,7 @@ def _like(buffer: n.Buffer, scope: str) -> n.Buffer:
 
 
 def _copy_nest(
-    place: _Place, source: n.Buffer, target: n.Buffer, name: str, box: Box, predicate: PrimExpr = TRUE
+    place: Place, source: n.Buffer, target: n.Buffer, name: str, box: Box, predicate: PrimExpr = TRUE
 ) -> Stmt:
     """Loops that copy `box` of `source` to `target`, an element an iteration, where `predicate` holds."""
     iter_vars = tuple(
@@ -209,10 +212,10 @@ def _copy_nest(
     return new_nest(analyzer_of(place.loops_outside()), block, sides, preserve_unit_loops=True, predicate=predicate)
 
 
-def _rewritten(
+def copy_placed(
     func: n.PrimFunc,
     scope: Scope,
-    place: _Place,
+    place: Place,
     edits: dict[Stmt, Stmt | None],
     position: int,
     copy: Stmt,

@@ -12,6 +12,8 @@ from compiler.arith.analyzer import Analyzer
 from compiler.schedule import tree
 from compiler.schedule.dataflow import Member, Scope, is_parameter, scope_around
 from compiler.schedule.expr import variables
+from compiler.schedule.inline import compute_inline, reverse_compute_inline
+from compiler.schedule.locations import INLINE_LOCATION, ROOT_LOCATION
 from compiler.schedule.placement import (
     Access,
     Side,
@@ -50,6 +52,10 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
           for j in 3:                           for j in 3:
             block C: reads B[vi + vj]             block C
     """
+    if loop is ROOT_LOCATION:
+        return Effect(func)
+    if loop is INLINE_LOCATION:
+        return compute_inline(func, block)
     me, scope, path = _move(func, block, loop)
     outputs = [w.buffer for w in me.block.writes]
     _check_sole_writer(func, me, scope, outputs)
@@ -96,6 +102,10 @@ def reverse_compute_at(
         for i in 100:                           for ax0 in 8:
           block C: C[vi] = B[vi] + 1              block C where i0*8 + ax0 < 100: vi = i0*8 + ax0
     """
+    if loop is ROOT_LOCATION:
+        return Effect(func)
+    if loop is INLINE_LOCATION:
+        return reverse_compute_inline(func, block)
     me, scope, path = _move(func, block, loop)
     makers = _makers(me, scope)
     inside = [m for m in makers if _under(m, path)]

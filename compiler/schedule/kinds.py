@@ -154,7 +154,7 @@ def _check_shared_reduction(path: Path, realize: n.BlockRealize, func: n.PrimFun
 def _check_not_nested(path: Path, kind: ForKind) -> None:
     loop = loop_at(path)
     around = [node for node in path[:-1] if isinstance(node, n.For) and node.kind in (kind, ForKind.VECTORIZED)]
-    inside = [node for node in tree.loops_in(loop.body) if node.kind is kind]
+    inside = [node for node in tree.all_loops_in(loop.body) if node.kind is kind]
     for other in (*around, *inside):
         name = other.loop_var.name
         where = "around" if other in around else "in"

@@ -10,6 +10,7 @@ from compiler.schedule import (
     loops,
     query,
     reduction,
+    reindex,
     rfactor,
     sampling,
     storage,
@@ -17,6 +18,6 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "rfactor",
+    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "reindex", "rfactor",
     "sampling", "storage", "tensorize",
 ]  # fmt: skip

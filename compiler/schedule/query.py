@@ -54,3 +54,20 @@ def _beside(func: n.PrimFunc, name: str) -> tuple[n.Block, list[n.Block]]:
         raise Illegal("the root block stands beside no other", name)
     siblings = [r.block for r in tree.realizes(scope.block.body)]
     return realize_at(path).block, [b for b in siblings if b.name_hint != name]
+
+
+@primitive("block", outputs="block*")
+def get_output_blocks(func: n.PrimFunc, block: str) -> Effect:
+    """The blocks right inside a block that write an argument of the function, in program order."""
+    inside = tree.realizes(realize_at(block_path(func, block)).block.body)
+    arguments = set(func.buffer_map.values())
+    return Effect(func, tuple(r.block.name_hint for r in inside if any(w.buffer in arguments for w in r.block.writes)))
+
+
+@primitive()
+def enter_postproc(func: n.PrimFunc) -> Effect:
+    """Mark in the trace where the steps of a search end and those that finish its result begin. Changes nothing.
+
+        sch.enter_postproc()   →   the trace has the step; the function is as before
+    """
+    return Effect(func)

@@ -10,6 +10,9 @@ import math
 
 import numpy as np
 
+from compiler.schedule.compute_at import compute_at
+from compiler.schedule.dataflow import common_prefix, scope_around
+from compiler.schedule.locations import INLINE_LOCATION, ROOT_LOCATION
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path
 from compiler.schedule.step import Decision, primitive
 from compiler.tir import nodes as n
@@ -137,3 +140,49 @@ def divisors(value: int) -> list[int]:
     """The divisors of a positive integer, in order."""
     small = [d for d in range(1, math.isqrt(value) + 1) if value % d == 0]
     return small + [value // d for d in reversed(small) if d * d != value]
+
+
+# ---------------------------------------------------------------------------------- locations
+
+
+def compute_locations(func: n.PrimFunc, block: str) -> list[n.Var]:
+    """The loops that compute_at can move `block` to, outermost first; none when nothing reads its result."""
+    me, scope = scope_around(func, block)
+    readers = [m for m in scope.members if m is not me and any(m.reads(w.buffer) for w in me.block.writes)]
+    if not readers:
+        return []
+    shared = common_prefix([m.path for m in readers])
+    loops = [s.loop_var for s in readers[0].path[len(scope.path) : shared] if isinstance(s, n.For)]
+    return [loop for loop in loops if _can_move(func, block, loop)]
+
+
+def _can_move(func: n.PrimFunc, block: str, loop: n.Var) -> bool:
+    try:
+        compute_at(func, block, loop, preserve_unit_loops=False, index=-1)
+    except Illegal:
+        return False
+    return True
+
+
+def draw_compute_location(rng: np.random.Generator, func: n.PrimFunc, block: str) -> Decision:
+    """One of the loops a block can move to, or -1 to leave it where it is."""
+    return int(rng.integers(-1, len(compute_locations(func, block))))
+
+
+@primitive("block", outputs="loop", draw=draw_compute_location)
+def sample_compute_location(func: n.PrimFunc, block: str, decision: Decision) -> Effect:
+    """A loop that compute_at can move a block to; the decision is its position among those loops, outermost first,
+    or -1 (leave the block where it stands), -2 (inline it). compute_at and reverse_compute_at then do just that.
+
+        l0 = sample_compute_location(B, decision=0)   →   l0 is loop i, the outermost around block C, which reads B
+    """
+    if decision in (-1, -2):
+        return Effect(func, (ROOT_LOCATION if decision == -1 else INLINE_LOCATION,))
+    loops = compute_locations(func, block)
+    if not isinstance(decision, int) or not 0 <= decision < len(loops):
+        raise Illegal(
+            f"the decision {decision!r} is no position among the {len(loops)} loops for block {block!r}",
+            block,
+            hint="-1 leaves the block where it is, -2 inlines it",
+        )
+    return Effect(func, (loops[decision],))

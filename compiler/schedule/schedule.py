@@ -178,6 +178,10 @@ class Schedule:
         """The blocks that read what `block` writes."""
         return _all(BlockRV, self._do("get_consumers", (block,)))
 
+    def get_output_blocks(self, scope_block: BlockRV) -> list[BlockRV]:
+        """The blocks right inside a block that write an argument of the function."""
+        return _all(BlockRV, self._do("get_output_blocks", (scope_block,)))
+
     def read_index(self, block: BlockRV, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
         return _buffer_index(self.get(block).reads, buffer_name, "read")
@@ -306,6 +310,13 @@ class Schedule:
             "transform_layout", (block, *sizes), buffer_index=index, buffer_index_type=kind, index_map=text
         )
 
+    def reindex(self, block: BlockRV, buffer: tuple[str, int] | str) -> BlockRV:
+        """Use a buffer of `block`, given as ("read" or "write", index) or by name, through a copy indexed by the
+        block's axes; returns the copying block."""
+        kind, index = buffer if isinstance(buffer, tuple) else self._find_buffer(block, buffer)
+        attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
+        return _one(BlockRV, self._do("reindex", (block,), **attrs))
+
     def _find_buffer(self, block: BlockRV, name: str) -> tuple[str, int]:
         if any(w.buffer.name == name for w in self.get(block).writes):
             return "write", self.write_index(block, name)
@@ -337,6 +348,22 @@ class Schedule:
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
         return _all(ExprRV, self._do("sample_perfect_tile", (loop,), factors, **attrs))
+
+    def sample_compute_location(self, block: BlockRV, decision: int | None = None) -> LoopRV:
+        """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
+        return _one(LoopRV, self._do("sample_compute_location", (block,), decision))
+
+    def enter_postproc(self) -> None:
+        """Mark where a search's steps end in the trace."""
+        self._do("enter_postproc", ())
+
+    def seed(self, seed: int) -> None:
+        """Start the random numbers of sampling anew from `seed`."""
+        self._rng = np.random.default_rng(seed)
+
+    def fork_seed(self) -> int:
+        """A seed for another schedule, drawn from this one's random numbers."""
+        return int(self._rng.integers(1, 1 << 31))
 
     def sample_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 64, decision: Sequence[int] | None = None

@@ -116,6 +116,11 @@ def loops_in(stmt: Stmt) -> list[n.For]:
     return found
 
 
+def all_loops_in(stmt: Stmt) -> list[n.For]:
+    """The loops in `stmt` (itself included) and in its blocks, outer before inner."""
+    return [link[0] for link in _links(stmt) if isinstance(link[0], n.For)]
+
+
 def loops_around(top: Stmt, realize: n.BlockRealize) -> list[n.For]:
     """The loops from `top` (itself included) down to a block in it, outermost first."""
     return [loop for loop in loops_in(top) if any(r is realize for r in realizes(loop))]

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import schedule_workloads as w
+import tensor_intrins
 
 from compiler.errors import ScheduleError
 from compiler.lower.pipeline import lower_func
@@ -127,6 +128,29 @@ def _layout(sch: Schedule, rng: Rng) -> None:
     sch.transform_layout(block, ("write", 0), chosen)
 
 
+def _blockize(sch: Schedule, rng: Rng) -> None:
+    if rng.integers(2):
+        sch.blockize(_loop(sch, rng), preserve_unit_iters=bool(rng.integers(2)))
+    else:
+        sch.blockize([_block(sch, rng) for _ in range(int(rng.integers(1, 3)))])
+
+
+def _tensorize(sch: Schedule, rng: Rng) -> None:
+    """A tile of a product, if block C is one still."""
+    loops = sch.get_loops(sch.get_block("C"))
+    if len(loops) != 3:
+        raise ScheduleError("no product")
+    sizes = [int(size) for size in rng.integers(1, 4, size=3)]
+    pairs = [sch.split(loop, [None, size]) for loop, size in zip(loops, sizes)]
+    sch.reorder(*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
+    sch.tensorize(pairs[0][1], tensor_intrins.register_matmul(*sizes))
+
+
+def _sampled_at(sch: Schedule, rng: Rng) -> None:
+    block = _block(sch, rng)
+    sch.compute_at(block, sch.sample_compute_location(block))
+
+
 MOVES: dict[str, tuple[int, Move]] = {
     "split": (6, _split),
     "sample": (2, _sampled_split),
@@ -146,6 +170,11 @@ MOVES: dict[str, tuple[int, Move]] = {
     "decompose_reduction": (2, lambda s, r: s.decompose_reduction(_block(s, r), _loop(s, r))),
     "rfactor": (2, lambda s, r: s.rfactor(_loop(s, r), int(r.integers(-1, 2)))),
     "transform_layout": (1, _layout),
+    "blockize": (2, _blockize),
+    "tensorize": (3, _tensorize),
+    "reindex": (2, lambda s, r: s.reindex(_block(s, r), (str(r.choice(["read", "write"])), int(r.integers(2))))),
+    "sample_compute_location": (2, _sampled_at),
+    "enter_postproc": (1, lambda s, r: s.enter_postproc()),
     "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),
 }
 _WEIGHTS = np.array([weight for weight, _ in MOVES.values()], dtype=float)
