@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import schedule_workloads as w
+import tensor_intrins
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.schedule import LoopRV, Schedule
 from compiler.schedule.trace import apply_trace
 from compiler.tir.nodes import PrimFunc
 
@@ -245,6 +246,41 @@ def sample(s: Schedule) -> None:
     s.split(i, s.sample_perfect_tile(i, 2, decision=[3, 4]))
     s.split(j, [None, s.sample_categorical([2, 4, 8], [0.25, 0.5, 0.25], decision=2)])
     s.split(k, s.sample_tile(k, 3, decision=[2, 3]))
+
+
+def _tile(s: Schedule) -> LoopRV:
+    """Block C in tiles of 4, 4, 2; the outermost loop of a tile."""
+    pairs = [s.split(loop, [None, size]) for loop, size in zip(s.get_loops(s.get_block("C")), (4, 4, 2))]
+    s.reorder(*(outer for outer, _ in pairs), *(inner for _, inner in pairs))
+    return pairs[0][1]
+
+
+@case(w.matmul)
+def blockize(s: Schedule) -> None:
+    s.blockize(_tile(s))
+
+
+@case(w.chain)
+def blockize_blocks(s: Schedule) -> None:
+    b, c = s.get_block("B"), s.get_block("C")
+    s.compute_at(b, s.get_loops(c)[0])
+    s.blockize([b, c])
+
+
+@case(lambda: w.matmul(8, 8, 4))
+def tensorize(s: Schedule) -> None:
+    s.tensorize(_tile(s), tensor_intrins.register_matmul(4, 4, 2))
+
+
+@case(w.blur)
+def reindex(s: Schedule) -> None:
+    s.reindex(s.get_block("C"), ("read", 0))
+
+
+@case(w.chain)
+def sample_compute_location(s: Schedule) -> None:
+    s.compute_at(s.get_block("B"), s.sample_compute_location(s.get_block("B"), decision=0))
+    s.enter_postproc()
 
 
 @pytest.mark.parametrize("name", CASES)
