@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup test browser lint demo fuzz bench clean
+.PHONY: help setup test browser emulators lint demo fuzz bench clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -20,7 +20,7 @@ lint: $(STAMP)           ## ruff, mypy, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint browser       ## everything a change must pass
+test: lint browser emulators   ## everything a change must pass
 	$(BIN)/pytest -n auto --dist loadfile
 
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
@@ -28,6 +28,12 @@ browser:                 # the dashboard's tests drive Chromium; without one the
 	  echo "installing Debian's chromium for the dashboard's tests"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 	fi || echo "no chromium could be installed: the dashboard's tests will be skipped"
+
+emulators:               # tests run kernels for Arm and RISC-V under qemu; without it they are skipped with the reason
+	@(command -v qemu-aarch64 && command -v ld.lld) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Debian's qemu-user and lld for the tests of other machines' code"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user lld >/dev/null; \
+	fi || echo "no qemu-user could be installed: the tests that run other machines' code will be skipped"
 
 clean:                   ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -123,6 +123,10 @@ _X86_CPUS: dict[str, tuple[str, ...]] = {
     "znver5": (*_ZNVER4, "avx512vp2intersect", "avxvnni"),
 }
 _ARM_CPUS: dict[str, tuple[str, ...]] = {
+    "cortex-a53": (),
+    "cortex-a57": (),
+    "cortex-a72": (),
+    "cortex-a73": (),
     "cortex-a55": ("dotprod", "fullfp16"),
     "cortex-a75": ("dotprod", "fullfp16"),
     "cortex-a76": ("dotprod", "fullfp16"),
