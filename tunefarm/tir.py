@@ -3,6 +3,7 @@
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.tir import analysis, ir_builder, stmt_functor
+from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -152,6 +153,7 @@ __all__ = [
     "For",
     "ForKind",
     "IfThenElse",
+    "IndexMap",
     "IntImm",
     "IterVar",
     "Let",

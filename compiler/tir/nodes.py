@@ -48,6 +48,14 @@ def _set(node: object, **values: object) -> None:
         object.__setattr__(node, name, value)
 
 
+def _to_exprs(node: object, *fields: str) -> None:
+    """Numbers given for the named fields, as expressions."""
+    for name in fields:
+        value = getattr(node, name)
+        if not isinstance(value, PrimExpr):
+            object.__setattr__(node, name, _ops.as_expr(value))
+
+
 # ------------------------------------------------------------------------------------ leaves
 
 
@@ -167,6 +175,9 @@ class Cast(PrimExpr):
     value: PrimExpr
     span: Span | None = None
 
+    def __post_init__(self) -> None:
+        _to_exprs(self, "value")
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BinaryOp(PrimExpr):
@@ -178,6 +189,8 @@ class BinaryOp(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.a, PrimExpr) and isinstance(self.b, PrimExpr)):
+            _set(self, **dict(zip("ab", _ops.match_types(self.a, self.b))))
         if self.a.dtype != self.b.dtype:
             raise IRError(f"{type(self).__name__} of different dtypes: {self.a.dtype} and {self.b.dtype}")
         object.__setattr__(self, "dtype", self._result_dtype())
@@ -301,6 +314,9 @@ class Select(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        _to_exprs(self, "condition", "true_value", "false_value")
+        if self.true_value.dtype != self.false_value.dtype:
+            raise IRError(f"Select of different dtypes: {self.true_value.dtype} and {self.false_value.dtype}")
         object.__setattr__(self, "dtype", self.true_value.dtype)
 
 
@@ -315,6 +331,7 @@ class Ramp(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        _to_exprs(self, "base", "stride")
         object.__setattr__(self, "dtype", with_lanes(self.base.dtype, self.lanes))
 
 
@@ -328,6 +345,7 @@ class Broadcast(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        _to_exprs(self, "value")
         object.__setattr__(self, "dtype", with_lanes(self.value.dtype, self.lanes))
 
 
