@@ -38,5 +38,14 @@ emulators:               # tests run kernels for Arm and RISC-V under qemu; with
 clean:                   ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
+fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them
+	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
+
+bench: $(STAMP)          ## every benchmark, one after the other; PEER=/path/to/python with apache-tvm adds its numbers
+	@for script in benchmarks/*.py; do \
+	  peer=; if [ -n "$(PEER)" ] && grep -q -- '"--peer"' $$script; then peer="--peer $(PEER)"; fi; \
+	  echo; echo "== $$script $$peer"; $(BIN)/python $$script $$peer || exit 1; \
+	done
+
 demo: $(STAMP)           ## a whole farm on this machine; SERVE=1 leaves the dashboard up
 	@$(BIN)/tunefarm demo $(if $(SERVE),--serve)
