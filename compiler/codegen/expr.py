@@ -6,6 +6,7 @@ from compiler.codegen.division import divide
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.index import index, narrow, widen
 from compiler.codegen.types import (
+    bits_of,
     code_of,
     float_constant,
     is_float,
@@ -22,7 +23,7 @@ from compiler.codegen.values import (
     splat,
     unary_float,
 )
-from compiler.dtype import element_of
+from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
@@ -157,14 +158,23 @@ def _extreme(g: Gen, expr: n.BinaryOp) -> str:
     if g.forms.is_index(expr):
         return narrow(g, index(g, expr), dtype)
     a, b = g.value(expr.a), g.value(expr.b)
-    ty = llvm_type(dtype)
-    if is_float(dtype):  # b where it is beyond a or NaN, else a
-        found = choose(g, compare(g, "lt" if least else "gt", dtype, b, a), lanes_of(dtype), ty, b, a)
-        if g.module.options.nan_free or isinstance(_scalar(expr.b), n.FloatImm):
-            return found
-        return choose(g, compare(g, "ne", dtype, b, b), lanes_of(dtype), ty, b, found)
+    if is_float(dtype):
+        return _float_extreme(g, "lt" if least else "gt", dtype, a, b, isinstance(_scalar(expr.b), n.FloatImm))
     sign = "s" if code_of(dtype) == "int" else "u"
     return intrinsic(g, f"{sign}{'min' if least else 'max'}", dtype, a, b)
+
+
+def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number: bool) -> str:
+    """b where it is beyond a or NaN, else a: NaN stays whichever side it is on. `is_number`: b is not NaN."""
+    if bits_of(dtype) == 16:
+        wide = with_lanes("float32", lanes_of(dtype))
+        x, y = convert(g, a, dtype, wide), convert(g, b, dtype, wide)
+        return convert(g, _float_extreme(g, relation, wide, x, y, is_number), wide, dtype)
+    ty, lanes = llvm_type(dtype), lanes_of(dtype)
+    found = choose(g, compare(g, relation, dtype, b, a), lanes, ty, b, a)
+    if g.module.options.nan_free or is_number:
+        return found
+    return choose(g, compare(g, "ne", dtype, b, b), lanes, ty, b, found)
 
 
 # ------------------------------------------------------------------- comparisons and booleans

@@ -155,7 +155,7 @@ def _gather(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) 
 def _suffix(ty: str) -> str:
     """How LLVM abbreviates a type in intrinsic names: "<8 x float>" → "v8f32"."""
     lanes, _, element = ty.strip("<>").rpartition(" x ")
-    short = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}.get(element, element)
+    short = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(element, element)
     return f"v{lanes}{short}" if lanes else short
 
 

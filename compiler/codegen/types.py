@@ -9,12 +9,13 @@ from functools import lru_cache
 from compiler.dtype import DType, parse_dtype
 from compiler.errors import CodegenError
 
-_FLOATS = {("float", 16): "half", ("float", 32): "float", ("float", 64): "double", ("bfloat", 16): "bfloat"}
+_FLOATS = {("float", 16): "half", ("float", 32): "float", ("float", 64): "double", ("bfloat", 16): "i16"}
 
 
 @lru_cache(maxsize=512)
 def llvm_type(dtype: str) -> str:
-    """The type of a value of `dtype`: "float32x8" → "<8 x float>"; bool is i1, handle is ptr.
+    """The type of a value of `dtype`: "float32x8" → "<8 x float>"; bool is i1, handle is ptr, bfloat16 its bits
+    (LLVM calls a library even to choose between two values of its own bfloat).
 
     Raises CodegenError for a dtype no register holds (int1, int4).
     """
@@ -85,7 +86,7 @@ def float_constant(value: float, dtype: str) -> str:
         case "float", 16:
             return f"0xH{_half_bits(value):04X}"
         case "bfloat", 16:
-            return f"0xR{bfloat16_bits(value):04X}"
+            return str(bfloat16_bits(value))
     raise CodegenError(f"{dtype} is no float dtype")
 
 

@@ -52,7 +52,7 @@ def intrinsic(g: Gen, name: str, dtype: str, *operands: str) -> str:
 
 def _suffix(dtype: str) -> str:
     lanes = f"v{lanes_of(dtype)}" if lanes_of(dtype) > 1 else ""
-    letter = {"float": "f", "bfloat": "bf"}.get(code_of(dtype), "i")
+    letter = "f" if code_of(dtype) == "float" else "i"
     return f"{lanes}{letter}{bits_of(dtype) if code_of(dtype) != 'bool' else 1}"
 
 
@@ -113,7 +113,9 @@ def _from_float(g: Gen, value: str, source: str, target: str) -> str:
     if bits_of(source) == 16:
         if target != single:
             return convert(g, convert(g, value, source, single), single, target)
-        if code_of(source) == "float" and not g.module.options.half_conversions:
+        if code_of(source) == "bfloat":
+            return _from_bfloat(g, value, lanes)
+        if not g.module.options.half_conversions:
             return half_to_single(g, value, lanes)
     if not is_float(target):
         name = f"@llvm.{'fptosi' if code_of(target) == 'int' else 'fptoui'}.sat.{_suffix(target)}.{_suffix(source)}"
@@ -164,6 +166,12 @@ def _to_bfloat(g: Gen, value: str, lanes: int) -> str:
     quiet = w.value(f"or {whole} {high}, {constant(0x40)}", high)
     nan = w.value(f"fcmp uno {single} {value}, {value}", value)
     kept = choose(g, nan, lanes, whole, quiet, rounded)
-    half = vector_of("i16", lanes)
-    short = w.value(f"trunc {whole} {kept} to {half}", kept)
-    return w.value(f"bitcast {half} {short} to {vector_of('bfloat', lanes)}", short)
+    return w.value(f"trunc {whole} {kept} to {vector_of('i16', lanes)}", kept)
+
+
+def _from_bfloat(g: Gen, value: str, lanes: int) -> str:
+    """bfloat16 to float32: the bits are its upper half."""
+    whole = vector_of("i32", lanes)
+    wide = g.w.value(f"zext {vector_of('i16', lanes)} {value} to {whole}", value)
+    high = g.w.value(f"shl {whole} {wide}, {'16' if lanes == 1 else 'splat (i32 16)'}", wide)
+    return g.w.value(f"bitcast {whole} {high} to {vector_of('float', lanes)}", high)

@@ -213,7 +213,7 @@ def bfloat16_by_machine(func: PrimFunc, bits: list[Any]) -> Any:
     module = load_artifact(compile_artifact(func, HOST, name="main"))
     arrays = [empty(b.shape, "bfloat16") for b in bits]
     for held, b in zip(arrays, bits):
-        held.copyfrom(b)
+        held.copyfrom(b.view(held.numpy().dtype))
     module["main"](*arrays)
     return arrays[-1].numpy().view(np.uint16)
 

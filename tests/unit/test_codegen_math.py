@@ -1,0 +1,172 @@
+"""The elementary functions: error bounds, special values, and what the assembly looks like.
+
+The bounds are those of docs/intrinsics.md, in units of the last place, with and without fused multiply-add.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from docs_pages import ROOT
+from elementwise_kit import PLAIN, Array, agree, by_machine, elementwise
+from lowering_kit import HOST
+
+from compiler.driver import compile_artifact
+from compiler.target import Target
+from compiler.tir import intrin
+
+ERF = np.vectorize(math.erf, otypes=[float])
+
+
+def logistic(x: Array) -> Array:
+    power = np.exp(-np.abs(x))
+    result: Array = np.where(x >= 0, 1, power) / (1 + power)
+    return result
+
+
+REFERENCE: dict[str, Callable[[Array], Array]] = {
+    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(np.ones_like(x) * 10, x), "log": np.log,
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "tanh": np.tanh, "sigmoid": logistic, "erf": ERF,
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "rsqrt": lambda x: 1 / np.sqrt(x),
+}  # fmt: skip
+SINGLE_ONLY = {"erf", "sin", "cos", "tan"}
+
+
+def bounds() -> dict[str, float]:
+    """The table of the documentation: function → bound."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([\d.]+) \|", (ROOT / "docs" / "intrinsics.md").read_text(), re.MULTILINE)
+    return {name: float(bound) for name, bound in rows}
+
+
+BOUNDS = bounds()
+
+
+def error(got: Array, want: Array) -> Array:
+    """|got - want| in units of the last place of got's dtype; 0 where want rounds to got."""
+    info = np.finfo(got.dtype)
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(want)
+        place = np.ldexp(np.ones_like(want), np.maximum(exponent - 1, info.minexp) - info.nmant)
+        same = (got == want.astype(got.dtype)) | (np.isnan(got) & np.isnan(want))
+        distance = np.abs(got.astype(want.dtype) - want) / place
+        return np.where(same, 0, np.where(np.isfinite(distance), distance, np.inf))
+
+
+def samples(dtype: str) -> Array:
+    """All over the bits, all over the line, and the neighbourhood of where something changes."""
+    rng = np.random.default_rng(11)
+    whole = np.uint32 if dtype == "float32" else np.uint64
+    bits = rng.integers(0, np.iinfo(whole).max, 60_000, dtype=whole, endpoint=True).view(dtype)
+    line = np.concatenate([rng.standard_normal(40_000) * scale for scale in (1e-3, 0.3, 3, 40, 800)])
+    info = np.finfo(dtype)
+    edges = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, math.sqrt(0.5), math.sqrt(2), 4.0, 9.5, 20.0, 2.0**20, -(2.0**20), 2.0**30,
+             88.0, 88.7228, 89.0, -87.3, -103.9, -104.0, 128.0, -126.0, -149.0, -150.0, 38.53, -37.9, -45.2, 709.78,
+             -708.4, -745.1, 1024.0, -1074.0, 308.25, -323.6, info.max, info.tiny, info.smallest_subnormal,
+             *(k * math.pi / 4 for k in range(1, 200)), 1e5 * math.pi, 710_000 * math.pi]  # fmt: skip
+    with np.errstate(over="ignore"):
+        near = np.array(edges).astype(dtype)
+    steps = [near]
+    with np.errstate(over="ignore"):
+        for _ in range(3):
+            steps.append(np.nextafter(steps[-1], np.asarray(np.inf, dtype)))
+        steps += [np.nextafter(s, np.asarray(-np.inf, dtype)) for s in steps]
+    special = np.array([np.inf, -np.inf, np.nan], dtype)
+    return np.concatenate([bits, line.astype(dtype), *steps, special])
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", list(REFERENCE))
+def test_error_is_within_the_documented_bound(name: str, dtype: str, cpu: Target) -> None:
+    if dtype == "float64" and name in SINGLE_ONLY:
+        pytest.skip("the C library's")
+    x = samples(dtype)
+    if name == "erf":
+        x = x[::9]
+    got = by_machine(elementwise([dtype], dtype, getattr(intrin, name), len(x)), [x], cpu)
+    with np.errstate(all="ignore"):
+        found = error(got, REFERENCE[name](x.astype(np.float64 if dtype == "float32" else np.longdouble)))
+    worst = int(found.argmax())
+    assert found[worst] <= BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r} is {found[worst]} ulp off"
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+def test_power(cpu: Target) -> None:
+    rng = np.random.default_rng(5)
+    edges = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 2.5, 1e30, -1e30, 1e-45, 16777217.0,
+                      np.inf, -np.inf, np.nan], np.float32)  # fmt: skip
+    a, b = (v.ravel() for v in np.meshgrid(edges, edges))
+    a = np.concatenate([a, np.exp(rng.standard_normal(50_000) * 20).astype(np.float32)])
+    b = np.concatenate([b, (rng.standard_normal(50_000) * 4).astype(np.float32)])
+    got = by_machine(elementwise(["float32"] * 2, "float32", intrin.power, len(a)), [a, b], cpu)
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64))
+    assert error(got, want).max() <= BOUNDS["pow"]
+    zeros = got == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+@pytest.mark.parametrize("name", [*REFERENCE, "sqrt"])
+def test_zeros_keep_their_sign_and_every_lane_its_bits(name: str) -> None:
+    x = np.concatenate([np.array([0.0, -0.0], "float32"), samples("float32")[:: 1 if name == "sqrt" else 41]])
+    function = getattr(intrin, name)
+    vector, scalar = (
+        by_machine(elementwise(["float32"], "float32", function, len(x), lanes), [x]) for lanes in (8, len(x) + 1)
+    )
+    np.testing.assert_array_equal(vector, scalar)
+    if name in ("tanh", "erf", "sin", "tan", "log1p", "sqrt"):
+        assert vector[:2].tolist() == [0, 0]
+        assert np.signbit(vector[:2]).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+@pytest.mark.parametrize("name", list(REFERENCE))
+def test_float16_is_nearly_correctly_rounded(name: str, cpu: Target) -> None:
+    x = np.arange(65536, dtype=np.uint16).view(np.float16)
+    got = by_machine(elementwise(["float16"], "float16", getattr(intrin, name), 65536), [x], cpu)
+    with np.errstate(all="ignore"):
+        assert error(got, REFERENCE[name](x.astype(np.float64))).max() <= 0.51
+
+
+TARGETS = {
+    "avx2": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3",
+    "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512",
+    "neon": "llvm -mtriple=aarch64-linux-gnu",
+}
+FLOAT64 = [name for name in REFERENCE if name not in SINGLE_ONLY]
+
+
+@pytest.mark.parametrize("spec", TARGETS.values(), ids=list(TARGETS))
+@pytest.mark.parametrize(
+    ("dtype", "names"), [("float32", [*REFERENCE, "pow"]), ("float16", list(REFERENCE)), ("float64", FLOAT64)]
+)
+def test_no_function_is_called(spec: str, dtype: str, names: list[str]) -> None:
+    """Neither a library's, nor one of ours that was not inlined."""
+    for name in names:
+        body: Any = intrin.power if name == "pow" else getattr(intrin, name)
+        func = elementwise([dtype] * (2 if name == "pow" else 1), dtype, body, 64)
+        text = compile_artifact(func, spec, name="main", keep=("asm",)).blobs["asm"].decode()
+        called = re.findall(r"^\s+(?:callq?|bl|jmp)\s+([A-Za-z_]\S*)", text, re.MULTILINE)
+        assert not [c for c in called if not c.startswith("main")], (name, called)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_steps_scales_and_classes(dtype: str) -> None:
+    info = np.finfo(dtype)
+    edges = np.array([0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.tiny, np.inf, -np.inf, np.nan], dtype)
+    least = info.smallest_subnormal
+    edges = np.concatenate([edges, np.array([least, -least], dtype)])
+    a, b = (v.ravel() for v in np.meshgrid(edges, edges))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(agree([dtype] * 2, dtype, intrin.nextafter, [a, b]), np.nextafter(a, b))
+    powers = np.resize(np.array([0, 1, -1, 10, -24, 200, -200, 3000, -3000], "int32"), len(a))
+    with np.errstate(all="ignore"):
+        got = agree([dtype, "int32"], dtype, intrin.ldexp, [a, powers])
+        np.testing.assert_array_equal(got, np.ldexp(a, powers))
+    for name in ("isnan", "isinf", "isfinite"):
+        np.testing.assert_array_equal(agree([dtype], "bool", getattr(intrin, name), [a]), getattr(np, name)(a))
