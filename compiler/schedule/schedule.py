@@ -125,10 +125,10 @@ class Schedule:
 
     # ---------------------------------------------------------------------------- recording
 
-    def _do(
+    def take(
         self, prim: str, inputs: Sequence[Input], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
-        """Apply a primitive, record the step, and name its results."""
+        """Apply a primitive by its name, record the step, and name its results."""
         primitive = get_primitive(prim)
         step = Step(prim, tuple(_input(i) for i in inputs), tuple((k, attrs[k]) for k in primitive.attrs))
         if primitive.draw is not None and decision is None:
@@ -160,27 +160,27 @@ class Schedule:
 
     def get_block(self, name: str) -> BlockRV:
         """The block called `name`."""
-        return _one(BlockRV, self._do("get_block", (), name=name))
+        return _one(BlockRV, self.take("get_block", (), name=name))
 
     def get_loops(self, block: BlockRV) -> list[LoopRV]:
         """The loops around `block`, outermost first."""
-        return _all(LoopRV, self._do("get_loops", (block,)))
+        return _all(LoopRV, self.take("get_loops", (block,)))
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
         """The blocks right inside a block or loop."""
-        return _all(BlockRV, self._do("get_child_blocks", (block_or_loop,)))
+        return _all(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
 
     def get_producers(self, block: BlockRV) -> list[BlockRV]:
         """The blocks that write what `block` reads."""
-        return _all(BlockRV, self._do("get_producers", (block,)))
+        return _all(BlockRV, self.take("get_producers", (block,)))
 
     def get_consumers(self, block: BlockRV) -> list[BlockRV]:
         """The blocks that read what `block` writes."""
-        return _all(BlockRV, self._do("get_consumers", (block,)))
+        return _all(BlockRV, self.take("get_consumers", (block,)))
 
     def get_output_blocks(self, scope_block: BlockRV) -> list[BlockRV]:
         """The blocks right inside a block that write an argument of the function."""
-        return _all(BlockRV, self._do("get_output_blocks", (scope_block,)))
+        return _all(BlockRV, self.take("get_output_blocks", (scope_block,)))
 
     def read_index(self, block: BlockRV, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
@@ -194,59 +194,59 @@ class Schedule:
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
         """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed)."""
-        steps = self._do("split", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
+        steps = self.take("split", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
         return _all(LoopRV, steps)
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """One loop of loops nested right inside one another, given outermost first."""
-        return _one(LoopRV, self._do("fuse", loops, preserve_unit_iters=preserve_unit_iters))
+        return _one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
         """Put nested loops in this order, outermost first."""
-        self._do("reorder", ordered_loops)
+        self.take("reorder", ordered_loops)
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
         """A new loop of one iteration right around a block or loop."""
-        return _one(LoopRV, self._do("add_unit_loop", (block_or_loop,)))
+        return _one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
 
     def blockize(self, target: LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
         """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
         targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
-        return _one(BlockRV, self._do("blockize", targets, preserve_unit_iters=preserve_unit_iters))
+        return _one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
     def tensorize(
         self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
         """Let the tensor intrinsic `tensor_intrin` do what a loop or block does."""
         attrs: dict[str, Any] = {"tensor_intrin": tensor_intrin, "preserve_unit_iters": preserve_unit_iters}
-        self._do("tensorize", (block_or_loop,), **attrs)
+        self.take("tensorize", (block_or_loop,), **attrs)
 
     # ------------------------------------------------------------------------ how loops run
 
     def parallel(self, loop: LoopRV) -> None:
         """Share the iterations of `loop` among threads."""
-        self._do("parallel", (loop,))
+        self.take("parallel", (loop,))
 
     def vectorize(self, loop: LoopRV) -> None:
         """Run the iterations of `loop` as lanes of vector instructions."""
-        self._do("vectorize", (loop,))
+        self.take("vectorize", (loop,))
 
     def unroll(self, loop: LoopRV) -> None:
         """Write out the iterations of `loop`."""
-        self._do("unroll", (loop,))
+        self.take("unroll", (loop,))
 
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
         """Run each iteration of `loop` on a device thread, such as "threadIdx.x"."""
-        self._do("bind", (loop,), thread_axis=thread_axis)
+        self.take("bind", (loop,), thread_axis=thread_axis)
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
         """Note `ann_key`: `ann_val` (plain data) on a block or loop."""
         value = tuple(ann_val) if isinstance(ann_val, list) else ann_val
-        self._do("annotate", (block_or_loop,), ann_key=ann_key, ann_val=value)
+        self.take("annotate", (block_or_loop,), ann_key=ann_key, ann_val=value)
 
     def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
         """Take the note `ann_key` off a block or loop."""
-        self._do("unannotate", (block_or_loop,), ann_key=ann_key)
+        self.take("unannotate", (block_or_loop,), ann_key=ann_key)
 
     # ------------------------------------------------------------------- where blocks stand
 
@@ -254,21 +254,21 @@ class Schedule:
         self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
         """Compute in each iteration of `loop` just what is read there of `block`'s result."""
-        self._do("compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
+        self.take("compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
 
     def reverse_compute_at(
         self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
         """Consume in each iteration of `loop` just what is made there, in `block`."""
-        self._do("reverse_compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
+        self.take("reverse_compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
 
     def compute_inline(self, block: BlockRV) -> None:
         """Put `block`'s expression wherever its result is read."""
-        self._do("compute_inline", (block,))
+        self.take("compute_inline", (block,))
 
     def reverse_compute_inline(self, block: BlockRV) -> None:
         """Put the elementwise `block` into the block that makes its input."""
-        self._do("reverse_compute_inline", (block,))
+        self.take("reverse_compute_inline", (block,))
 
     # ----------------------------------------------------------------------------- buffers
 
@@ -282,16 +282,16 @@ class Schedule:
         """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
         inputs = (block, *consumer_blocks)
         attrs: dict[str, Any] = {"read_buffer_index": read_buffer_index, "storage_scope": storage_scope}
-        return _one(BlockRV, self._do("cache_read", inputs, **attrs))
+        return _one(BlockRV, self.take("cache_read", inputs, **attrs))
 
     def cache_write(self, block: BlockRV, write_buffer_index: int, storage_scope: str) -> BlockRV:
         """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
         attrs: dict[str, Any] = {"write_buffer_index": write_buffer_index, "storage_scope": storage_scope}
-        return _one(BlockRV, self._do("cache_write", (block,), **attrs))
+        return _one(BlockRV, self.take("cache_write", (block,), **attrs))
 
     def set_scope(self, block: BlockRV, buffer_index: int, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
-        self._do("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
+        self.take("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
 
     def transform_layout(
         self,
@@ -306,7 +306,7 @@ class Schedule:
         regions = self.get(block).writes if kind == "write" else self.get(block).reads
         rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
         text = map_text(index_map, rank, len(sizes))
-        self._do(
+        self.take(
             "transform_layout", (block, *sizes), buffer_index=index, buffer_index_type=kind, index_map=text
         )
 
@@ -315,7 +315,7 @@ class Schedule:
         block's axes; returns the copying block."""
         kind, index = buffer if isinstance(buffer, tuple) else self._find_buffer(block, buffer)
         attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
-        return _one(BlockRV, self._do("reindex", (block,), **attrs))
+        return _one(BlockRV, self.take("reindex", (block,), **attrs))
 
     def _find_buffer(self, block: BlockRV, name: str) -> tuple[str, int]:
         if any(w.buffer.name == name for w in self.get(block).writes):
@@ -326,11 +326,11 @@ class Schedule:
 
     def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
         """Take the init of `block` out, to before `loop`; returns the init block."""
-        return _one(BlockRV, self._do("decompose_reduction", (block, loop)))
+        return _one(BlockRV, self.take("decompose_reduction", (block, loop)))
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Reduce each iteration of `loop` apart first; returns the block of partial results."""
-        return _one(BlockRV, self._do("rfactor", (loop,), factor_axis=factor_axis))
+        return _one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
 
     # ---------------------------------------------------------------------------- sampling
 
@@ -339,7 +339,7 @@ class Schedule:
     ) -> ExprRV:
         """One of the integers `candidates`; `decision` is its position."""
         attrs = {"candidates": tuple(map(int, candidates)), "probs": tuple(map(float, probs))}
-        return _one(ExprRV, self._do("sample_categorical", (), decision, **attrs))
+        return _one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
@@ -347,15 +347,15 @@ class Schedule:
         """`n` factors whose product is the extent of `loop`; `decision` gives them."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all(ExprRV, self._do("sample_perfect_tile", (loop,), factors, **attrs))
+        return _all(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
 
     def sample_compute_location(self, block: BlockRV, decision: int | None = None) -> LoopRV:
         """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
-        return _one(LoopRV, self._do("sample_compute_location", (block,), decision))
+        return _one(LoopRV, self.take("sample_compute_location", (block,), decision))
 
     def enter_postproc(self) -> None:
         """Mark where a search's steps end in the trace."""
-        self._do("enter_postproc", ())
+        self.take("enter_postproc", ())
 
     def seed(self, seed: int) -> None:
         """Start the random numbers of sampling anew from `seed`."""
@@ -371,7 +371,7 @@ class Schedule:
         """`n` factors that cover the extent of `loop`, dividing it or not; `decision` gives all but the first."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all(ExprRV, self._do("sample_tile", (loop,), factors, **attrs))
+        return _all(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
 
 
 def _function_of(func_or_mod: n.PrimFunc | IRModule) -> tuple[n.PrimFunc, IRModule, str]:

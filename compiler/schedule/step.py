@@ -85,11 +85,16 @@ def primitive(
     return register
 
 
+def known_primitives() -> list[str]:
+    """The names of all primitives, in order."""
+    return sorted(_REGISTRY)
+
+
 def get_primitive(name: str) -> Primitive:
     """The primitive called `name`. Raises ScheduleError when there is none."""
     found = _REGISTRY.get(name)
     if found is None:
-        known = ", ".join(sorted(_REGISTRY))
+        known = ", ".join(known_primitives())
         raise ScheduleError(f"there is no schedule primitive {name[:60]!r}", hint=f"known are: {known}")
     return found
 

@@ -55,6 +55,49 @@ class Trace:
         are as many."""
         return replace(self, decisions=tuple(_as_decision(d) for d in decisions))
 
+    def with_decision(self, index: int, decision: Decision | Sequence[int] | None) -> Trace:
+        """The same trace with another decision for its `index`-th sampling step. Raises ScheduleError when there
+        is none."""
+        if not 0 <= index < len(self.decisions):
+            raise ScheduleError(f"trace: it has {len(self.decisions)} sampling steps, no number {index}")
+        return self.with_decisions([*self.decisions[:index], decision, *self.decisions[index + 1 :]])
+
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """The trace without steps that only name things nothing uses; with `remove_postproc` also without what
+        follows `enter_postproc`. It makes the same function, up to there."""
+        names = [s.prim for s in self.steps]
+        end = names.index("enter_postproc") if remove_postproc and "enter_postproc" in names else len(names)
+        used: set[RV] = set()
+        kept: list[int] = []
+        for at in range(end - 1, -1, -1):
+            step, prim = self.steps[at], get_primitive(self.steps[at].prim)
+            only_names = prim.output_type is not None and (prim.draw is not None or step.prim.startswith("get_"))
+            if only_names and used.isdisjoint(step.outputs):
+                continue
+            used.update(i for i in step.inputs if isinstance(i, RV))
+            kept.append(at)
+        kept.reverse()
+        sampling = [at for at, step in enumerate(self.steps) if get_primitive(step.prim).draw is not None]
+        decisions = dict(zip(sampling, self.decisions))
+        return Trace(
+            tuple(self.steps[at] for at in kept), tuple(decisions[at] for at in kept if at in decisions)
+        )
+
+    def apply_to_schedule(self, sch: Schedule, remove_postproc: bool = False) -> None:
+        """Take these steps on `sch`, whose function may have been scheduled before. Raises ScheduleError when one is
+        illegal there; those before it have been taken then."""
+        trace = self.simplified(remove_postproc=True) if remove_postproc else self
+        decisions = iter(trace.decisions)
+        names: dict[RV, RV] = {}
+        for step in trace.steps:
+            decision = next(decisions) if get_primitive(step.prim).draw is not None else None
+            inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
+            names.update(zip(step.outputs, sch.take(step.prim, inputs, decision, **dict(step.attrs))))
+
+    def as_json(self) -> Any:
+        """The trace as plain lists and dicts: what `to_json` writes."""
+        return json.loads(self.to_json())
+
     def to_json(self) -> str:
         """The trace as text; equal for equal traces."""
         steps = [[s.prim, [_input_text(i) for i in s.inputs], dict(s.attrs), [str(o) for o in s.outputs]]
