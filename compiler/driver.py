@@ -22,7 +22,6 @@ from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.runtime.loader import LoadedObject, load_object
 from compiler.runtime.module import CPUModule, Module, check_runnable
 from compiler.runtime.threads import set_num_threads
-from compiler.stackvm import InterpretedModule
 from compiler.target import Target
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule
@@ -171,7 +170,9 @@ def _loaded(module: IRModule, target: Target) -> Module:
     return _load(*_compile(module, target, DEFAULT_NAME, ("tir", "ll")))
 
 
-def _interpreted(module: IRModule, target: Target) -> InterpretedModule:
+def _interpreted(module: IRModule, target: Target) -> Module:
+    from compiler.stackvm import InterpretedModule  # the interpreter is not needed to make machine code
+
     lowered = _ready(module, target.vector_bits)
     entries = _entries(module, lowered, _symbols(lowered))
     return InterpretedModule(lowered, {entry.name: entry for entry in entries})
