@@ -24,7 +24,7 @@ from compiler.runtime.module import Module, PackedFunc, load_module
 from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
 from compiler.runtime.registry import get_global_func, list_global_func_names, register_func, remove_global_func
 from compiler.runtime.report import Report
-from compiler.runtime.threads import num_threads, set_num_threads
+from compiler.runtime.threads import affinity, num_threads, set_affinity, set_num_threads
 from compiler.runtime.timing import BenchmarkResult
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "NDArray",
     "PackedFunc",
     "Report",
+    "affinity",
     "array",
     "cl",
     "cpu",
@@ -57,6 +58,7 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
+    "set_affinity",
     "set_num_threads",
     "vpi",
     "vulkan",
