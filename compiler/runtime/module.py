@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from compiler.artifact import MAGIC, Artifact, EntryPoint
+from compiler.artifact import Artifact, EntryPoint
 from compiler.cpu_features import architecture, host_cpu
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import native
 from compiler.runtime.arguments import packer_for
 from compiler.runtime.device import Device, find_api
-from compiler.runtime.loader import LoadedObject, load_object
+from compiler.runtime.header import header
+from compiler.runtime.loader import load_object
 from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.target import Target
@@ -123,6 +124,10 @@ class Module(ABC):
             raise ArtifactError("a module cannot import itself, directly or through others")
         self._imports.append(module)
 
+    def clear_imports(self) -> None:
+        """Forget the imported modules."""
+        self._imports.clear()
+
     def _closure(self) -> list[Module]:
         found: list[Module] = []
         for module in self._imports:
@@ -171,11 +176,56 @@ class Module(ABC):
     def save(self, file_name: str, fmt: str = "") -> None:
         """Write the module, without imported ones, to a file."""
 
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether its code can be linked into a shared library."""
+        return False
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        """Whether it can be written into another module's library as bytes."""
+        return False
+
+    is_binary = is_binary_serializable
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether its functions can be called here."""
+        return True
+
+    def export_library(
+        self,
+        file_name: str,
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write this module and those it imports into one file that `load_module` reads.
+
+        A shared library (linked with the C compiler or linker found) needs nothing of tunefarm: any program can use
+        it, with the header from `save("name.h")`. A name ending in ".tar" or ".tunefarm" needs no linker.
+
+        fcompile: called as fcompile(file_name, object_files, **kwargs) in place of the linker; its result is
+        returned. addons: more files for it. workspace_dir: where the objects go (a temporary folder by default).
+        Raises LinkError when linking fails, ArtifactError for a module that cannot be written.
+        """
+        from compiler.runtime.library import export_library
+
+        return export_library(self, file_name, fcompile, addons, workspace_dir, **kwargs)
+
+
+class Code(Protocol):
+    """Machine code in this process, mapped until this is collected."""
+
+    def address(self, symbol: str) -> int:
+        """The address of a function it defines."""
+
 
 class CPUFunction(PackedFunc):
     """A kernel in this process's memory."""
 
-    def __init__(self, entry: EntryPoint, code: LoadedObject) -> None:
+    def __init__(self, entry: EntryPoint, code: Code) -> None:
         self.name = entry.name
         self.entry = entry
         self.address = code.address(f"{entry.symbol}_packed")
@@ -219,7 +269,7 @@ class CPUModule(Module):
     type_key = "llvm"
     format = "o"
 
-    def __init__(self, artifact: Artifact, code: LoadedObject) -> None:
+    def __init__(self, artifact: Artifact, code: Code) -> None:
         super().__init__()
         self.artifact = artifact
         self._code = code
@@ -256,11 +306,23 @@ class CPUModule(Module):
 
         return evaluate
 
+    @property
+    def is_dso_exportable(self) -> bool:
+        return "object" in self.artifact.blobs
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        return True
+
+    is_binary = is_binary_serializable
+
     def get_source(self, fmt: str = "") -> str:
-        """The text kept when the module was built: "ll" (LLVM IR, the default), "asm" or "tir".
+        """The text kept when the module was built: "ll" (LLVM IR, the default), "asm" or "tir"; or a C header, "h".
 
         Raises ArtifactError naming what is there when that text was not kept.
         """
+        if fmt.lower() == "h":
+            return header(self.artifact)
         name = _SOURCE_FORMATS.get(fmt.lower())
         blob = self.artifact.blobs.get(name) if name else None
         if blob is None:
@@ -274,18 +336,23 @@ class CPUModule(Module):
         """Write the module to a file, by `fmt` or the file's suffix.
 
         "tunefarm" (also without a suffix): the artifact, which `load_module` reads. "o": the object file.
-        "ll", "s" or "asm", "tir": source. Raises ArtifactError for other formats.
+        "ll", "s" or "asm", "tir": source; "h": a C header. Raises ArtifactError for other formats.
         """
         path = Path(file_name)
         wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
         if wanted == "tunefarm":
             data = self.artifact.to_bytes()
         elif wanted == "o":
-            data = self.artifact.blobs["object"]
-        elif wanted in _SOURCE_FORMATS:
+            from compiler.runtime.library import described_object
+
+            data = described_object(self.artifact)
+        elif wanted == "h" or wanted in _SOURCE_FORMATS:
             data = self.get_source(wanted).encode("utf-8")
         else:
-            raise ArtifactError(f"a module cannot be saved as {wanted!r}", hint="formats: tunefarm, o, ll, s, asm, tir")
+            raise ArtifactError(
+                f"a module cannot be saved as {wanted!r}",
+                hint="formats: tunefarm, o, ll, s, asm, tir, h; `export_library` makes shared libraries",
+            )
         path.write_bytes(data)
 
 
@@ -324,18 +391,11 @@ def load_artifact(artifact: Artifact) -> CPUModule:
 
 
 def load_module(path: str, fmt: str = "") -> Module:
-    """Load a module that `Module.save` wrote as an artifact, whatever the file is called.
+    """Load a module from an artifact, an object, a shared library or a tar file, with the modules it imports.
 
-    Raises ArtifactError for a file that cannot be read or is of another kind.
+    The file is what `save` or `export_library` wrote; its contents decide, `fmt` only where they do not. Raises
+    ArtifactError for a file that cannot be read, is damaged, or was not written by tunefarm.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
-    if not data.startswith(MAGIC):
-        kind = "an object or shared library" if data.startswith(b"\x7fELF") else "no tunefarm artifact"
-        raise ArtifactError(
-            f"cannot load {str(path)!r}: it is {kind}",
-            hint='save modules with `module.save("name.tunefarm")` and load those',
-        )
-    return load_artifact(Artifact.from_bytes(data))
+    from compiler.runtime.library import load_file
+
+    return load_file(path, fmt)

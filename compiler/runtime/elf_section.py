@@ -1,0 +1,73 @@
+"""A section of our own in an ELF file: put into an object, read back from an object or the library linked from it.
+
+The section is not loaded with the code, so linkers keep it, join those of several objects, and it can be read without
+running anything of the file.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from compiler.errors import ArtifactError
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_PROGBITS = 1
+_NOBITS = 8
+_TYPE, _OFFSET, _SIZE = 1, 4, 5
+
+
+def with_section(data: bytes, name: str, content: bytes) -> bytes:
+    """The object file `data` with one more section. Raises ArtifactError when `data` is no 64-bit ELF file."""
+    header, sections = _sections(data)
+    names_at = header[13]
+    names = _content(data, sections[names_at])
+    content_at = len(data)
+    names_offset = content_at + len(content)
+    grown = names + name.encode("ascii") + b"\0"
+    sections[names_at] = _moved(sections[names_at], names_offset, len(grown))
+    sections.append((len(names), _PROGBITS, 0, 0, content_at, len(content), 0, 0, 1, 0))
+    padding = b"\0" * (-(names_offset + len(grown)) % 8)
+    table_at = names_offset + len(grown) + len(padding)
+    fields = [*header[:6], table_at, *header[7:12], len(sections), names_at]
+    table = b"".join(_SECTION.pack(*section) for section in sections)
+    return b"".join((_HEADER.pack(*fields), data[_HEADER.size :], content, grown, padding, table))
+
+
+def read_section(data: bytes, name: str) -> bytes | None:
+    """What a section holds; None when the file has no such section.
+
+    Raises ArtifactError when `data` is no 64-bit little-endian ELF file, or is cut short.
+    """
+    header, sections = _sections(data)
+    names = _content(data, sections[header[13]])
+    wanted = name.encode("ascii") + b"\0"
+    for section in sections:
+        if names[section[0] : section[0] + len(wanted)] == wanted:
+            return _content(data, section)
+    return None
+
+
+def _sections(data: bytes) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    if len(data) < _HEADER.size or data[:4] != b"\x7fELF":
+        raise ArtifactError("the file is no ELF file")
+    if data[4] != 2 or data[5] != 1:
+        raise ArtifactError("the file is not a 64-bit little-endian ELF file; only those can be used here")
+    header = _HEADER.unpack_from(data)
+    table, entry_size, count, names_at = header[6], header[11], header[12], header[13]
+    if entry_size != _SECTION.size or table + count * entry_size > len(data) or names_at >= count:
+        raise ArtifactError("the file is cut short or damaged: its section table lies outside of it")
+    return header, [_SECTION.unpack_from(data, table + i * entry_size) for i in range(count)]
+
+
+def _content(data: bytes, section: tuple[int, ...]) -> bytes:
+    offset, size = section[_OFFSET], section[_SIZE]
+    if section[_TYPE] == _NOBITS:
+        return b""
+    if offset + size > len(data):
+        raise ArtifactError("the file is cut short or damaged: a section lies outside of it")
+    return data[offset : offset + size]
+
+
+def _moved(section: tuple[int, ...], offset: int, size: int) -> tuple[int, ...]:
+    return (*section[:_OFFSET], offset, size, *section[_SIZE + 1 :])

@@ -1,0 +1,103 @@
+"""A C header for exported kernels."""
+
+from __future__ import annotations
+
+import re
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.dtype import parse_dtype
+
+LIBRARY_VERSION = 1  # of what a header promises about the library beside it
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_PREAMBLE = f"""\
+/* Kernels compiled by tunefarm for: {{target}}
+ *
+ * Arrays are C-contiguous and start at a multiple of 64 bytes (aligned_alloc(64, ...)); no output may overlap another
+ * argument. `name(...)` runs the kernel; `name_packed(slots)` does the same from 8-byte slots (a pointer, an int64_t
+ * or a double each) and returns 0, -1 when there was no memory for a temporary, or 1 for a failed assertion.
+ *
+ * Threads: a shared library carries its own pool and starts with one thread. tunefarm_set_threads(n) sets how many a
+ * parallel loop uses from then on, the calling thread included. Link a program with -lm -lpthread.
+ * Kernels may be called from several threads; a parallel loop that finds the pool busy runs on its caller's thread.
+ * In a forked child, call tunefarm_after_fork() before the first kernel.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TUNEFARM_LIBRARY_VERSION {LIBRARY_VERSION}
+
+#ifdef __cplusplus
+extern "C" {{{{
+#endif
+
+void tunefarm_set_threads(int32_t count);
+int32_t tunefarm_get_threads(void);
+void tunefarm_after_fork(void);
+"""
+
+_END = """
+#ifdef __cplusplus
+}
+#endif
+"""
+
+
+def header(artifact: Artifact) -> str:
+    """C declarations of an artifact's kernels, each with its arguments' shapes in a comment."""
+    target = artifact.target.replace("*/", "* /")
+    return _PREAMBLE.format(target=target) + "".join(map(_declaration, artifact.entries)) + _END
+
+
+def _declaration(entry: EntryPoint) -> str:
+    names = [_identifier(arg.name, index) for index, arg in enumerate([*entry.args, *entry.implicit])]
+    if len(set(names)) != len(names):
+        names = [f"arg{index}" for index in range(len(names))]
+    if not _IDENTIFIER.fullmatch(entry.symbol):
+        return f"\n/* {entry.symbol} has no name in C */\n"
+    lines, parameters = [], []
+    for index, (arg, name) in enumerate(zip(entry.args, names)):
+        written = index in entry.outputs
+        lines.append(f" * {name}: {_described(arg)}{' (written)' if written else ''}")
+        if arg.shape is None:
+            parameters.append(f"{_c_type(arg.dtype)} {name}")
+        else:
+            parameters.append(f"{'' if written else 'const '}{_c_type(arg.dtype)} *{name}")
+    for implicit, name in zip(entry.implicit, names[len(entry.args) :]):
+        lines.append(f" * {name}: {implicit.value}, from the shapes".replace("*/", "* /"))
+        parameters.append(f"{_c_type(implicit.dtype)} {name}")
+    signature = f"void {entry.symbol}({', '.join(parameters) or 'void'});"
+    return "\n".join(["", "/*", *lines, " */", signature, f"int32_t {entry.symbol}_packed(const void *slots);", ""])
+
+
+def _described(arg: ArgSpec) -> str:
+    if arg.shape is None:
+        return arg.dtype
+    return f"{arg.dtype}[{', '.join(map(str, arg.shape))}]".replace("*/", "* /")
+
+
+def _identifier(name: str, index: int) -> str:
+    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return cleaned if _IDENTIFIER.fullmatch(cleaned) and cleaned not in _KEYWORDS else f"arg{index}"
+
+
+_KEYWORDS = frozenset(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true
+    false class new delete this template typename namespace operator private public protected
+    """.split()  # noqa: SIM905
+)
+
+
+def _c_type(dtype: str) -> str:
+    parsed = parse_dtype(dtype)
+    if parsed.code == "bool":
+        return "bool"
+    if parsed.code == "handle":
+        return "void *"
+    if parsed.is_float:  # C has no portable halves: their bits
+        return {64: "double", 32: "float"}.get(parsed.bits, "uint16_t")
+    return f"{'' if parsed.is_signed else 'u'}int{max(8, parsed.bits)}_t"

@@ -1,0 +1,1 @@
+"""Help around the compiler: linkers."""
