@@ -81,6 +81,14 @@ def constant(p: Parser, node: ast.AST, kind: type, what: str) -> Any:
     return found
 
 
+def condition(p: Parser, node: ast.expr) -> PrimExpr:
+    """An expression that is true or false."""
+    found = expr(p, node)
+    if found.dtype != "bool":
+        p.fail(node, f"a condition is a bool, not {found.dtype}")
+    return found
+
+
 def arguments(p: Parser, call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
     """The values of a call's arguments."""
     args: list[Any] = []
@@ -188,8 +196,7 @@ def _may_call(p: Parser, node: ast.expr, callee: Any) -> bool:
         owner = value(p, node.value)
         if isinstance(owner, ModuleName):
             return True
-        allowed = {"astype"} if isinstance(owner, PrimExpr) else {"access_ptr", "offset_of"}
-        return isinstance(owner, PrimExpr | n.Buffer) and node.attr in allowed
+        return isinstance(owner, PrimExpr) and node.attr == "astype"
     return False
 
 

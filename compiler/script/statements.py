@@ -9,16 +9,14 @@ from typing import Any
 from compiler.script import buffers
 from compiler.script.axes import AXES, axis
 from compiler.script.blocks import block
-from compiler.script.expressions import arguments, constant, expr, exprs, extent, point, value
+from compiler.script.definitions import DEFINITIONS, Item, launch_thread, let, remap
+from compiler.script.expressions import arguments, condition, constant, expr, extent, point, value
 from compiler.script.parser import Parser
 from compiler.script.vocabulary import TypeName, binary, divide
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.ir_builder import closed
 from compiler.tir.nodes import ForKind, Stmt
-
-# A statement; one that holds all statements behind it; or nothing but names.
-Item = Stmt | Callable[[Stmt], Stmt] | None
 
 LOOPS = {
     "serial": ForKind.SERIAL,
@@ -115,23 +113,16 @@ def _loop(
 def _while(p: Parser, node: ast.While) -> Stmt:
     if node.orelse:
         p.fail(node.orelse[0], "a loop has no else")
-    return n.While(_condition(p, node.test), body(p, node.body), p.span(node))
+    return n.While(condition(p, node.test), body(p, node.body), p.span(node))
 
 
 def _if(p: Parser, node: ast.If) -> Item | list[Item]:
     test = value(p, node.test)
     if isinstance(test, bool):  # known while the script is read
         return items(p, node.body if test else node.orelse)
-    condition = _condition(p, node.test)
+    test = condition(p, node.test)
     other = body(p, node.orelse) if node.orelse else None
-    return n.IfThenElse(condition, body(p, node.body), other, p.span(node))
-
-
-def _condition(p: Parser, node: ast.expr) -> n.PrimExpr:
-    found = expr(p, node)
-    if found.dtype != "bool":
-        p.fail(node, f"a condition is a bool, not {found.dtype}")
-    return found
+    return n.IfThenElse(test, body(p, node.body), other, p.span(node))
 
 
 # ------------------------------------------------------------------------------- assignments
@@ -155,7 +146,7 @@ def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item
         if call.removeprefix("axis.") in AXES and call.startswith("axis."):
             p.scope.define(target.id, axis(p, source, call.removeprefix("axis."), target.id))
             return None
-        rule = _DEFINITIONS.get(call)
+        rule = DEFINITIONS.get(call)
         if rule is not None:
             return rule(p, source, target.id)
     found = value(p, source)
@@ -165,7 +156,7 @@ def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item
     if isinstance(found, n.Var) and not found.name:  # T.int32()
         p.scope.define(target.id, type(found)(target.id, found.dtype, p.span(target)))
         return None
-    return _let(p, node, target, target.id, ops.as_expr(found))
+    return let(p, node, target, target.id, ops.as_expr(found))
 
 
 def _bind_all(p: Parser, node: ast.stmt, target: ast.Tuple, source: ast.expr) -> Item | list[Item]:
@@ -183,31 +174,6 @@ def _bind_all(p: Parser, node: ast.stmt, target: ast.Tuple, source: ast.expr) ->
     return found
 
 
-def remap(p: Parser, call: ast.Call, names: Sequence[ast.expr]) -> None:
-    """T.axis.remap("SR", [i, k]): axes that are loops."""
-    if len(call.args) != 2:
-        p.fail(call, 'T.axis.remap takes kinds and loops: T.axis.remap("SR", [i, k])')
-    kinds, loops = constant(p, call.args[0], str, "the kinds of axes"), exprs(p, call.args[1])
-    if not len(kinds) == len(loops) == len(names):
-        p.fail(call, f"T.axis.remap has {len(kinds)} kinds and {len(loops)} loops for {len(names)} names")
-    for name, kind, loop in zip(names, kinds, loops):
-        dom = p.loops.get(loop) if isinstance(loop, n.Var) else None
-        if dom is None or not isinstance(name, ast.Name):
-            p.fail(call, "T.axis.remap takes names of loops", "use T.axis.spatial or T.axis.reduce for other values")
-        if kind not in AXES:
-            raise p.unknown(call, "there is no kind of axis", kind, AXES)
-        axis_var = n.IterVar(dom, n.Var(name.id, loop.dtype, p.span(name)), AXES[kind])
-        p.block.iter_vars.append(axis_var)
-        p.block.values.append(loop)
-        p.scope.define(name.id, axis_var.var)
-
-
-def _let(p: Parser, node: ast.AST, target: ast.AST, name: str, given: n.PrimExpr) -> Item:
-    var = n.Var(name, given.dtype, p.span(target))
-    p.scope.define(name, var)
-    return lambda rest: n.LetStmt(var, given, rest, p.span(node))
-
-
 def _annotated(p: Parser, node: ast.AnnAssign) -> Item | list[Item]:
     """x: T.float32 = value."""
     kind = value(p, node.annotation)
@@ -219,7 +185,7 @@ def _annotated(p: Parser, node: ast.AnnAssign) -> Item | list[Item]:
     if given.dtype != kind.dtype:
         message = f"{node.target.id} is T.{kind.dtype}, its value {given.dtype}"
         p.fail(node.value, message, "convert the value with T.Cast")
-    return _let(p, node, node.target, node.target.id, given)
+    return let(p, node, node.target, node.target.id, given)
 
 
 def _store(p: Parser, node: ast.stmt, target: ast.Subscript, given: n.PrimExpr) -> Stmt:
@@ -252,99 +218,6 @@ def _augmented(p: Parser, node: ast.AugAssign) -> Stmt:
         p.fail(node, "only elements are updated, with += -= *= /= //= %=")
     old, new = value(p, node.target), value(p, node.value)
     return _store(p, node, node.target, divide(old, new) if kind is n.Div else binary(kind, old, new))
-
-
-# ------------------------------------------------------------------------ calls that define
-
-
-def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
-    if not call.args:
-        p.fail(call, "T.match_buffer takes a parameter, or a region, and a shape")
-    first = call.args[0]
-    source = value(p, first) if isinstance(first, ast.Name) else None
-    if isinstance(source, n.Var):
-        if source not in p.params or not p.block.is_function:
-            p.fail(first, f"{ast.unparse(first)} is no parameter of the function")
-        buffer = buffers.declared(p, call, name, skip=1)
-        p.block.params[source] = buffer
-    else:
-        region = buffers.region(p, first)
-        buffer = buffers.declared(p, call, name, skip=1, scope=region.buffer.scope)
-        p.block.matched.append((buffer, region))
-    p.scope.define(name, buffer)
-
-
-def _alloc_buffer(p: Parser, call: ast.Call, name: str) -> None:
-    buffer = buffers.declared(p, call, name)
-    p.block.allocated.append(buffer)
-    p.scope.define(name, buffer)
-
-
-def _declare(p: Parser, call: ast.Call, name: str) -> None:
-    p.scope.define(name, buffers.declared(p, call, name))
-
-
-def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
-    """A view of data, or without `data` memory of its own."""
-    buffer = buffers.declared(p, call, name)
-    p.scope.define(name, buffer)
-    if any(keyword.arg == "data" for keyword in call.keywords) or len(call.args) > 2:
-        return None
-    return lambda rest: n.Allocate(
-        buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, p.span(call)
-    )
-
-
-def _allocate(p: Parser, call: ast.Call, name: str) -> Item:
-    args, named = arguments(p, call)
-    keys = ("extents", "dtype", "scope", "condition", "annotations")
-    given = {"scope": "global", "condition": True, "annotations": {}, **dict(zip(keys, args)), **named}
-    if set(given) != set(keys):
-        p.fail(call, "T.allocate takes extents, dtype, scope, condition and annotations")
-    var = n.Var(name, "handle", p.span(call))
-    p.scope.define(name, var)
-    extents = given["extents"] if isinstance(given["extents"], tuple | list) else (given["extents"],)
-    sizes, condition = tuple(map(ops.as_expr, extents)), ops.as_expr(given["condition"])
-    return lambda rest: n.Allocate(
-        var, given["dtype"], sizes, condition, rest, given["scope"], given["annotations"] or {}, p.span(call)
-    )
-
-
-def _env_thread(p: Parser, call: ast.Call, name: str) -> None:
-    tag = constant(p, call.args[0] if call.args else call, str, "a thread")
-    p.scope.define(name, n.IterVar(None, n.Var(name, "int32", p.span(call)), n.IterType.THREAD_INDEX, tag))
-
-
-def _launch_thread(p: Parser, call: ast.Call, name: str) -> Item:
-    if len(call.args) != 2:
-        p.fail(call, "T.launch_thread takes a thread and its extent")
-    thread, size = value(p, call.args[0]), expr(p, call.args[1])
-    if isinstance(thread, str):
-        thread = n.IterVar(None, n.Var(name, size.dtype, p.span(call)), n.IterType.THREAD_INDEX, thread)
-    if not isinstance(thread, n.IterVar):
-        p.fail(call.args[0], 'a thread is named: "blockIdx.x", or made by T.env_thread')
-    p.scope.define(name, thread.var)
-    return lambda rest: n.AttrStmt(thread, "thread_extent", size, rest, p.span(call))
-
-
-def _let_stmt(p: Parser, call: ast.Call, name: str) -> Item:
-    if len(call.args) != 1:
-        p.fail(call, "T.LetStmt takes a value")
-    return _let(p, call, call, name, expr(p, call.args[0]))
-
-
-_DEFINITIONS: dict[str, Callable[[Parser, ast.Call, str], Item]] = {
-    "match_buffer": _match_buffer,
-    "alloc_buffer": _alloc_buffer,
-    "sblock_alloc_buffer": _alloc_buffer,
-    "Buffer": _declare,
-    "buffer_decl": _declare,
-    "decl_buffer": _decl_buffer,
-    "allocate": _allocate,
-    "env_thread": _env_thread,
-    "launch_thread": _launch_thread,
-    "LetStmt": _let_stmt,
-}
 
 
 # ------------------------------------------------------------------------- calls by themselves
@@ -394,7 +267,7 @@ def _writes(p: Parser, call: ast.Call) -> None:
 def _where(p: Parser, call: ast.Call) -> None:
     if len(call.args) != 1:
         p.fail(call, "T.where takes one condition")
-    p.block.predicate = _condition(p, call.args[0])
+    p.block.predicate = condition(p, call.args[0])
 
 
 def _attributes(p: Parser, call: ast.Call) -> None:
@@ -419,9 +292,9 @@ def _assertion(p: Parser, call: ast.Call) -> Item:
 
 
 def _check(p: Parser, node: ast.AST, test: ast.expr, message: ast.expr | None) -> Item:
-    condition = _condition(p, test)
+    holds = condition(p, test)
     text = n.StringImm("") if message is None else expr(p, message)
-    return lambda rest: n.AssertStmt(condition, text, rest, p.span(node))
+    return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
 
 
 def _assert(p: Parser, node: ast.Assert) -> Item:
@@ -429,7 +302,7 @@ def _assert(p: Parser, node: ast.Assert) -> Item:
 
 
 def _launch(p: Parser, call: ast.Call) -> Item:
-    return _launch_thread(p, call, "")
+    return launch_thread(p, call, "")
 
 
 _CALLS: dict[str, Callable[[Parser, ast.Call], Item]] = {
@@ -461,7 +334,7 @@ def _with(p: Parser, node: ast.With) -> Stmt:
         if target is not None and not isinstance(target, ast.Name):
             p.fail(target, "`as` is followed by a name")
         with p.scope.block():
-            rule, plain = _DEFINITIONS.get(name), _CALLS.get(name)
+            rule, plain = DEFINITIONS.get(name), _CALLS.get(name)
             if rule is not None:
                 wrap = rule(p, call, target.id if target is not None else "v")
             elif plain is not None:

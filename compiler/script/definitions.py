@@ -1,0 +1,134 @@
+"""Assignments that define something: buffers, memory, threads, axes, lets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from compiler.script import buffers
+from compiler.script.axes import AXES
+from compiler.script.expressions import arguments, constant, expr, exprs, value
+from compiler.script.parser import Parser
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import Stmt
+
+# A statement; one that holds all statements behind it; or nothing but names.
+Item = Stmt | Callable[[Stmt], Stmt] | None
+
+
+def remap(p: Parser, call: ast.Call, names: Sequence[ast.expr]) -> None:
+    """T.axis.remap("SR", [i, k]): axes that are loops."""
+    if len(call.args) != 2:
+        p.fail(call, 'T.axis.remap takes kinds and loops: T.axis.remap("SR", [i, k])')
+    kinds, loops = constant(p, call.args[0], str, "the kinds of axes"), exprs(p, call.args[1])
+    if not len(kinds) == len(loops) == len(names):
+        p.fail(call, f"T.axis.remap has {len(kinds)} kinds and {len(loops)} loops for {len(names)} names")
+    for name, kind, loop in zip(names, kinds, loops):
+        dom = p.loops.get(loop) if isinstance(loop, n.Var) else None
+        if dom is None or not isinstance(name, ast.Name):
+            p.fail(call, "T.axis.remap takes names of loops", "use T.axis.spatial or T.axis.reduce for other values")
+        if kind not in AXES:
+            raise p.unknown(call, "there is no kind of axis", kind, AXES)
+        axis_var = n.IterVar(dom, n.Var(name.id, loop.dtype, p.span(name)), AXES[kind])
+        p.block.iter_vars.append(axis_var)
+        p.block.values.append(loop)
+        p.scope.define(name.id, axis_var.var)
+
+
+def let(p: Parser, node: ast.AST, target: ast.AST, name: str, given: n.PrimExpr) -> Item:
+    """A variable with a value for the statements behind it."""
+    var = n.Var(name, given.dtype, p.span(target))
+    p.scope.define(name, var)
+    return lambda rest: n.LetStmt(var, given, rest, p.span(node))
+
+
+def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
+    if not call.args:
+        p.fail(call, "T.match_buffer takes a parameter, or a region, and a shape")
+    first = call.args[0]
+    source = value(p, first) if isinstance(first, ast.Name) else None
+    if isinstance(source, n.Var):
+        if source not in p.params or not p.block.is_function:
+            p.fail(first, f"{ast.unparse(first)} is no parameter of the function")
+        buffer = buffers.declared(p, call, name, skip=1)
+        p.block.params[source] = buffer
+    else:
+        region = buffers.region(p, first)
+        buffer = buffers.declared(p, call, name, skip=1, scope=region.buffer.scope)
+        p.block.matched.append((buffer, region))
+    p.scope.define(name, buffer)
+
+
+def _alloc_buffer(p: Parser, call: ast.Call, name: str) -> None:
+    buffer = buffers.declared(p, call, name)
+    p.block.allocated.append(buffer)
+    p.scope.define(name, buffer)
+
+
+def _declare(p: Parser, call: ast.Call, name: str) -> None:
+    p.scope.define(name, buffers.declared(p, call, name))
+
+
+def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
+    """A view of data, or without `data` memory of its own."""
+    buffer = buffers.declared(p, call, name)
+    p.scope.define(name, buffer)
+    if any(keyword.arg == "data" for keyword in call.keywords) or len(call.args) > 2:
+        return None
+    return lambda rest: n.Allocate(
+        buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, p.span(call)
+    )
+
+
+def _allocate(p: Parser, call: ast.Call, name: str) -> Item:
+    args, named = arguments(p, call)
+    keys = ("extents", "dtype", "scope", "condition", "annotations")
+    given = {"scope": "global", "condition": True, "annotations": {}, **dict(zip(keys, args)), **named}
+    if set(given) != set(keys):
+        p.fail(call, "T.allocate takes extents, dtype, scope, condition and annotations")
+    var = n.Var(name, "handle", p.span(call))
+    p.scope.define(name, var)
+    extents = given["extents"] if isinstance(given["extents"], tuple | list) else (given["extents"],)
+    sizes, condition = tuple(map(ops.as_expr, extents)), ops.as_expr(given["condition"])
+    return lambda rest: n.Allocate(
+        var, given["dtype"], sizes, condition, rest, given["scope"], given["annotations"] or {}, p.span(call)
+    )
+
+
+def _env_thread(p: Parser, call: ast.Call, name: str) -> None:
+    tag = constant(p, call.args[0] if call.args else call, str, "a thread")
+    p.scope.define(name, n.IterVar(None, n.Var(name, "int32", p.span(call)), n.IterType.THREAD_INDEX, tag))
+
+
+def launch_thread(p: Parser, call: ast.Call, name: str) -> Item:
+    """v = T.launch_thread("threadIdx.x", 32): the rest of the block runs on that many threads."""
+    if len(call.args) != 2:
+        p.fail(call, "T.launch_thread takes a thread and its extent")
+    thread, size = value(p, call.args[0]), expr(p, call.args[1])
+    if isinstance(thread, str):
+        thread = n.IterVar(None, n.Var(name, size.dtype, p.span(call)), n.IterType.THREAD_INDEX, thread)
+    if not isinstance(thread, n.IterVar):
+        p.fail(call.args[0], 'a thread is named: "blockIdx.x", or made by T.env_thread')
+    p.scope.define(name, thread.var)
+    return lambda rest: n.AttrStmt(thread, "thread_extent", size, rest, p.span(call))
+
+
+def _let_stmt(p: Parser, call: ast.Call, name: str) -> Item:
+    if len(call.args) != 1:
+        p.fail(call, "T.LetStmt takes a value")
+    return let(p, call, call, name, expr(p, call.args[0]))
+
+
+DEFINITIONS: dict[str, Callable[[Parser, ast.Call, str], Item]] = {
+    "match_buffer": _match_buffer,
+    "alloc_buffer": _alloc_buffer,
+    "sblock_alloc_buffer": _alloc_buffer,
+    "Buffer": _declare,
+    "buffer_decl": _declare,
+    "decl_buffer": _decl_buffer,
+    "allocate": _allocate,
+    "env_thread": _env_thread,
+    "launch_thread": launch_thread,
+    "LetStmt": _let_stmt,
+}
