@@ -1,0 +1,83 @@
+"""Elementary functions beside numpy's ufuncs, one thread, in one run.
+
+    python benchmarks/intrinsics.py [--dtype float32] [--seconds 0.2] [NAME ...]
+
+Each function maps an array that stays in the first-level cache (2048 elements) and one that does not fit any cache
+(64 MiB). Ours and numpy's take turns; the ratio is numpy's median time over ours. scipy has the functions that
+numpy lacks; without it they are composed from numpy's (sigmoid) or left out (erf).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from compiler.driver import build
+from compiler.runtime.ndarray import array, empty
+from compiler.schedule.schedule import Schedule
+from compiler.te.operation import compute, placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir import intrin
+
+PEERS: dict[str, Callable[..., Any]] = {
+    "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
+    "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sqrt": np.sqrt, "floor": np.floor,
+    "exp10": lambda x, out: np.power(x.dtype.type(10), x, out=out),
+    "sigmoid": lambda x, out: np.divide(1, np.add(1, np.exp(np.negative(x, out=out), out=out), out=out), out=out),
+}  # fmt: skip
+SIZES = {"L1": 2048 * 4, "64 MiB": 64 << 20}
+LANES = 64  # bytes a vector
+
+
+def kernel(name: str, count: int, dtype: str) -> Any:
+    x = placeholder((count,), dtype, name="X")
+    func = create_prim_func([x, compute((count,), lambda i: getattr(intrin, name)(x[i]), name="Y")])
+    schedule = Schedule(func)
+    (loop,) = schedule.get_loops(schedule.get_block("Y"))
+    _, lane = schedule.split(loop, [None, LANES // np.dtype(dtype).itemsize])
+    schedule.vectorize(lane)
+    return build(schedule.mod, target="llvm")
+
+
+def seconds(run: Callable[[], Any], least: float) -> float:
+    """The median time of a call, over `least` seconds of calls."""
+    taken: list[float] = []
+    end = time.perf_counter() + least
+    while time.perf_counter() < end or len(taken) < 5:
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(PEERS), metavar="NAME")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
+    parser.add_argument("--seconds", type=float, default=0.2, help="for each side of each line")
+    options = parser.parse_args()
+    print(f"{'function':10} {'size':>7} {'ours ns/el':>11} {'numpy ns/el':>12} {'ratio':>6}")
+    for name in options.names:
+        for label, size in SIZES.items():
+            report(name, label, size // np.dtype(options.dtype).itemsize, options)
+
+
+def report(name: str, label: str, count: int, options: argparse.Namespace) -> None:
+    values = np.random.default_rng(0).uniform(0.1, 8, count).astype(options.dtype)
+    held, out, peer_out = array(values), empty((count,), options.dtype), np.empty_like(values)
+    function = kernel(name, count, options.dtype)
+    # native loops, so that a call's overhead does not stand beside 2048 elements
+    number = max(1, 100_000 // count)
+    timed = function.time_evaluator(function.entry_name, held.device, number=number, repeat=5)
+    ours = timed(held, out).median
+    theirs = seconds(lambda: PEERS[name](values, out=peer_out), options.seconds)
+    print(f"{name:10} {label:>7} {ours / count * 1e9:11.3f} {theirs / count * 1e9:12.3f} {theirs / ours:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
