@@ -1,6 +1,7 @@
 """The modules of primitives: importing this one registers them all."""
 
 from compiler.schedule import (
+    blockaxes,
     blockize,
     cache,
     compute_at,
@@ -18,6 +19,6 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction", "reindex", "rfactor",
-    "sampling", "storage", "tensorize",
+    "blockaxes", "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction",
+    "reindex", "rfactor", "sampling", "storage", "tensorize",
 ]  # fmt: skip

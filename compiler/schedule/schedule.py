@@ -214,6 +214,10 @@ class Schedule:
         targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
         return _one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
+    def reorder_block_iter_var(self, block: BlockRV, new_order: Sequence[int]) -> None:
+        """Put the axes of `block` in another order, given by their positions now."""
+        self.take("reorder_block_iter_var", (block,), new_order=tuple(map(int, new_order)))
+
     def tensorize(
         self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:

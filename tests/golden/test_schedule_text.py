@@ -272,6 +272,11 @@ def tensorize(s: Schedule) -> None:
     s.tensorize(_tile(s), tensor_intrins.register_matmul(4, 4, 2))
 
 
+@case(w.matmul)
+def reorder_block_iter_var(s: Schedule) -> None:
+    s.reorder_block_iter_var(s.get_block("C"), [1, 2, 0])
+
+
 @case(w.blur)
 def reindex(s: Schedule) -> None:
     s.reindex(s.get_block("C"), ("read", 0))

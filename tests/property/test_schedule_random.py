@@ -151,6 +151,11 @@ def _sampled_at(sch: Schedule, rng: Rng) -> None:
     sch.compute_at(block, sch.sample_compute_location(block))
 
 
+def _axes(sch: Schedule, rng: Rng) -> None:
+    block = _block(sch, rng)
+    sch.reorder_block_iter_var(block, [int(p) for p in rng.permutation(len(sch.get(block).iter_vars))])
+
+
 MOVES: dict[str, tuple[int, Move]] = {
     "split": (6, _split),
     "sample": (2, _sampled_split),
@@ -174,6 +179,7 @@ MOVES: dict[str, tuple[int, Move]] = {
     "tensorize": (3, _tensorize),
     "reindex": (2, lambda s, r: s.reindex(_block(s, r), (str(r.choice(["read", "write"])), int(r.integers(2))))),
     "sample_compute_location": (2, _sampled_at),
+    "reorder_block_iter_var": (1, _axes),
     "enter_postproc": (1, lambda s, r: s.enter_postproc()),
     "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),
 }

@@ -148,3 +148,18 @@ def test_an_intrinsic_must_fit_its_description() -> None:
     with pytest.raises(IRError, match="there is no tensor intrinsic 'nope'"):
         TensorIntrin.get("nope")
     assert TensorIntrin.get("nope", allow_missing=True) is None
+
+
+def test_an_order_of_axes_must_have_them_all() -> None:
+    sch = Schedule(w.matmul())
+    with pytest.raises(ScheduleError, match=r"(?s)reorder_block_iter_var: \[0, 0, 1\] is no order.*'C'.*<--"):
+        sch.reorder_block_iter_var(sch.get_block("C"), [0, 0, 1])
+
+
+def test_nested_parallel_loops_are_refused_across_blocks() -> None:
+    sch, tile = tiled(w.matmul(16, 12, 8))
+    outer = sch.blockize(tile)
+    inner = sch.get_loops(sch.get_block("C"))[0]
+    sch.parallel(inner)
+    with pytest.raises(ScheduleError, match="is parallel already"):
+        sch.parallel(sch.get_loops(outer)[0])
