@@ -193,12 +193,11 @@ def _decorate(
     level = opt_level
 
     def make(target: Any) -> Any:
-        info = PassInfo(level, name or target.__name__, tuple(required or ()), traceable)
-        if inspect.isclass(target):
-            return _pass_class(target, info, base, method)
         if not callable(target):
             raise TransformError(f"a pass is made of a function or a class, not of {target!r}")
-        return base(target, info)
+        own_name = name or getattr(target, "__name__", type(target).__name__)
+        info = PassInfo(level, own_name, tuple(required or ()), traceable)
+        return _pass_class(target, info, base, method) if inspect.isclass(target) else base(target, info)
 
     return make if pass_func is None else make(pass_func)
 

@@ -17,6 +17,7 @@ from compiler.transform.context import PassContext
 from compiler.transform.passes import Pass, PassInfo, PrimFuncPass, module_pass, prim_func_pass, register_pass
 
 __all__ = [
+    "AlignStorage",
     "Apply",
     "BindTarget",
     "CheckBounds",
@@ -64,6 +65,11 @@ def ConvertBlocksToOpaque() -> Pass:
 def CompactBufferAllocation() -> Pass:
     """Shrink each temporary to the part of it that is used at a time."""
     return _of_pipeline("CompactBufferAllocation")
+
+
+def AlignStorage() -> Pass:
+    """Set the rows of a buffer apart in memory where its block asks for it."""
+    return _of_pipeline("AlignStorage")
 
 
 def LowerOpaqueBlock() -> Pass:
@@ -161,7 +167,7 @@ def _vector_bits(func: n.PrimFunc) -> int:
 
 for _make in (
     CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, ConvertBlocksToOpaque, CompactBufferAllocation,
-    LowerOpaqueBlock, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails, HoistGuards, LoopPartition,
-    VectorizeLoop, UnrollLoop, SkipAssert,
+    AlignStorage, LowerOpaqueBlock, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails, HoistGuards,
+    LoopPartition, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip
     register_pass(f"tir.{_make.__name__}", _make)
