@@ -123,7 +123,6 @@ class _Verifier:
                 self._access(root.buffer, root.indices, root.predicate)
             case n.Select():
                 self._condition(root.condition, "of a Select", lanes_of(root.dtype))
-                self._same_dtype(root.true_value.dtype, root.false_value.dtype, "the sides of a Select")
             case n.And() | n.Or() | n.Not():
                 if element_of(root.a.dtype) != "bool":
                     broken("dtype", f"{type(root).__name__} of {root.a.dtype}, wanted bool")

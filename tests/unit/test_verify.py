@@ -84,7 +84,7 @@ def allocate(extents):
         ("dtype", func_of(n.IfThenElse(ZERO, n.Evaluate(ZERO))), Stage.LOOPS),
         ("dtype", func_of(loop(extent=ops.const(4, "int64"))), Stage.LOOPS),
         ("dtype", func_of(n.LetStmt(VAR, ops.const(1.0), n.Evaluate(VAR))), Stage.LOOPS),
-        ("dtype", func_of(n.Evaluate(n.Select(TRUE, ZERO, ops.const(1.0)))), Stage.LOOPS),
+        ("dtype", func_of(n.Evaluate(n.Select(ZERO, ZERO, ZERO))), Stage.LOOPS),
         ("loop", func_of(loop(kind=ForKind.THREAD_BINDING)), Stage.LOOPS),
         ("loop", func_of(loop(thread=TAG)), Stage.LOOPS),
         ("block-domain", root(block(low=ops.const(1))), Stage.BLOCKS),
