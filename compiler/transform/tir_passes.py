@@ -33,6 +33,7 @@ __all__ = [
     "PrimFuncPass",
     "SerializeNestedParallel",
     "Simplify",
+    "SimplifyTiles",
     "SkipAssert",
     "SplitTails",
     "UnrollLoop",
@@ -85,6 +86,11 @@ def FlattenBuffer() -> Pass:
 def Simplify() -> Pass:
     """Simplify expressions, and remove what has no effect."""
     return _of_pipeline("Simplify")
+
+
+def SimplifyTiles() -> Pass:
+    """Simplify what SplitTails, HoistGuards and LoopPartition made."""
+    return _of_pipeline("SimplifyTiles")
 
 
 def SerializeNestedParallel() -> Pass:
@@ -168,6 +174,6 @@ def _vector_bits(func: n.PrimFunc) -> int:
 for _make in (
     CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, ConvertBlocksToOpaque, CompactBufferAllocation,
     AlignStorage, LowerOpaqueBlock, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails, HoistGuards,
-    LoopPartition, VectorizeLoop, UnrollLoop, SkipAssert,
+    LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip
     register_pass(f"tir.{_make.__name__}", _make)
