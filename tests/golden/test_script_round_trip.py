@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,15 @@ import te_schedules
 import test_lower_text
 import test_schedule_text
 
+from compiler import topi
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
 from compiler.te.replay import schedule_to_func
-from compiler.tir.nodes import PrimFunc
+from compiler.te.tensor import Tensor
+from compiler.tir.nodes import PrimFunc, SizeVar
 from compiler.tir.structural import assert_structural_equal, structural_hash
 
 _TEXTS = sorted(path for folder in ("lower", "te") for path in (Path(__file__).parent / folder).glob("*.txt"))
@@ -56,3 +61,40 @@ def test_golden_text(path: Path) -> None:
     assert func.script() == text
     module = IRModule({"main": func})
     assert from_source(module.script()).script() == module.script()
+
+
+TOPI: dict[str, Callable[[], list[Tensor]]] = {}
+
+
+def operator(make: Callable[[], list[Tensor]]) -> None:
+    """Register the arguments of a function, the result last."""
+    TOPI[make.__name__] = make
+
+
+@operator
+def conv_and_relu() -> list[Tensor]:
+    data, weight = placeholder((1, 3, 9, 9), name="data"), placeholder((4, 3, 3, 3), name="weight")
+    return [data, weight, topi.nn.relu(topi.nn.conv2d_nchw(data, weight, 2, 1, 1))]
+
+
+@operator
+def softmax() -> list[Tensor]:
+    data = placeholder((4, 20), name="data")
+    return [data, topi.nn.softmax(data)]
+
+
+@operator
+def layout() -> list[Tensor]:
+    data = placeholder((4, 6, 5), name="data")
+    return [data, topi.reshape(topi.transpose(data, (1, 0, 2)), (24, 5))]
+
+
+@operator
+def symbolic_rows() -> list[Tensor]:
+    data = placeholder((SizeVar("rows"), 8), "float16", name="data")
+    return [data, topi.exp(data)]
+
+
+@pytest.mark.parametrize("name", TOPI)
+def test_topi(name: str) -> None:
+    check_every_stage(create_prim_func(TOPI[name]()))
