@@ -144,8 +144,8 @@ def _slot(param: Parameter, i: int) -> list[str]:
     ty, dtype = param.type, param.var.dtype
     if ty == "ptr" or ty in ("i64", "double"):
         return [f"  %a{i} = load {ty}, ptr %s{i}, align 8"]
-    if code_of(dtype) == "bfloat":
-        raise CodegenError(f"argument {param.var.name!r}: a bfloat16 scalar cannot be passed", hint="use float32")
+    if code_of(dtype) in ("float", "bfloat") and bits_of(dtype) == 16:
+        raise CodegenError(f"argument {param.var.name!r}: a {dtype} scalar cannot be passed", hint="use float32")
     if code_of(dtype) == "float":
         return [f"  %d{i} = load double, ptr %s{i}, align 8", f"  %a{i} = fptrunc double %d{i} to {ty}"]
     return [f"  %w{i} = load i64, ptr %s{i}, align 8", f"  %a{i} = trunc i64 %w{i} to {ty}"]

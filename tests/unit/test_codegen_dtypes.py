@@ -10,6 +10,8 @@ import pytest
 from elementwise_kit import PLAIN, Array, agree, by_machine, elementwise
 from lowering_kit import HOST
 
+from compiler.driver import compile_artifact
+from compiler.errors import CodegenError
 from compiler.target import Target
 from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
@@ -188,3 +190,11 @@ def test_choosing_between_bfloat16_values() -> None:
 def test_integers_to_floats(source: str, target: str) -> None:
     a, _ = pairs(source)
     agree([source], target, lambda x: ops.cast(target, x), [np.unique(a)])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_16_bit_scalars_are_refused(dtype: str) -> None:
+    out, scale, handle = n.decl_buffer((4,), dtype, "out"), n.Var("scale", dtype), n.Var("p", "handle")
+    func = n.PrimFunc((handle, scale), n.BufferStore(out, scale, (ops.const(0),)), None, {handle: out})
+    with pytest.raises(CodegenError, match=f"argument 'scale': a {dtype} scalar cannot be passed"):
+        compile_artifact(func, HOST)
