@@ -195,7 +195,7 @@ def _decorate(
     def make(target: Any) -> Any:
         if not callable(target):
             raise TransformError(f"a pass is made of a function or a class, not of {target!r}")
-        own_name = name or getattr(target, "__name__", type(target).__name__)
+        own_name = name or str(getattr(target, "__name__", type(target).__name__))
         info = PassInfo(level, own_name, tuple(required or ()), traceable)
         return _pass_class(target, info, base, method) if inspect.isclass(target) else base(target, info)
 
