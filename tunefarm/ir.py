@@ -5,6 +5,7 @@ from compiler.ir.module import IRModule
 from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import Range
 from compiler.tir.structural import assert_structural_equal, structural_equal, structural_hash
+from tunefarm import instrument, transform
 
 __all__ = [
     "GlobalVar",
@@ -14,8 +15,10 @@ __all__ = [
     "Range",
     "Span",
     "assert_structural_equal",
+    "instrument",
     "load_json",
     "save_json",
     "structural_equal",
     "structural_hash",
+    "transform",
 ]
