@@ -16,7 +16,7 @@ from compiler.runtime.device import (
     vulkan,
     webgpu,
 )
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
+from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
 
 __all__ = [
     "NDArray",
@@ -32,6 +32,7 @@ __all__ = [
     "hexagon",
     "metal",
     "mtl",
+    "numpyasarray",
     "opencl",
     "rocm",
     "vpi",

@@ -22,22 +22,50 @@ from compiler.runtime.device import (
 )
 from compiler.runtime.module import Module, PackedFunc, load_module
 from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
+from compiler.runtime.ndarray import array as tensor
+from compiler.runtime.params import (
+    load_param_dict,
+    load_param_dict_from_file,
+    save_param_dict,
+    save_param_dict_to_file,
+)
 from compiler.runtime.registry import get_global_func, list_global_func_names, register_func, remove_global_func
 from compiler.runtime.report import Report
+from compiler.runtime.special_modules import load_static_library, system_lib
 from compiler.runtime.threads import affinity, num_threads, set_affinity, set_num_threads
 from compiler.runtime.timing import BenchmarkResult
+from compiler.runtime.values import (
+    DataType,
+    DataTypeCode,
+    Object,
+    ObjectGeneric,
+    ShapeTuple,
+    String,
+    convert,
+    convert_to_object,
+)
+from compiler.tir.ops import const
 
 __all__ = [
     "Artifact",
     "BenchmarkResult",
+    "DataType",
+    "DataTypeCode",
     "Device",
     "Module",
     "NDArray",
+    "Object",
+    "ObjectGeneric",
     "PackedFunc",
     "Report",
+    "ShapeTuple",
+    "String",
     "affinity",
     "array",
     "cl",
+    "const",
+    "convert",
+    "convert_to_object",
     "cpu",
     "cuda",
     "device",
@@ -50,6 +78,9 @@ __all__ = [
     "hexagon",
     "list_global_func_names",
     "load_module",
+    "load_param_dict",
+    "load_param_dict_from_file",
+    "load_static_library",
     "metal",
     "mtl",
     "num_threads",
@@ -58,8 +89,12 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
+    "save_param_dict",
+    "save_param_dict_to_file",
     "set_affinity",
     "set_num_threads",
+    "system_lib",
+    "tensor",
     "vpi",
     "vulkan",
     "webgpu",

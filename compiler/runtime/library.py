@@ -28,6 +28,7 @@ from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime import native
 from compiler.runtime.elf_section import read_section, with_section
 from compiler.runtime.linker import create_shared, create_tar
+from compiler.runtime.special_modules import StaticLibrary
 from compiler.target import Target
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def bundle(module: Module, depth: int = 0) -> Artifact:
     if depth > _MOST_NESTED:
         raise ArtifactError(f"modules that import modules more than {_MOST_NESTED} deep cannot be written")
     blobs = {name: blob for name, blob in artifact.blobs.items() if not name.startswith(_IMPORT)}
-    for index, imported in enumerate(module.imported_modules):
+    travelling = [m for m in module.imported_modules if not isinstance(m, StaticLibrary)]
+    for index, imported in enumerate(travelling):
         blobs[f"{_IMPORT}{index}"] = bundle(imported, depth + 1).to_bytes()
     return Artifact(artifact.target, artifact.cpu_features, artifact.entries, blobs, artifact.meta)
 
@@ -116,6 +118,8 @@ def export_library(
         files = {f"lib0.{suffix}": described_object(whole)}
         if path.suffix != ".tar":
             files[f"devc.{suffix}"] = _support_object(Target(whole.target).mtriple)
+        for index, linked in enumerate(m for m in module._closure() if isinstance(m, StaticLibrary)):
+            files[f"static{index}.{suffix}"] = linked.code
         for name, data in files.items():
             (folder / name).write_bytes(data)
         return fcompile(str(path), [*(str(folder / name) for name in files), *(addons or ())], **kwargs)

@@ -274,6 +274,10 @@ class CPUModule(Module):
         self.artifact = artifact
         self._code = code
         self._functions: dict[str, CPUFunction] = {}
+        if "-system-lib" in artifact.target and Target(artifact.target).get("system-lib"):
+            from compiler.runtime.special_modules import system_lib
+
+            system_lib().register(self)
 
     def __repr__(self) -> str:
         return f"<CPUModule {', '.join(self.get_function_list())}>"

@@ -156,6 +156,28 @@ class NDArray:
         else:
             self._host()[index] = value
 
+    def same_as(self, other: object) -> bool:
+        """Whether both are one array, not only equal ones."""
+        return self is other
+
+    def _create_view(
+        self, shape: Sequence[int], dtype: npt.DTypeLike | None = None, relative_byte_offset: int = 0
+    ) -> NDArray:
+        """Part of a host array's memory as another shape or dtype, not copied.
+
+        Raises ArgumentError when it would leave the array, DeviceError for another device's array.
+        """
+        view = self._host()
+        extents, name = _shape(shape), self.dtype if dtype is None else dtype_name(dtype)
+        wanted = prod(extents) * storage_dtype(name).itemsize
+        if relative_byte_offset < 0 or relative_byte_offset + wanted > self.nbytes:
+            raise ArgumentError(
+                f"a view of {name}{list(extents)} from byte {relative_byte_offset} on takes {wanted} bytes; "
+                f"the array has {self.nbytes}"
+            )
+        data = view.reshape(-1).view(np.uint8)[relative_byte_offset : relative_byte_offset + wanted]
+        return NDArray(extents, name, self.device, HostBuffer(data), owner=self)
+
     # -- numpy and DLPack ------------------------------------------------------------------------
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         if self._view is None:
@@ -212,6 +234,17 @@ def array(
         return arr.copyto(empty(arr.shape, arr.dtype, device, mem_scope))
     source = np.asarray(arr)
     return empty(source.shape, source.dtype if dtype is None else dtype, device, mem_scope).copyfrom(source)
+
+
+def numpyasarray(np_data: AnyArray) -> NDArray:
+    """A host array over numpy's memory, not copied. Raises ArgumentError when it cannot be shared."""
+    if not isinstance(np_data, np.ndarray):
+        raise ArgumentError(f"a numpy array is wanted, not {type(np_data).__name__}")
+    if not np_data.flags.c_contiguous or not np_data.flags.writeable:
+        what = "read-only" if np_data.flags.c_contiguous else "not C-contiguous"
+        raise ArgumentError(f"cannot share this array: it is {what}", hint="`nd.array(x)` copies it")
+    name = dtype_name(np_data.dtype)
+    return NDArray(np_data.shape, name, cpu(), HostBuffer(np_data.reshape(-1).view(np.uint8)), owner=np_data)
 
 
 def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = "float32", device: Device | None = None) -> NDArray:
