@@ -509,6 +509,7 @@ define void @tunefarm_after_fork() {
   store atomic i32 0, ptr @sleepers seq_cst, align 4
   store atomic i32 0, ptr @workers seq_cst, align 4
   store atomic i32 0, ptr @stopping seq_cst, align 4
+  store atomic i64 0, ptr @alone_until seq_cst, align 8
   store atomic i32 0, ptr @busy seq_cst, align 4
   ret void
 }
