@@ -263,7 +263,7 @@ def test_a_request_nobody_can_serve_waits_and_says_why_in_the_end(shared: Farm) 
     session = shared.connect()
     places: list[Queued] = []
     with pytest.raises(NoDeviceError) as caught:
-        session.lease("sm_90", wait_s=1.0, on_queued=places.append)
+        session.lease("sm_90", wait_s=3.0, on_queued=places.append)
     assert (places[0].position, places[0].devices) == (1, 0)
     assert "no registered device matches 'sm_90'" in caught.value.message
     assert "keys registered: cpu (2)" in caught.value.message
