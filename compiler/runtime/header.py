@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.dtype import parse_dtype
 
 LIBRARY_VERSION = 1  # of what a header promises about the library beside it
@@ -52,7 +52,8 @@ def header(artifact: Artifact) -> str:
 
 
 def _declaration(entry: EntryPoint) -> str:
-    names = [_identifier(arg.name, index) for index, arg in enumerate([*entry.args, *entry.implicit])]
+    arguments: list[ArgSpec | ImplicitArg] = [*entry.args, *entry.implicit]
+    names = [_identifier(arg.name, index) for index, arg in enumerate(arguments)]
     if len(set(names)) != len(names):
         names = [f"arg{index}" for index in range(len(names))]
     if not _IDENTIFIER.fullmatch(entry.symbol):
