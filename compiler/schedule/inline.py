@@ -160,7 +160,7 @@ def _only_producer(me: Member, scope: Scope) -> tuple[Member, n.Buffer]:
 
 
 def _same_point(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
-    return all(x is y or ops.same_constant(x, y) for x, y in zip(a, b))
+    return all(x is y or n.same_constant(x, y) for x, y in zip(a, b))
 
 
 def _check_covers(member: Member, buffer: n.Buffer, points: list[n.Var | None]) -> None:

@@ -81,15 +81,6 @@ def is_const(expr: PrimExpr, value: float | None = None) -> bool:
     return value is None or expr.value == value
 
 
-def same_constant(a: PrimExpr, b: PrimExpr) -> bool:
-    return (
-        isinstance(a, n.IntImm | n.FloatImm)
-        and type(a) is type(b)
-        and a.dtype == b.dtype
-        and a.value == getattr(b, "value", None)
-    )
-
-
 def cast(dtype: str, value: Any) -> PrimExpr:
     """`value` converted to `dtype`; a scalar cast to a vector dtype is broadcast."""
     expr = as_expr(value)
