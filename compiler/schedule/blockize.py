@@ -252,12 +252,19 @@ def _tile_block(
     if block.init is not None:
         data = {v for iv, value in zip(block.iter_vars, tile.iter_values) if iv.iter_type is IterType.DATA_PAR
                 for v in variables(value)}  # fmt: skip
-        init = init_nest(tile, inside, data, fresh_block_name(func, f"{block.name_hint}_init"))
+        init = init_nest(_without_reduced(tile, axes), inside, data, fresh_block_name(func, f"{block.name_hint}_init"))
         tile = tree.with_block(tile, replace(block, init=None, reads=(*_own_reads(block), *block.reads)))
     body: Stmt = tree.nest(inside, tile)
     if init is not None and not any(iv.iter_type is IterType.COMM_REDUCE for iv in axes):
         body, init = seq(init, body), None
     return n.Block(tuple(axes), reads, writes, name, body, init)
+
+
+def _without_reduced(tile: n.BlockRealize, axes: list[n.IterVar]) -> n.BlockRealize:
+    """The tile where an init happens: whatever part of a reduction it stands before."""
+    reduced = {iv.var for iv in axes if iv.iter_type is IterType.COMM_REDUCE}
+    kept = [c for c in conjuncts(tile.predicate) if not variables(c) & reduced]
+    return replace(tile, predicate=conjunction(kept))
 
 
 def _own_reads(block: n.Block) -> list[n.BufferRegion]:

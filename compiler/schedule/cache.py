@@ -110,8 +110,9 @@ class Place:
         self.stmts: tuple[Stmt, ...] = body.seq if isinstance(body, n.SeqStmt) else (body,)
         self._depth = len(path) + isinstance(body, n.SeqStmt)
         self.outermost = isinstance(self.owner, n.BlockRealize)
-        if isinstance(self.owner, n.BlockRealize) and self.owner.block.iter_vars:
-            name = self.owner.block.name_hint
+        repeated = [node for node in path if isinstance(node, n.BlockRealize) and node.block.iter_vars]
+        if self.outermost and repeated:
+            name = repeated[-1].block.name_hint
             raise Illegal(f"the copy would be made anew in each iteration of block {name!r}", name, hint="cache first")
 
     def statement_of(self, member: Member) -> int:
