@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SIZE, NUMBER, REPEAT = 128, 10, 10
+SIZE, NUMBER, REPEAT = 96, 10, 10
 PEER = Path(__file__).parent / "peers" / "time_evaluator.py"
 
 
