@@ -75,6 +75,22 @@ def _broadcast(g: Gen, expr: n.Broadcast) -> str:
     return splat(g, g.value(expr.value), expr.value.dtype, expr.lanes)
 
 
+@emits(n.Shuffle)
+def _shuffle(g: Gen, expr: n.Shuffle) -> str:
+    """Lanes taken out one by one and put together: LLVM makes the shuffles that the machine has."""
+    element, result, lanes = llvm_type(element_of(expr.dtype)), "poison", len(expr.indices)
+    values = {vector: g.value(vector) for vector in expr.vectors}
+    for position in range(lanes):
+        vector, at = expr.lane(position)
+        one = values[vector]
+        if lanes_of(vector.dtype) > 1:
+            one = g.w.value(f"extractelement {llvm_type(vector.dtype)} {one}, i64 {at}", one)
+        if lanes == 1:
+            return one
+        result = g.w.inline(f"insertelement {llvm_type(expr.dtype)} {result}, {element} {one}, i64 {position}")
+    return result
+
+
 @emits(n.Ramp)
 def _ramp(g: Gen, expr: n.Ramp) -> str:
     dtype, element = expr.dtype, llvm_type(expr.base.dtype)

@@ -8,13 +8,23 @@ from typing import Any
 
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.math_functions import NAMES, math_call
-from compiler.codegen.memory import element_pointer
-from compiler.codegen.types import bits_of, code_of, float_constant, is_float, lanes_of, llvm_type
+from compiler.codegen.memory import address, element_pointer
+from compiler.codegen.types import (
+    bits_of,
+    code_of,
+    element_bytes,
+    float_constant,
+    is_float,
+    lanes_of,
+    llvm_type,
+    memory_type,
+)
 from compiler.codegen.values import choose, compare, convert, float_op, intrinsic, unary_float
 from compiler.dtype import element_of, with_lanes
 from compiler.errors import CodegenError
 from compiler.ir.base import GlobalVar
 from compiler.tir import nodes as n
+from compiler.tir import ops
 
 Emit = Callable[[Gen, n.Call], str]
 _CALLS: dict[str, Emit] = {}
@@ -269,6 +279,15 @@ def _prefetch(g: Gen, call: n.Call) -> str:
     arguments = ", ".join(f"i32 {x}" for x in numbers)
     g.w.effect(f"call void @llvm.prefetch.p0(ptr {where}, {arguments})")
     return "0"
+
+
+@_for("tvm_access_ptr")
+def _access_ptr(g: Gen, call: n.Call) -> str:
+    """tvm_access_ptr(element, address, offset, extent, mask): the address `offset` elements on."""
+    kind, base, offset, *_ = call.args
+    element, size = memory_type(element_of(kind.dtype)), element_bytes(kind.dtype)
+    position = n.Mul(offset, ops.const(lanes_of(kind.dtype), offset.dtype)) if lanes_of(kind.dtype) > 1 else offset
+    return address(g, g.value(base), position, element, size)[0]
 
 
 @_for("tvm_storage_sync")

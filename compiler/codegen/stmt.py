@@ -165,6 +165,11 @@ def _assert(g: Gen, stmt: n.AssertStmt) -> None:
 # ----------------------------------------------------------------------------------- storage
 
 
+@runs(n.DeclBuffer)
+def _declare(g: Gen, stmt: n.DeclBuffer) -> None:
+    emit(g, stmt.body)
+
+
 @runs(n.Allocate)
 def _allocate(g: Gen, stmt: n.Allocate) -> None:
     element, size = memory_type(stmt.dtype), element_bytes(stmt.dtype) * lanes_of(stmt.dtype)

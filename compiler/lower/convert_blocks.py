@@ -10,15 +10,13 @@ attributes around its body, and so does the alignment of its result.
 
 from __future__ import annotations
 
-from typing import Any
-
 from compiler.ir.base import Node
 from compiler.lower.align_storage import noted
 from compiler.lower.conditions import TRUE, guarded
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
+from compiler.tir.visit import map_children
 
 
 def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
@@ -36,6 +34,7 @@ def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
     def dissolve(realize: n.BlockRealize) -> Stmt:
         block = realize.block
         assert block.init is None, "inits are lowered before blocks are"
+        assert not block.match_buffers, "views of regions are lowered before blocks are"
         for iter_var, value in zip(block.iter_vars, realize.iter_values):
             bound = go(value)
             assert isinstance(bound, PrimExpr)
@@ -43,8 +42,6 @@ def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
         predicate, body = go(realize.predicate), go(block.body)
         assert isinstance(predicate, PrimExpr)
         assert isinstance(body, Stmt)
-        for buffer, region in reversed(block.match_buffers):
-            body = match_buffer(body, buffer, region, go)
         body = noted(block, _pragmas(block, body))
         if block.alloc_buffers:
             inner = n.Block((), (), (), block.name_hint, body, alloc_buffers=block.alloc_buffers)
@@ -61,23 +58,3 @@ def _pragmas(block: n.Block, body: Stmt) -> Stmt:
         if key.startswith("pragma_") and isinstance(value, int | PrimExpr):
             body = n.AttrStmt(None, key, ops.as_expr(value), body)
     return body
-
-
-def match_buffer(body: Stmt, buffer: n.Buffer, region: n.BufferRegion, go: Any) -> Stmt:
-    """`body` with accesses of `buffer`, a view of `region`, made to the region's own buffer."""
-    starts = [go(r.min) for r in region.region]
-    skipped = len(starts) - len(buffer.shape)
-
-    def moved(indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        full = [ops.const(0, "int32")] * skipped + list(indices)
-        return tuple(ops.add(start, index) for start, index in zip(starts, full))
-
-    def view(node: Node) -> Node:
-        rebuilt = map_children(node, view)
-        if isinstance(rebuilt, n.BufferLoad | n.BufferStore) and rebuilt.buffer is buffer:
-            return replace(rebuilt, buffer=region.buffer, indices=moved(rebuilt.indices))
-        return rebuilt
-
-    result = view(body)
-    assert isinstance(result, Stmt)
-    return result

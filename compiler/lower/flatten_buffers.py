@@ -30,6 +30,8 @@ def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:
                 if buffer is rebuilt.buffer:
                     return rebuilt
                 return replace(rebuilt, buffer=buffer, indices=(_offset(rebuilt.buffer, rebuilt.indices),))
+            case n.DeclBuffer():
+                return rebuilt.body  # accesses say themselves what memory they go to
             case n.Allocate() if len(rebuilt.extents) != 1:
                 return replace(rebuilt, extents=(_product(rebuilt.extents),))
         return rebuilt

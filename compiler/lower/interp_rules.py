@@ -46,6 +46,11 @@ def _ramp(w: ExprWriter, e: n.Ramp, lane: int) -> Value:
     return _ring_value("+", w.index(e.base), _ring_value("*", w.index(e.stride), Value(str(lane), lane, lane)))
 
 
+def _shuffle(w: ExprWriter, e: n.Shuffle, lane: int) -> Value:
+    vector, at = e.lane(lane)
+    return w.operand(vector, at)
+
+
 def _broadcast(w: ExprWriter, e: n.Broadcast, lane: int) -> Value:
     return w.broadcast(e)
 
@@ -211,7 +216,7 @@ def _load_lane(w: ExprWriter, e: n.BufferLoad, lane: int) -> Value:
 
 _RULES: dict[type, Rule] = {
     n.Var: _var, n.SizeVar: _var, n.IntImm: _int, n.FloatImm: _float,
-    n.Ramp: _ramp, n.Broadcast: _broadcast,
+    n.Ramp: _ramp, n.Broadcast: _broadcast, n.Shuffle: _shuffle,
     n.Add: _ring, n.Sub: _ring, n.Mul: _ring,
     n.FloorDiv: _floordiv, n.FloorMod: _floormod, n.Div: _div, n.Mod: _mod,
     n.Min: _extreme, n.Max: _extreme,

@@ -9,6 +9,7 @@ import compiler.lower.interp_calls  # noqa: F401  (fills the rules of calls)
 from compiler.dtype import element_of, lanes_of
 from compiler.errors import LoweringError
 from compiler.lower.interp_expr import Bound, ExprWriter, Value
+from compiler.lower.interp_init import inits_without
 from compiler.lower.interp_memory import storage
 from compiler.lower.interp_rules import bind
 from compiler.tir import nodes as n
@@ -26,6 +27,7 @@ class StmtWriter(ExprWriter):
     def __init__(self, body: Stmt) -> None:
         super().__init__()
         self._nest = 0
+        self.outer: list[n.For] = []  # the loops around the statement being written
         self._formats: dict[n.Var, list[str]] = {}
         for node in walk(body):
             if isinstance(node, n.BufferLoad | n.BufferStore):
@@ -94,6 +96,9 @@ def _for(w: StmtWriter, s: n.For) -> None:
     low, extent = w.index(s.min), w.index(s.extent)
     hi: Bound = None if low.hi is None or extent.hi is None else low.hi + extent.hi - 1
     name = w.define(s.loop_var, low.lo, hi)
+    if extent.lo is None or extent.lo < 1:
+        _empty_reduction(w, s, extent.code)
+    w.outer.append(s)
     if extent.code == "1":
         w.line(f"{name} = {low.code}")
         w.stmt(s.body)
@@ -102,6 +107,18 @@ def _for(w: StmtWriter, s: n.For) -> None:
     else:
         start = w.name_of(low)
         w.loop(f"for {name} in range({start}, {start} + {extent.code}):", s.body)
+    w.outer.pop()
+
+
+def _empty_reduction(w: StmtWriter, s: n.For, extent: str) -> None:
+    """Where a loop that reduces has no iterations, the inits under it run all the same."""
+    inits = inits_without(s)
+    if inits is None:
+        return
+    before = [f for f in w.outer if inits_without(f) is not None]
+    first = [f"{w.index(f.loop_var).code} == {w.index(f.min).code}" for f in before]
+    w.line(f"if {' and '.join([f'{extent} <= 0', *first])}:")
+    w.block(inits)
 
 
 def _while(w: StmtWriter, s: n.While) -> None:
@@ -210,6 +227,10 @@ def _stored(w: StmtWriter, s: n.BufferStore, lane: int) -> Value:
     return value
 
 
+def _declare(w: StmtWriter, s: n.DeclBuffer) -> None:
+    w.stmt(s.body)
+
+
 # ------------------------------------------------------------------------------------ blocks
 
 
@@ -252,8 +273,8 @@ def _domain(w: StmtWriter, iter_var: n.IterVar) -> tuple[Value, Value]:
 def _block(w: StmtWriter, block: n.Block) -> None:
     for buffer in block.alloc_buffers:
         w.allocate(buffer.data, buffer.shape, buffer.dtype)
-    for buffer, source in block.match_buffers:
-        _match(w, buffer, source)
+    for match in block.match_buffers:
+        _match(w, match.buffer, match.source)
     if block.init is not None:
         reduced = [iv for iv in block.iter_vars if iv.iter_type is n.IterType.COMM_REDUCE]
         starts = [f"{w.index(iv.var).code} == {_domain(w, iv)[0].code}" for iv in reduced]
@@ -288,5 +309,5 @@ def _take(w: StmtWriter, expr: PrimExpr, code: str) -> None:
 _RULES: dict[type, Callable[[StmtWriter, Any], None]] = {
     n.SeqStmt: _seq, n.For: _for, n.While: _while, n.IfThenElse: _if, n.LetStmt: _let, n.AttrStmt: _attr,
     n.AssertStmt: _assert, n.Evaluate: _evaluate, n.Allocate: _allocate, n.BufferStore: _store,
-    n.BlockRealize: _realize,
+    n.BlockRealize: _realize, n.DeclBuffer: _declare,
 }  # fmt: skip

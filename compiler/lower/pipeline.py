@@ -15,6 +15,7 @@ from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.hoist_guards import hoist_guards
 from compiler.lower.lower_allocations import lower_allocations
 from compiler.lower.lower_init import lower_init
+from compiler.lower.lower_match_buffer import lower_match_buffer
 from compiler.lower.nested_parallel import serialize_nested_parallel
 from compiler.lower.partition_loops import partition_loops
 from compiler.lower.plan_allocation import plan_allocation
@@ -79,6 +80,7 @@ def passes(
         LoweringPass("check_bounds", "CheckBounds", check_bounds),
         LoweringPass("lower_init", "LowerInitBlock", lower_init, Stage.BLOCKS),
         LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
+        LoweringPass("lower_match_buffer", "LowerMatchBuffer", lower_match_buffer),
         LoweringPass("convert_blocks", "ConvertBlocksToOpaque", convert_blocks),
         LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
         LoweringPass("align_storage", "AlignStorage", align_storage),
@@ -157,6 +159,8 @@ def is_lowered(func: n.PrimFunc) -> bool:
     for node in walk(func.body):
         match node:
             case n.BlockRealize():
+                return False
+            case n.DeclBuffer():
                 return False
             case n.For() if node.kind is n.ForKind.VECTORIZED:
                 return False

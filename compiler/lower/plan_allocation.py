@@ -62,7 +62,7 @@ class _Finder:
             case n.BlockRealize():
                 self._enter(node, loops)
             case n.BufferLoad() | n.BufferStore():
-                self._use(node.buffer, loops)
+                self._use(self._by_data.get(node.buffer.data, node.buffer), loops)
             case n.Var() if node in self._by_data:
                 self._use(self._by_data[node], loops)
             case n.Block():
@@ -80,9 +80,9 @@ class _Finder:
         for buffer in block.alloc_buffers:
             self.declared[buffer] = (block, loops)
             self._by_data[buffer.data] = buffer
-        for buffer, region in block.match_buffers:
-            self._use(region.buffer, loops)
-            self._by_data.setdefault(buffer.data, region.buffer)
+        for match in block.match_buffers:
+            self._use(match.source.buffer, loops)
+            self._by_data.setdefault(match.buffer.data, match.source.buffer)
         reduced: set[n.Var] = set()
         for iter_var, value in zip(block.iter_vars, realize.iter_values):
             if iter_var.iter_type is not IterType.DATA_PAR:

@@ -121,7 +121,7 @@ def swap_buffers(node: Node, swap: Buffers) -> Node:
 def _swap_in_block(block: n.Block, swap: Buffers) -> n.Block:
     reads, writes = _swap_regions(block.reads, swap), _swap_regions(block.writes, swap)
     allocs = tuple(swap.get(b, b) for b in block.alloc_buffers)
-    matches = tuple((b, _swap_regions((r,), swap)[0]) for b, r in block.match_buffers)
+    matches = tuple(n.MatchBufferRegion(m.buffer, _swap_regions((m.source,), swap)[0]) for m in block.match_buffers)
     return replace(block, reads=reads, writes=writes, alloc_buffers=allocs, match_buffers=matches)
 
 

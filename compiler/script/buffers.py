@@ -58,7 +58,12 @@ def from_arguments(
             given.get("scope") or scope,
             align if align is not None and align > 0 else 64,
             p.span(node),
+            _factor(given.get("offset_factor")),
         )
+
+
+def _factor(given: Any) -> int:
+    return ops.as_int(given) or 0
 
 
 def _dims(items: Any, name: str) -> tuple[PrimExpr, ...]:

@@ -56,7 +56,7 @@ def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
     else:
         region = buffers.region(p, first)
         buffer = buffers.declared(p, call, name, skip=1, scope=region.buffer.scope)
-        p.block.matched.append((buffer, region))
+        p.block.matched.append(n.MatchBufferRegion(buffer, region))
     p.scope.define(name, buffer)
 
 
@@ -75,7 +75,7 @@ def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
     buffer = buffers.declared(p, call, name)
     p.scope.define(name, buffer)
     if any(keyword.arg == "data" for keyword in call.keywords) or len(call.args) > 2:
-        return None
+        return lambda rest: n.DeclBuffer(buffer, rest, p.span(call))
     return lambda rest: n.Allocate(
         buffer.data, buffer.dtype, buffer.shape, ops.const(True), rest, buffer.scope, {}, p.span(call)
     )

@@ -39,7 +39,7 @@ class BlockParts:
     writes: tuple[n.BufferRegion, ...] | None = None
     annotations: dict[str, Any] = field(default_factory=dict)
     allocated: list[n.Buffer] = field(default_factory=list)
-    matched: list[tuple[n.Buffer, n.BufferRegion]] = field(default_factory=list)
+    matched: list[n.MatchBufferRegion] = field(default_factory=list)
     init: n.Stmt | None = None
     realized: bool = True
     params: dict[n.Var, n.Buffer] = field(default_factory=dict)  # of a function

@@ -125,6 +125,10 @@ def _broadcast(value: Any, lanes: Any) -> PrimExpr:
     return n.Broadcast(ops.as_expr(value), _lanes("Broadcast", lanes))
 
 
+def _shuffle(vectors: Any, indices: Any) -> PrimExpr:
+    return n.Shuffle(tuple(map(ops.as_expr, vectors)), tuple(map(ops.as_expr, indices)))
+
+
 def _lanes(what: str, lanes: Any) -> int:
     count = ops.as_int(lanes)
     if count is None or count < 1:
@@ -221,6 +225,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Select": _select,
     "Ramp": _ramp,
     "Broadcast": _broadcast,
+    "Shuffle": _shuffle,
     "StringImm": _string,
     "IntImm": _int_imm,
     "FloatImm": _float_imm,

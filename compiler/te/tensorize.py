@@ -221,7 +221,7 @@ class _Tile:
         self, stmt: Stmt, values: tuple[PrimExpr, ...], regions: Mapping[n.Buffer, n.BufferRegion]
     ) -> n.BlockRealize:
         views: dict[n.Buffer, n.Buffer] = {}
-        matches: list[tuple[n.Buffer, n.BufferRegion]] = []
+        matches: list[n.MatchBufferRegion] = []
         reads: list[n.BufferRegion] = []
         outputs = self.point.buffers[len(self.intrin.inputs) :]
         for buffer, local in zip(self.intrin.buffers, self.point.buffers):
@@ -229,7 +229,7 @@ class _Tile:
                 region = regions[local]
                 view = n.decl_buffer(buffer.shape, buffer.dtype, buffer.name, scope=region.buffer.scope)
                 views[buffer] = view
-                matches.append((view, region))
+                matches.append(n.MatchBufferRegion(view, region))
                 if local not in outputs or self.part is Part.UPDATE:
                     reads.append(region)
         own = {t: n.decl_buffer(t.shape, t.dtype, t.name, scope=t.scope) for t in self.intrin.temporaries}

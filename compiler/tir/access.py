@@ -22,7 +22,7 @@ def accesses(block: n.Block) -> tuple[Regions, Regions]:
     Buffers made in the block are left out, and of a reduction's reads the buffers it writes.
     """
     stmts = [stmt for stmt in (block.init, block.body) if stmt is not None]
-    views = dict(block.match_buffers)
+    views = {match.buffer: match.source for match in block.match_buffers}
     inner = any(isinstance(node, n.For | n.Block | n.LetStmt | n.Let) for stmt in stmts for node in walk(stmt))
     if inner or views:
         reads, writes = _Accesses(views).of(stmts)

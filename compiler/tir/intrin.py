@@ -27,14 +27,14 @@ for _name in [
     *FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
     "isinf", "isfinite", "ldexp", "nextafter",
     "if_then_else", "likely", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "bitwise_not", "reinterpret", "vectorlow", "prefetch",
+    "bitwise_not", "reinterpret", "vectorlow", "prefetch", "tvm_access_ptr", "type_annotation",
 ]:  # fmt: skip
     Op.register(f"tir.{_name}", pure=_name != "prefetch")
 for _name in ["call_extern", "tvm_storage_sync"]:
     Op.register(f"tir.{_name}", pure=False)
 
 # Calls whose dtype does not follow from their arguments, so that text says it.
-TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow"})
+TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow", "tir.type_annotation"})
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
 _INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync"})
 
@@ -43,6 +43,8 @@ def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:
     """The dtype that a call of operator `name` has when nothing else is said."""
     if name in _INT_CALLS or not args:
         return "int32"
+    if name == "tir.tvm_access_ptr":
+        return "handle"
     if name == "tir.if_then_else" and len(args) > 1:
         return args[1].dtype
     if name in _BOOL_CALLS:

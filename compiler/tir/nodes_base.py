@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.tir.operators import ExprOps
 
@@ -59,6 +60,17 @@ def as_expr(value: Any) -> PrimExpr:
 def as_exprs(values: Any) -> tuple[PrimExpr, ...]:
     items: Sequence[Any] = values if isinstance(values, tuple | list) else (values,)
     return tuple(map(as_expr, items))
+
+
+def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
+    """A number, or integer constant, as a constant of `dtype`. Raises IRError, naming `what`, where it does not fit."""
+    from compiler.tir.ops import as_expr as convert
+    from compiler.tir.ops import cast
+
+    given = convert(value)
+    if dtype != given.dtype and (("float" in given.dtype and "float" not in dtype) or not hasattr(given, "value")):
+        raise IRError(f"{what} takes {dtype}, got {given!r} of {given.dtype}", hint=f'convert it: .astype("{dtype}")')
+    return cast(dtype, given)
 
 
 def match_types(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from compiler.dtype import parse_dtype, with_lanes
+from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Op, Span
-from compiler.tir.nodes_axis import IterVar, Var, same_constant
-from compiler.tir.nodes_base import PrimExpr, match_types, set_fields, to_exprs
+from compiler.tir.nodes_axis import IntImm, IterVar, Var, same_constant
+from compiler.tir.nodes_base import PrimExpr, match_types, set_fields, to_exprs, to_tuples
 
 if TYPE_CHECKING:
     from compiler.tir.nodes_buffer import Buffer
@@ -45,11 +45,25 @@ class BinaryOp(PrimExpr):
         return self.a.dtype
 
 
-class Add(BinaryOp):
+class NumberOp(BinaryOp):
+    """Arithmetic that has no meaning on bools: their sum is no bool, and machines have no common rule for it."""
+
+    __slots__ = ()
+
+    def _result_dtype(self) -> str:
+        if self.a.dtype.startswith("bool"):
+            raise IRError(
+                f"{type(self).__name__} of {self.a.dtype}: bools are no numbers",
+                hint='count them as .astype("int32"), or combine them with tir.all, tir.any, tir.Min or tir.Max',
+            )
+        return self.a.dtype
+
+
+class Add(NumberOp):
     __slots__ = ()
 
 
-class Sub(BinaryOp):
+class Sub(NumberOp):
     __slots__ = ()
 
 
@@ -57,23 +71,23 @@ class Mul(BinaryOp):
     __slots__ = ()
 
 
-class Div(BinaryOp):
+class Div(NumberOp):
     """Division: true for floats, rounded towards zero for integers."""
 
     __slots__ = ()
 
 
-class Mod(BinaryOp):
+class Mod(NumberOp):
     """Remainder of the division rounded towards zero."""
 
     __slots__ = ()
 
 
-class FloorDiv(BinaryOp):
+class FloorDiv(NumberOp):
     __slots__ = ()
 
 
-class FloorMod(BinaryOp):
+class FloorMod(NumberOp):
     __slots__ = ()
 
 
@@ -143,6 +157,7 @@ class Not(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        to_exprs(self, "a")
         object.__setattr__(self, "dtype", self.a.dtype)
 
 
@@ -196,6 +211,44 @@ class Broadcast(PrimExpr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Shuffle(PrimExpr):
+    """The lanes of `vectors`, one vector after another, in the order of `indices`; one index gives a scalar.
+
+    Raises IRError for vectors of different element dtypes, and for an index that is no constant or no lane.
+    """
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_tuples(self, "vectors", "indices")
+        elements = sorted({element_of(vector.dtype) for vector in self.vectors})
+        if len(elements) != 1:
+            raise IRError(f"Shuffle needs vectors of one element dtype, got {', '.join(elements) or 'none'}")
+        lanes = sum(lanes_of(vector.dtype) for vector in self.vectors)
+        for index in self.indices:
+            if not isinstance(index, IntImm) or not 0 <= index.value < lanes:
+                raise IRError(f"Shuffle of {lanes} lanes: {index!r} is no constant index of one")
+        if not self.indices:
+            raise IRError("Shuffle needs at least one index")
+        object.__setattr__(self, "dtype", with_lanes(elements[0], len(self.indices)))
+
+    def lane(self, position: int) -> tuple[PrimExpr, int]:
+        """The vector that lane `position` of the result comes from, and the lane of it."""
+        index = self.indices[position]
+        assert isinstance(index, IntImm)
+        at = index.value
+        for vector in self.vectors:
+            count = lanes_of(vector.dtype)
+            if at < count:
+                return vector, at
+            at -= count
+        raise AssertionError("indices are checked when a Shuffle is made")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let(PrimExpr):
     var: Var
     value: PrimExpr
@@ -204,17 +257,26 @@ class Let(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        to_exprs(self, "value", "body")
         object.__setattr__(self, "dtype", self.body.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(PrimExpr):
-    """`op` applied to `args`: an intrinsic (`Op`) or another function of the module (`GlobalVar`)."""
+    """`op` applied to `args`: an intrinsic (`Op`, or its name) or another function of the module (`GlobalVar`)."""
 
     dtype: str
     op: Op | GlobalVar
     args: tuple[PrimExpr, ...]
     span: Span | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.op, str):
+            try:
+                set_fields(self, op=Op.get(self.op))
+            except KeyError:
+                raise IRError(f"there is no operator {self.op!r}", hint="a C function: tir.call_extern") from None
+        to_tuples(self, "args")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -231,6 +293,7 @@ class BufferLoad(PrimExpr):
     dtype: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
+        to_tuples(self, "indices")
         lanes = parse_dtype(self.indices[-1].dtype).lanes if self.indices else 1
         buffer_lanes = parse_dtype(self.buffer.dtype).lanes
         object.__setattr__(self, "dtype", with_lanes(self.buffer.dtype, lanes * buffer_lanes))

@@ -184,6 +184,8 @@ _DIVISIONS = (n.Div, n.Mod, n.FloorDiv, n.FloorMod)
 def binary(kind: type[n.BinaryOp], lhs: Any, rhs: Any) -> PrimExpr:
     """`kind(lhs, rhs)` with matched dtypes, integer constants folded and units removed."""
     a, b = match_types(lhs, rhs)
+    if a.dtype == "bool" and issubclass(kind, n.NumberOp):
+        return kind(a, b)  # which refuses bools
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
         if isinstance(b.value, int) and b.value == 0 and kind in _DIVISIONS:
             raise IRError(f"division by zero in {kind.__name__}")

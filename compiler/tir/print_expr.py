@@ -205,6 +205,10 @@ def _ramp(p: ExprPrinter, node: n.Ramp) -> Rule:
     return f"T.Ramp({p.expr(node.base)}, {p.expr(node.stride)}, {node.lanes})", _ATOM
 
 
+def _shuffle(p: ExprPrinter, node: n.Shuffle) -> Rule:
+    return f"T.Shuffle([{p.exprs(node.vectors)}], [{p.exprs(node.indices)}])", _ATOM
+
+
 def _broadcast(p: ExprPrinter, node: n.Broadcast) -> Rule:
     return f"T.Broadcast({p.expr(node.value)}, {node.lanes})", _ATOM
 
@@ -222,7 +226,7 @@ def _call(p: ExprPrinter, node: n.Call) -> Rule:
     name = node.op.name.removeprefix("tir.")
     args = p.exprs(node.args)
     if node.op.name in TYPED_CALLS:
-        return f'T.{name}("{node.dtype}", {args})', _ATOM
+        return f'T.{name}("{node.dtype}"{", " + args if args else ""})', _ATOM
     if node.op.name.startswith("tir.") and node.dtype == usual_dtype(node.op.name, node.args):
         return f"T.{name}({args})", _ATOM
     return f'T.Call("{node.dtype}", "{node.op.name}"{", " + args if args else ""})', _ATOM
@@ -264,6 +268,7 @@ _RULES: dict[type, Callable[[ExprPrinter, Any], Rule]] = {
     n.Select: _select,
     n.Ramp: _ramp,
     n.Broadcast: _broadcast,
+    n.Shuffle: _shuffle,
     n.Let: _let,
     n.Call: _call,
     n.BufferLoad: _load,

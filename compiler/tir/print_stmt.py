@@ -73,6 +73,8 @@ class StmtPrinter(ExprPrinter):
             parts.append(f'scope="{buffer.scope}"')
         if buffer.data_alignment != 64:
             parts.append(f"align={buffer.data_alignment}")
+        if buffer.offset_factor:
+            parts.append(f"offset_factor={buffer.offset_factor}")
         return ", ".join(parts)
 
     def own_data(self, buffer: n.Buffer) -> None:
@@ -234,6 +236,16 @@ def _allocate(p: StmtPrinter, stmt: n.Allocate, last: bool) -> None:
     _scope_body(p, stmt.body, last, stmt.buffer_var)
 
 
+def _declare(p: StmtPrinter, stmt: n.DeclBuffer, last: bool) -> None:
+    for var in undefined_vars(p, stmt.buffer):
+        p.line(f"{p.names.of(var)} = {new_var(var)}")
+    data = p.names.of(stmt.buffer.data)
+    name = p.names.of(stmt.buffer)
+    text = f"T.decl_buffer({p.buffer_args(stmt.buffer, always_dtype=True)}, data={data})"
+    p.line(f"{name} = {text}" if last else f"with {text} as {name}:")
+    _scope_body(p, stmt.body, last)
+
+
 # ------------------------------------------------------------------------------------ blocks
 
 
@@ -273,11 +285,12 @@ def block_definitions(p: StmtPrinter, block: n.Block) -> None:
         p.line(f"{p.names.of(buffer)} = T.alloc_buffer({p.buffer_args(buffer, always_dtype=False)})")
         p.own_data(buffer)
         p.declare_views(buffer.data)
-    for buffer, source in block.match_buffers:
+    for match in block.match_buffers:
+        buffer = match.buffer
         for var in undefined_vars(p, buffer):
             p.line(f"{p.names.of(var)} = {new_var(var)}")
         args = p.buffer_args(buffer, always_dtype=True)
-        p.line(f"{p.names.of(buffer)} = T.match_buffer({p.region(source)}, {args})")
+        p.line(f"{p.names.of(buffer)} = T.match_buffer({p.region(match.source)}, {args})")
         p.own_data(buffer)
 
 
@@ -351,6 +364,7 @@ _RULES: dict[type, Callable[[StmtPrinter, Any, bool], None]] = {
     n.AttrStmt: _attr,
     n.AssertStmt: _assert,
     n.Allocate: _allocate,
+    n.DeclBuffer: _declare,
     n.BlockRealize: _realize,
     n.Block: _block,
 }

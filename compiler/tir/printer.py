@@ -176,11 +176,13 @@ def _lacks_root(body: Stmt) -> bool:
 
 
 def _block_buffers(body: Node) -> Iterator[n.Buffer]:
-    """Buffers that blocks under `body` define."""
+    """Buffers that blocks and declarations under `body` define."""
     for node in walk(body):
-        if isinstance(node, n.Block):
+        if isinstance(node, n.DeclBuffer):
+            yield node.buffer
+        elif isinstance(node, n.Block):
             yield from node.alloc_buffers
-            yield from (buffer for buffer, _ in node.match_buffers)
+            yield from (match.buffer for match in node.match_buffers)
 
 
 def _views(body: Node, declared: set[n.Buffer]) -> dict[n.Var, list[n.Buffer]]:

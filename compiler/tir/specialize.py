@@ -81,7 +81,10 @@ class _Renewed:
                     reads=tuple(map(self._region, rebuilt.reads)),
                     writes=tuple(map(self._region, rebuilt.writes)),
                     alloc_buffers=tuple(map(self.buffer, rebuilt.alloc_buffers)),
-                    match_buffers=tuple((self.buffer(view), self._region(r)) for view, r in rebuilt.match_buffers),
+                    match_buffers=tuple(
+                        n.MatchBufferRegion(self.buffer(view.buffer), self._region(view.source))
+                        for view in rebuilt.match_buffers
+                    ),
                 )
         return rebuilt
 

@@ -72,6 +72,8 @@ def _definitions(node: Node) -> Iterator[n.Var | n.Buffer]:
             yield node.var
         case n.Allocate():
             yield node.buffer_var
+        case n.DeclBuffer():
+            yield node.buffer
         case n.AttrStmt(node=n.IterVar(var=var), attr_key="thread_extent"):
             yield var
         case n.Reduce():
@@ -81,7 +83,7 @@ def _definitions(node: Node) -> Iterator[n.Var | n.Buffer]:
         case n.Block():
             yield from (iter_var.var for iter_var in node.iter_vars)
             yield from node.alloc_buffers
-            yield from (buffer for buffer, _ in node.match_buffers)
+            yield from (match.buffer for match in node.match_buffers)
         case n.PrimFunc():
             yield from node.params
             yield from (node.buffer_map[p] for p in node.params if p in node.buffer_map)
@@ -94,7 +96,7 @@ def _layout(buffer: n.Buffer) -> tuple[Any, ...]:
 
 
 def _plain(buffer: n.Buffer) -> tuple[Any, ...]:
-    return buffer.dtype, buffer.scope, buffer.data_alignment
+    return buffer.dtype, buffer.scope, buffer.data_alignment, buffer.offset_factor
 
 
 # ----------------------------------------------------------------------------------- equality

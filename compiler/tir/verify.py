@@ -233,6 +233,12 @@ class _Verifier:
         self._define(stmt.buffer_var)
         self.stmt(stmt.body)
 
+    def _declare(self, stmt: n.DeclBuffer) -> None:
+        if stmt.buffer.data not in self._vars:
+            broken("scope", f"buffer {stmt.buffer.name} is declared where nothing allocates its memory")
+        self._define_buffer(stmt.buffer)
+        self.stmt(stmt.body)
+
     # ------------------------------------------------------------------------------- blocks
 
     def _realize(self, stmt: n.BlockRealize) -> None:
@@ -268,9 +274,9 @@ class _Verifier:
             broken("block-init", f"block {name} has an init but reduces nothing")
         for buffer in block.alloc_buffers:
             self._define_buffer(buffer)
-        for buffer, source in block.match_buffers:
-            self._region(name, source)
-            self._define_buffer(buffer)
+        for match in block.match_buffers:
+            self._region(name, match.source)
+            self._define_buffer(match.buffer)
         for region in (*block.reads, *block.writes):
             self._region(name, region)
         for stmt in (block.init, block.body):
@@ -307,6 +313,7 @@ _RULES: dict[type, Callable[[_Verifier, Any], None]] = {
     n.LetStmt: _Verifier._let,
     n.AttrStmt: _Verifier._attr,
     n.Allocate: _Verifier._allocate,
+    n.DeclBuffer: _Verifier._declare,
     n.SeqStmt: _Verifier._children,
     n.Evaluate: _Verifier._children,
     n.BlockRealize: _Verifier._realize,

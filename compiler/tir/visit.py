@@ -41,6 +41,8 @@ def _flatten(value: object) -> Iterator[Node]:
             for r in value.region:
                 yield r.min
                 yield r.extent
+        case n.MatchBufferRegion():
+            yield from _flatten(value.source)
         case n.IterVar():
             if value.dom is not None:
                 yield value.dom.min
@@ -69,6 +71,9 @@ def _map_value(value: object, f: Fn) -> object:
         case n.BufferRegion():
             region = _map_value(value.region, f)
             return value if region is value.region else n.BufferRegion(value.buffer, region)  # type: ignore[arg-type]
+        case n.MatchBufferRegion():
+            source = _map_value(value.source, f)
+            return value if source is value.source else n.MatchBufferRegion(value.buffer, source)  # type: ignore[arg-type]
         case n.IterVar():
             dom = _map_value(value.dom, f)
             if dom is value.dom:
@@ -85,6 +90,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     n.Select: ("condition", "true_value", "false_value"),
     n.Ramp: ("base", "stride"),
     n.Broadcast: ("value",),
+    n.Shuffle: ("vectors", "indices"),
     n.Let: ("value", "body"),
     n.Call: ("args",),
     n.BufferLoad: ("indices", "predicate"),
@@ -100,7 +106,8 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     n.AssertStmt: ("condition", "message", "body"),
     n.Evaluate: ("value",),
     n.Allocate: ("extents", "condition", "body"),
-    n.Block: ("iter_vars", "reads", "writes", "init", "body"),
+    n.DeclBuffer: ("body",),
+    n.Block: ("iter_vars", "reads", "writes", "match_buffers", "init", "body"),
     n.BlockRealize: ("iter_values", "predicate", "block"),
 }  # fmt: skip
 _BINARY = (

@@ -167,7 +167,7 @@ def test_block_view_of_a_region():
     )
     region = n.BufferRegion(src, (n.Range(ops.const(1), ops.const(2)), n.Range(ops.const(2), ops.const(2))))
     copy = loop(2, lambda i: loop(2, lambda j: n.BufferStore(out, view[i, j], (i, j))))
-    block = n.Block((), (region,), (), "view", copy, match_buffers=((view, region),))
+    block = n.Block((), (region,), (), "view", copy, match_buffers=(n.MatchBufferRegion(view, region),))
     x = RNG.random((4, 5), "float32")
     result = np.zeros((2, 2), "float32")
     interp.run(func_of(n.BlockRealize((), TRUE, block), src, out), x, result)

@@ -206,7 +206,7 @@ def test_block_details():
     body = n.BufferStore(dst, view[0], (ops.const(1), v))
     block = n.Block(
         (axis, window), reads, writes, "B", body, init=n.Evaluate(zero),
-        match_buffers=((view, reads[0]),), annotations={"tiles": (4, 2.5), "on": True},
+        match_buffers=(n.MatchBufferRegion(view, reads[0]),), annotations={"tiles": (4, 2.5), "on": True},
     )  # fmt: skip
     realize = n.BlockRealize((i * 4 + j, j), i * 4 + j < 15, block)
     nest: n.Stmt = n.For(j, zero, four, n.ForKind.VECTORIZED, realize)

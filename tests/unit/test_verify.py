@@ -36,6 +36,13 @@ def store(value=None, indices=(ZERO, ZERO), buffer=OUT):
     return n.BufferStore(buffer, value if value is not None else ops.const(0.0), indices)
 
 
+def forged(node, **fields):
+    """A node that its constructor would refuse, as a wrong pass could still make one."""
+    for field, value in fields.items():
+        object.__setattr__(node, field, value)
+    return node
+
+
 def block(name="B", values=(ZERO,), low=ZERO, body=None, init=None, extent=FOUR):
     axis = n.IterVar(n.Range(low, extent), n.Var("v"))
     return n.BlockRealize(values, TRUE, n.Block((axis,), (), (), name, body or store(), init))
@@ -77,18 +84,18 @@ def allocate(extents):
         ("scope", func_of(n.Evaluate(VAR)), Stage.LOOPS),
         ("scope", func_of(seq(loop(var=VAR), n.Evaluate(VAR))), Stage.LOOPS),
         ("scope", func_of(store(buffer=LOOSE)), Stage.LOOPS),
-        ("rank", func_of(store(indices=(ZERO,))), Stage.LOOPS),
+        ("rank", func_of(forged(store(), indices=(ZERO,))), Stage.LOOPS),
         ("rank", func_of(store(indices=(n.Ramp(ZERO, FOUR, 4), ZERO))), Stage.LOOPS),
-        ("dtype", func_of(store(value=ops.const(1))), Stage.LOOPS),
+        ("dtype", func_of(forged(store(), value=ops.const(1))), Stage.LOOPS),
         ("dtype", func_of(store(indices=(ZERO, ops.const(1.0)))), Stage.LOOPS),
-        ("dtype", func_of(n.IfThenElse(ZERO, n.Evaluate(ZERO))), Stage.LOOPS),
-        ("dtype", func_of(loop(extent=ops.const(4, "int64"))), Stage.LOOPS),
-        ("dtype", func_of(n.LetStmt(VAR, ops.const(1.0), n.Evaluate(VAR))), Stage.LOOPS),
+        ("dtype", func_of(forged(n.IfThenElse(TRUE, n.Evaluate(ZERO)), condition=ZERO)), Stage.LOOPS),
+        ("dtype", func_of(forged(loop(), extent=ops.const(4, "int64"))), Stage.LOOPS),
+        ("dtype", func_of(forged(n.LetStmt(VAR, 1, n.Evaluate(VAR)), value=ops.const(1.0))), Stage.LOOPS),
         ("dtype", func_of(n.Evaluate(n.Select(ZERO, ZERO, ZERO))), Stage.LOOPS),
         ("loop", func_of(loop(kind=ForKind.THREAD_BINDING)), Stage.LOOPS),
         ("loop", func_of(loop(thread=TAG)), Stage.LOOPS),
         ("block-domain", root(block(low=ops.const(1))), Stage.BLOCKS),
-        ("block-domain", root(block(values=())), Stage.BLOCKS),
+        ("block-domain", root(forged(block(), iter_values=())), Stage.BLOCKS),
         ("dtype", root(block(values=(ops.const(0, "int64"),))), Stage.BLOCKS),
         ("block-name", root(seq(block(), block())), Stage.BLOCKS),
         ("block-isolation", root(loop(block(body=store(indices=(OUTER, ZERO))), var=OUTER)), Stage.BLOCKS),
