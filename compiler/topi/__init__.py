@@ -1,6 +1,6 @@
 """Operators as te definitions, and schedules for them by kind of target."""
 
-from compiler.topi import nn
+from compiler.topi import arm_cpu, cuda, generic, nn, x86
 from compiler.topi.broadcast import (
     add,
     bitwise_and,
@@ -97,6 +97,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "arm_cpu",
     "asin",
     "atan",
     "batch_matmul",
@@ -112,6 +113,7 @@ __all__ = [
     "conv2d_nchw",
     "cos",
     "cosh",
+    "cuda",
     "dense",
     "divide",
     "einsum",
@@ -128,6 +130,7 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "generic",
     "greater",
     "greater_equal",
     "identity",
@@ -185,5 +188,6 @@ __all__ = [
     "transpose",
     "trunc",
     "where",
+    "x86",
     "zeros",
 ]  # fmt: skip

@@ -108,7 +108,10 @@ def depthwise_conv2d_nchw(
     dilation: Pair = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
-    """Each channel of `data` (N, C, H, W) with its own M filters of `kernel` (C, M, R, S), giving (N, C * M, OH, OW)."""
+    """Each channel of `data` (N, C, H, W) with its own M filters of `kernel` (C, M, R, S).
+
+    Gives (N, C * M, OH, OW).
+    """
     return _depthwise("depthwise_conv2d_nchw", data, kernel, ("NCHW", "OIHW"), (stride, padding, dilation), out_dtype)
 
 

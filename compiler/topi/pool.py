@@ -119,7 +119,9 @@ def _spatial(op: str, data: Tensor, pool_type: str, layout: str) -> list[int]:
     if not dims or not set(layout) <= set("NCHW") or len(set(layout)) != len(layout):
         raise IRError(f"{op}: no layout {layout!r}" + at(caller_span()))
     if data.ndim != len(layout):
-        raise IRError(f"{op} in {layout} needs {len(layout)} dimensions, got {shape_text(data.shape)}" + at(caller_span()))
+        raise IRError(
+            f"{op} in {layout} needs {len(layout)} dimensions, got {shape_text(data.shape)}" + at(caller_span())
+        )
     return dims
 
 

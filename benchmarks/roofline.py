@@ -1,0 +1,167 @@
+"""How near memory-bound kernels come to the speed at which this machine copies memory.
+
+    python benchmarks/roofline.py [--mib 64] [--rounds 15] [--threads 1,all]
+
+Every kernel moves at least its inputs and outputs, each once; that many bytes over its median time is its bandwidth.
+The yardstick is the faster of numpy's copy and a copy kernel of our own, counted in the same way: read once, written
+once. Neither side counts the lines that the CPU reads before it writes them, though both may pay for them. All
+kernels, and numpy's and (where it is installed) torch's forms of them, are timed in turns in one process, so that what
+else the machine does falls on all of them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler import topi
+from compiler.driver import build
+from compiler.runtime.ndarray import array
+from compiler.runtime.threads import num_threads, set_num_threads
+from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.topi import generic
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+COLUMNS = 4096
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, and what numpy and torch call for it."""
+
+    name: str
+    inputs: tuple[tuple[int, ...], ...]
+    make: Callable[..., Any]
+    schedule: Callable[..., Any]
+    numpy: Callable[..., Any]
+    torch: Callable[..., Any] | None = None
+
+
+def cases(rows: int) -> list[Case]:
+    """All kernels, on a float32 matrix of `rows` rows of 4096."""
+    x, row = (rows, COLUMNS), (COLUMNS,)
+    injective, reduce = generic.schedule_injective, generic.schedule_reduce
+    return [
+        Case("copy (ours)", (x,), topi.identity, injective, np.copy, lambda a: a.clone()),
+        Case("a + b", (x, x), topi.add, injective, np.add, lambda a, b: a + b),
+        Case("relu(a * 2 + 1)", (x,), _chain, injective, lambda a: np.maximum(a * 2 + 1, 0)),
+        Case("exp", (x,), topi.exp, injective, np.exp, lambda a: a.exp()),
+        Case("sum of rows", (x,), lambda a: topi.sum(a, -1), reduce, lambda a: a.sum(-1), lambda a: a.sum(-1)),
+        Case("sum of columns", (x,), lambda a: topi.sum(a, 0), reduce, lambda a: a.sum(0), lambda a: a.sum(0)),
+        Case("sum of all", (x,), topi.sum, reduce, np.sum, lambda a: a.sum()),
+        Case("max of rows", (x,), lambda a: topi.max(a, -1), reduce, lambda a: a.max(-1), lambda a: a.amax(-1)),
+        Case("softmax", (x,), topi.nn.softmax, generic.schedule_softmax, _softmax, lambda a: a.softmax(-1)),
+        Case("layer_norm", (x, row, row), topi.nn.layer_norm, generic.schedule_layer_norm, _layer_norm, _torch_norm),
+    ]
+
+
+def _chain(a: Any) -> Any:
+    return topi.nn.relu(topi.add(topi.multiply(a, 2.0), 1.0))
+
+
+def _softmax(a: np.ndarray) -> np.ndarray:
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _layer_norm(a: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    return (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * gamma + beta
+
+
+def _torch_norm(a: Any, gamma: Any, beta: Any) -> Any:
+    return torch.nn.functional.layer_norm(a, (COLUMNS,), gamma, beta)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """One kernel's calls, and the bytes it must move."""
+
+    case: Case
+    moved: int
+    calls: dict[str, Callable[[], Any]]
+
+
+def prepare(case: Case, target: Target, rng: np.random.Generator) -> Runs:
+    """Build the kernel and check its result against numpy's."""
+    arrays = [rng.standard_normal(shape).astype("float32") for shape in case.inputs]
+    tensors = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(case.inputs)]
+    output = case.make(*tensors)
+    kernel = build(case.schedule(target, [output]), [*tensors, output], target=target)
+    expected = case.numpy(*arrays)
+    result = array(np.zeros(np.shape(expected), "float32"))
+    mine = [*map(array, arrays), result]
+    kernel(*mine)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-3, atol=1e-2 * max(1.0, float(np.std(expected))))
+    calls: dict[str, Callable[[], Any]] = {"ours": lambda: kernel(*mine), "numpy": lambda: case.numpy(*arrays)}
+    if torch is not None and case.torch is not None:
+        theirs, other = [torch.from_numpy(a) for a in arrays], case.torch
+        calls["torch"] = lambda: other(*theirs)
+    return Runs(case, sum(a.nbytes for a in arrays) + int(np.asarray(expected).nbytes), calls)
+
+
+def measure(calls: dict[tuple[str, str], Callable[[], Any]], rounds: int) -> dict[tuple[str, str], float]:
+    """Median seconds of each call, all taken in turns."""
+    times: dict[tuple[str, str], list[float]] = {key: [] for key in calls}
+    for _ in range(rounds):
+        for key, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            times[key].append(time.perf_counter() - begin)
+    return {key: statistics.median(taken) for key, taken in times.items()}
+
+
+def table(runs: list[Runs], source: np.ndarray, rounds: int) -> None:
+    """Measure and print, for the number of threads that is set."""
+    goal = np.empty_like(source)
+    calls: dict[tuple[str, str], Callable[[], Any]] = {("np.copyto", "numpy"): lambda: np.copyto(goal, source)}
+    for run in runs:
+        calls |= {(run.case.name, who): call for who, call in run.calls.items()}
+    took = measure(calls, rounds)
+    copied = min(took["np.copyto", "numpy"], took["copy (ours)", "ours"])
+    roof = 2 * source.nbytes / copied / 1e9
+    print(f"\n{num_threads()} threads; copying moves {roof:.1f} GB/s (np.copyto takes "
+          f"{took['np.copyto', 'numpy'] * 1e3:.2f} ms, ours {took['copy (ours)', 'ours'] * 1e3:.2f} ms)")  # fmt: skip
+    print(f"{'kernel':18} {'ms':>8} {'GB/s':>7} {'of copy':>8} {'numpy ms':>9} {'torch ms':>9}")
+    for run in runs:
+        name = run.case.name
+        mine = took[name, "ours"]
+        speed = run.moved / mine / 1e9
+        other = "".join(
+            f" {took[name, who] * 1e3:9.2f}" if (name, who) in took else f" {'-':>9}" for who in ("numpy", "torch")
+        )
+        print(f"{name:18} {mine * 1e3:8.2f} {speed:7.1f} {speed / roof:8.2f}{other}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--mib", type=int, default=64, help="size of a matrix, MiB")
+    parser.add_argument("--rounds", type=int, default=15, help="times each kernel is timed")
+    parser.add_argument("--threads", default="1,all", help="numbers of threads, or all")
+    options = parser.parse_args()
+    target, rng = Target("llvm").resolved(), np.random.default_rng(0)
+    rows = options.mib * 2**20 // 4 // COLUMNS
+    runs = [prepare(case, target, rng) for case in cases(rows)]
+    source, everything = rng.standard_normal((rows, COLUMNS)).astype("float32"), num_threads()
+    print(f"float32, matrices of {options.mib} MiB, {target}")
+    for text in options.threads.split(","):
+        count = everything if text == "all" else int(text)
+        set_num_threads(count)
+        if torch is not None:
+            torch.set_num_threads(count)
+        table(runs, source, options.rounds)
+    set_num_threads(everything)
+
+
+if __name__ == "__main__":
+    main()
