@@ -22,10 +22,11 @@ from compiler.errors import TunefarmError
 from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.health import Health
 from rpc_server.leases import LeaseTable
 from rpc_server.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
 from rpc_server.sockets import Liveness, endpoint, prepare, resolve
-from rpc_server.tracker_messages import LIMITS, Attribute, DeviceSpec, to_box, to_tracker
+from rpc_server.tracker_messages import LIMITS, Attribute, DeviceSpec, Scores, to_box, to_tracker
 from rpc_server.wire import Kind
 
 logger = logging.getLogger("rpc_server.registrar")
@@ -35,8 +36,8 @@ _RECONNECT_MS = (50, 2000)
 _REPORT_POLL_S = 0.003
 _BURST = 256
 
-HealthCheck = Callable[[int], tuple[bool, str]]
-"""Checks the device in a slot: whether it is fit to be lent, and what was found."""
+Check = Callable[[int, Scores | None], Health]
+"""Checks the device in a slot, given the scores it once had: whether it is fit to be lent, and what was found."""
 
 
 def split_address(text: str, default_port: int | None = None) -> tuple[str, int]:
@@ -80,8 +81,10 @@ class Registrar:
     """Registers a box with the tracker at `tracker` ("host:port") from `start` to `stop`.
 
     `address` is where clients reach the box, `host:port`; with an empty host the tracker takes the one it sees
-    the box come from. `check` runs in a thread of its own when the tracker wants a device checked; without one,
-    a box that answers counts as fit. Raises ConnectError when `tracker` is no address or an unknown host.
+    the box come from. `check` runs before the box registers, and in a thread of its own whenever the tracker wants
+    a device checked; without one, a box that answers counts as fit.
+
+    Raises ConnectError when `tracker` is no address or an unknown host.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class Registrar:
         address: str,
         devices: Sequence[DeviceSpec],
         leases: LeaseTable,
-        check: HealthCheck | None = None,
+        check: Check | None = None,
         keys: PeerKeys | None = None,
     ) -> None:
         host, port = split_address(tracker)
@@ -101,7 +104,7 @@ class Registrar:
         self._core = RegistrarCore(secrets.token_hex(16), box, address, devices, f"tracker {tracker}")
         self._leases = leases
         self._check = check
-        self._checked: SimpleQueue[tuple[int, bool, str]] = SimpleQueue()
+        self._checked: SimpleQueue[tuple[int, Health]] = SimpleQueue()
         self._checking: set[int] = set()
         self._suspects: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._wake_lock = threading.Lock()
@@ -149,6 +152,9 @@ class Registrar:
     def _run(self) -> None:
         context = zmq.Context()
         try:
+            if self._check is not None:
+                for spec in self._core.devices:
+                    self._core.checked_at_start(spec.slot, self._health_of(spec.slot, None), time.monotonic())
             while self._stop_reason is None:
                 sock = self._connect(context)
                 try:
@@ -198,9 +204,9 @@ class Registrar:
             self._obey(sock, self._core.session(report, now))
         with contextlib.suppress(Empty):
             while True:
-                slot, passed, text = self._checked.get_nowait()
+                slot, health = self._checked.get_nowait()
                 self._checking.discard(slot)
-                self._obey(sock, self._core.check_done(slot, passed, text))
+                self._obey(sock, self._core.check_done(slot, health, now))
         with contextlib.suppress(Empty):
             while True:
                 self._obey(sock, self._core.suspect(*self._suspects.get_nowait()))
@@ -231,27 +237,30 @@ class Registrar:
                     self._leases.grant(lease, token, expires, holder)
                 case Forbid(lease, reason):
                     self._leases.revoke(lease, reason)
-                case RunCheck(slot):
-                    self._run_check(slot)
+                case RunCheck(slot, baseline):
+                    self._run_check(slot, baseline)
                 case Note(level, text):
                     logger.log(level, "%s", text)
                 case _:
                     assert_never(action)
 
-    def _run_check(self, slot: int) -> None:
-        if self._check is None:
-            self._checked.put((slot, True, "no health check is set up; the box answers"))
-            self._wake()
-        elif slot not in self._checking:
+    def _run_check(self, slot: int, baseline: Scores | None) -> None:
+        if slot not in self._checking:
             self._checking.add(slot)
-            threading.Thread(target=self._check_slot, args=(slot,), name=f"check-{slot}", daemon=True).start()
+            thread = threading.Thread(
+                target=self._check_slot, args=(slot, baseline), name=f"check-{slot}", daemon=True
+            )
+            thread.start()
 
-    def _check_slot(self, slot: int) -> None:
-        assert self._check is not None
+    def _check_slot(self, slot: int, baseline: Scores | None) -> None:
+        self._checked.put((slot, self._health_of(slot, baseline)))
+        self._wake()
+
+    def _health_of(self, slot: int, baseline: Scores | None) -> Health:
+        if self._check is None:
+            return Health(True, "no health check is set up; the box answers")
         try:
-            passed, text = self._check(slot)
+            return self._check(slot, baseline)
         except Exception as error:
             logger.exception("the health check of slot %d failed", slot)
-            passed, text = False, f"{type(error).__name__}: {error}"
-        self._checked.put((slot, passed, text))
-        self._wake()
+            return Health(False, f"{type(error).__name__}: {error}")

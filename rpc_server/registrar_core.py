@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from rpc_server.health import Health
 from rpc_server.leases import LeaseReport
 from rpc_server.tracker_messages import (
     BoxBye,
@@ -35,6 +36,7 @@ from rpc_server.tracker_messages import (
     LeaseOver,
     RegisterAgain,
     RevokeLease,
+    Scores,
     SuspectDevice,
     ToBox,
 )
@@ -77,6 +79,7 @@ class RunCheck:
     """Run the health check of a slot and call `check_done`."""
 
     slot: int
+    baseline: Scores | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ class RegistrarCore:
     _specs: dict[int, DeviceSpec] = field(default_factory=dict)
     _held: dict[str, _Held] = field(default_factory=dict)
     _slots: dict[int, str] = field(default_factory=dict)
+    _checks: dict[int, tuple[float, Health]] = field(default_factory=dict)
     _high: int = 0
     _heartbeat_s: float = 1.0
     _pause_s: float = _FIRST_PAUSE_S
@@ -144,9 +148,9 @@ class RegistrarCore:
             case RegisterAgain():
                 self.registered = False
                 self._hello(now)
-            case CheckDevice(slot):
+            case CheckDevice(slot, baseline):
                 if slot in self._specs:
-                    self._out.append(RunCheck(slot))
+                    self._out.append(RunCheck(slot, baseline))
             case KeepStanding(slot, standing, reason, by_admin):
                 if slot in self._specs:
                     kept = replace(self._specs[slot], standing=standing, reason=reason, by_admin=by_admin)
@@ -191,10 +195,24 @@ class RegistrarCore:
                 self._over(held, now)
         return self._take()
 
-    def check_done(self, slot: int, passed: bool, text: str) -> list[Action]:
+    def checked_at_start(self, slot: int, health: Health, now: float) -> None:
+        """A check that ended before the box registers: one that failed keeps the device from being lent."""
+        self._checks[slot] = (now, health)
+        if not health.passed:
+            self._specs[slot] = replace(self._specs[slot], standing="suspect", reason=health.text[:2000])
+
+    def check_done(self, slot: int, health: Health, now: float) -> list[Action]:
         """A health check ended."""
-        self._out.append(Say(CheckResult(self.peer, slot, passed, text[:2000])))
+        self._checks[slot] = (now, health)
+        self._tell_check(slot, health)
         return self._take()
+
+    def _tell_check(self, slot: int, health: Health, age_s: float | None = None) -> None:
+        text = health.text[:2000]
+        result = CheckResult(
+            self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s
+        )
+        self._out.append(Say(result))
 
     def suspect(self, slot: int, reason: str) -> list[Action]:
         """The box doubts a device: ask that it be lent no more until a check passes."""
@@ -231,11 +249,14 @@ class RegistrarCore:
         self._pause_s = min(self._pause_s * 1.6, _LONGEST_PAUSE_S)
 
     def _welcome(self, message: BoxWelcome, now: float) -> None:
-        if not self.registered:
-            self._out.append(Note(logging.INFO, f"registered with {self.tracker} as {self.box}"))
+        is_news = not self.registered
         self.registered = True
         self.refusal = ""
         self._heartbeat_s = message.heartbeat_s
+        if is_news:
+            self._out.append(Note(logging.INFO, f"registered with {self.tracker} as {self.box}"))
+            for slot, (checked, health) in self._checks.items():
+                self._tell_check(slot, health, max(0.0, now - checked))
         self._pause_s = _FIRST_PAUSE_S
         self._due = now
 

@@ -21,6 +21,7 @@ from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
+from rpc_server.health import HealthCheck
 from rpc_server.keys import KeyRing, Principal, Role
 from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
@@ -162,7 +163,7 @@ def _serve_on(
         )
         with (
             stop_on_signals(supervisor.stop),
-            _registered(options, name, port, fingerprint, leases, ring),
+            _registered(options, name, port, fingerprint, leases, ring, HealthCheck(user, options.cpus)),
         ):
             watch_lifeline(options.lifeline_fd, supervisor.stop)
             announce(options.host, port, port_file=options.port_file, silent=options.silent)
@@ -212,6 +213,7 @@ def _registered(
     fingerprint: Fingerprint,
     leases: LeaseTable | None,
     ring: KeyRing | None,
+    check: HealthCheck,
 ) -> Iterator[None]:
     """Lend the box out through its tracker, if it has one."""
     if leases is None:
@@ -226,6 +228,7 @@ def _registered(
             address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
             leases=leases,
+            check=check,
             keys=keys_for(ring, options.tracker),
         )
     except ConnectError as error:

@@ -48,6 +48,26 @@ class DeviceSpec:
     by_admin: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a health check's kernels reached: GFLOP/s of one core, and GB/s."""
+
+    compute: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckInfo:
+    """A device's last health check, `age_s` seconds ago. `failures`: how many in a row have failed."""
+
+    passed: bool
+    text: Text
+    age_s: float
+    failures: int = 0
+    scores: Scores | None = None
+    baseline: Scores | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLease:
     """A lease as its box reports it. `token` is `NUMBER-SECRET`; `left_s` is what remains of a time limit."""
@@ -108,6 +128,7 @@ class DeviceInfo:
     busy_s: float
     known_s: float
     seen_s: float
+    check: CheckInfo | None = None
 
     @property
     def utilisation(self) -> float:
@@ -213,12 +234,18 @@ class SuspectDevice(_Struct, frozen=True):
 
 
 class CheckResult(_Struct, frozen=True):
-    """How a health check went: asked for with `CheckDevice`, or run by the box on its own."""
+    """How a health check went: asked for with `CheckDevice`, or run by the box on its own. `slow`: everything was
+    right, but slower than the box's `baseline` by far, which may pass. `age_s`: an old result, told to a tracker that
+    may not know it; it changes nothing but what is shown."""
 
     peer: Name
     slot: int
     passed: bool
     text: Text = ""
+    slow: bool = False
+    scores: Scores | None = None
+    baseline: Scores | None = None
+    age_s: Seconds | None = None
 
 
 # Tracker to box
@@ -265,9 +292,10 @@ class RevokeLease(_Struct, frozen=True):
 
 
 class CheckDevice(_Struct, frozen=True):
-    """Run the health check on a slot and answer CheckResult."""
+    """Run the health check on a slot and answer CheckResult. `baseline` is what the box itself may have forgotten."""
 
     slot: int
+    baseline: Scores | None = None
 
 
 class KeepStanding(_Struct, frozen=True):

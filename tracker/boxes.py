@@ -20,8 +20,11 @@ from rpc_server.tracker_messages import (
 from tracker import lending
 from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError
-from tracker.farm import Box, Device, Farm, Lease, Phase, TimerKind
+from tracker.farm import Box, Checked, Device, Farm, Lease, Phase, TimerKind
 from tracker.log import LogKind
+
+FAILURES_ALLOWED = 3
+"""A device that fails this many checks in a row for being slow is quarantined."""
 
 
 def hello(farm: Farm, event: BoxHello, now: float) -> None:
@@ -226,13 +229,25 @@ def suspect_device(farm: Farm, event: SuspectDevice, now: float) -> None:
 
 
 def checked(farm: Farm, event: CheckResult, now: float) -> None:
-    """A health check ended. What an admin has decided stands, whatever the check says."""
+    """A health check ended. What an admin has decided stands, whatever the check says. A wrong result quarantines a
+    device; one that is only slow is tried again, and quarantined after several failures in a row."""
     device = _device_of(farm, event.peer, event.slot)
-    if device is None or device.by_admin:
+    if device is None:
+        return
+    device.checked = Checked(now - (event.age_s or 0.0), event.passed, event.text, event.scores)
+    device.baseline = event.baseline or device.baseline
+    if event.age_s is not None:
+        return
+    device.failures = 0 if event.passed else device.failures + 1
+    farm.log_box(LogKind.CHECKED, now, device.box, event.text, device.id)
+    if device.by_admin:
         return
     if event.passed:
         farm.set_standing(device, "ok", "it passed a check" if device.standing != "ok" else device.reason, now)
         device.check_at = None
+    elif event.slow and device.failures < FAILURES_ALLOWED and device.standing != "quarantined":
+        farm.set_standing(device, "suspect", f"it failed a check: {event.text}"[:2000], now)
+        device.check_at = farm.arm(now + farm.timing.check_s, TimerKind.DEVICE, device.id)
     else:
         farm.set_standing(device, "quarantined", f"it failed a check: {event.text}"[:2000], now)
         device.check_at = farm.arm(now + farm.timing.recheck_s, TimerKind.DEVICE, device.id)
@@ -275,9 +290,18 @@ def admin(farm: Farm, event: Admin, now: float) -> None:
                 if device.standing == "quarantined":
                     farm.set_standing(device, "ok", event.reason, now)
             case "check":
-                if not device.box.gone:
-                    lending.check(farm, device, now)
+                _check_asked(farm, device, now)
         lending.settle(farm, device, now)
+
+
+def _check_asked(farm: Farm, device: Device, now: float) -> None:
+    """Nothing is lent on a device while it is checked, and a lease it has ends first."""
+    if device.box.gone:
+        return
+    if device.standing == "ok":
+        lending.suspect(farm, device, "an admin asked for a check", now)
+    if device.lease is None:
+        lending.check(farm, device, now)
 
 
 def _device_of(farm: Farm, peer: str, slot: int) -> Device | None:

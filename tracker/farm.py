@@ -11,13 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
-from rpc_server.tracker_messages import DeviceSpec, KeepStanding, LogEvent, Standing, ToBox, ToClient
+from rpc_server.tracker_messages import DeviceSpec, KeepStanding, LogEvent, Refused, Scores, Standing, ToBox, ToClient
 from tracker.allocate import Allocator, Place, Waiting
 from tracker.capability import Capabilities, Predicate
 from tracker.log import LogKind
 
 _ENDED_KEPT = 65_536
 """Ids of ended leases remembered, so that a box that missed the end of one is told again."""
+
+_ANSWERED_KEPT = 4096
+"""Requests remembered after they were refused or cancelled: a client's next beat may name them once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,16 @@ class Box:
     public: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A health check that ended at `at`."""
+
+    at: float
+    passed: bool
+    text: str
+    scores: Scores | None
+
+
 @dataclass(slots=True, eq=False)
 class Device:
     id: str
@@ -118,6 +131,9 @@ class Device:
     leases: int = 0
     busy_s: float = 0.0
     check_at: float | None = None
+    checked: Checked | None = None
+    baseline: Scores | None = None
+    failures: int = 0
 
     @property
     def lendable(self) -> bool:
@@ -192,6 +208,7 @@ class Farm:
         self.requests: dict[str, Request] = {}
         self.clients: dict[str, Client] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
+        self.answered: OrderedDict[str, Refused | None] = OrderedDict()
         self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
         self.number = 0
         self.order = 0
@@ -324,6 +341,12 @@ class Farm:
         self.ended[lease] = None
         if len(self.ended) > _ENDED_KEPT:
             self.ended.popitem(last=False)
+
+    def remember_answered(self, request: str, refusal: Refused | None) -> None:
+        """A request is over, so that one that was said again meanwhile is not taken for a new one."""
+        self.answered[request] = refusal
+        if len(self.answered) > _ANSWERED_KEPT:
+            self.answered.popitem(last=False)
 
     @property
     def settling_until(self) -> float:

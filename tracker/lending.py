@@ -293,7 +293,7 @@ def suspect(farm: Farm, device: Device, reason: str, now: float) -> None:
 
 def check(farm: Farm, device: Device, now: float) -> None:
     """Have the box check a device that is out of service, and again if it does not answer."""
-    farm.emit(device.box.peer, CheckDevice(device.spec.slot))
+    farm.emit(device.box.peer, CheckDevice(device.spec.slot, device.baseline))
     again = farm.timing.check_s if device.standing == "suspect" else farm.timing.recheck_s
     device.check_at = farm.arm(now + again, TimerKind.DEVICE, device.id)
 

@@ -18,6 +18,7 @@ class LogKind(StrEnum):
     REGISTERED = "registered"  # a box said hello
     BOX_GONE = "box_gone"
     STANDING = "standing"  # a device's standing changed; `text`: the new one and why
+    CHECKED = "checked"  # a health check of a device ended; `text`: what it found
     QUEUED = "queued"  # a request waits
     REFUSED = "refused"  # a request ended without a device
     CANCELLED = "cancelled"

@@ -28,6 +28,11 @@ def asked(farm: Farm, event: RequestDevice, now: float) -> None:
     if request is not None:
         _asked_again(farm, request, event, now)
         return
+    if event.request in farm.answered:
+        refusal = farm.answered[event.request]
+        if refusal is not None:
+            farm.emit(event.peer, refusal)
+        return
     try:
         request = _take_in(farm, event, now)
     except (CapabilityError, TrackerError) as error:
@@ -129,6 +134,7 @@ def _cancel(farm: Farm, request: Request, reason: str, now: float) -> None:
             lending.begin_end(farm, lease, reason, now)
         return
     _drop(farm, request)
+    farm.remember_answered(request.id, None)
     farm.log_request(LogKind.CANCELLED, now, request.id, request.waiting.user, reason)
 
 
@@ -145,7 +151,10 @@ def _give_up(farm: Farm, request: Request, now: float) -> None:
 
 
 def _refuse(farm: Farm, peer: str, request: str, user: str, error: TunefarmError, now: float) -> None:
-    farm.emit(peer, Refused(request, error.kind, error.message[:2000], (error.hint or "")[:2000]))
+    refusal = Refused(request, error.kind, error.message[:2000], (error.hint or "")[:2000])
+    if request not in farm.requests:
+        farm.remember_answered(request, refusal)
+    farm.emit(peer, refusal)
     farm.log_request(LogKind.REFUSED, now, request, user, error.message)
 
 

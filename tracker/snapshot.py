@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from heapq import nsmallest
 
-from rpc_server.tracker_messages import DeviceInfo, DevicePage, QueueInfo, QueuePage
+from rpc_server.tracker_messages import CheckInfo, DeviceInfo, DevicePage, QueueInfo, QueuePage
 from tracker.farm import Device, DeviceState, Farm
 
 
@@ -41,6 +41,21 @@ def device_info(device: Device, now: float) -> DeviceInfo:
         busy_s=device.busy_s + held,
         known_s=now - device.since,
         seen_s=now - box.seen,
+        check=_check_info(device, now),
+    )
+
+
+def _check_info(device: Device, now: float) -> CheckInfo | None:
+    last = device.checked
+    if last is None:
+        return None
+    return CheckInfo(
+        passed=last.passed,
+        text=last.text,
+        age_s=now - last.at,
+        failures=device.failures,
+        scores=last.scores,
+        baseline=device.baseline,
     )
 
 

@@ -273,7 +273,7 @@ def test_a_request_nobody_can_serve_waits_and_says_why_in_the_end(shared: Farm) 
             session.lease("cpu", wait_s=1.0)
         with pytest.raises(NoDeviceError):
             session.request("cpu", wait_s=0)
-    assert not any(queue.pending for queue in session.queue())
+    assert [queue for queue in session.queue() if queue.pending] == []
 
 
 def test_a_queued_client_gets_the_device_when_it_is_free(shared: Farm) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from rpc_server.leases import LeaseReport
+from rpc_server.health import Health
 from rpc_server.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
 from rpc_server.tracker_messages import (
     CancelRequest,
@@ -67,7 +68,8 @@ class SimBox:
                     if lease in self.sessions:
                         self.to_close.append(lease)
                 case RunCheck(slot):
-                    self.do(self.core.check_done(slot, self.healthy, "" if self.healthy else "too slow"))
+                    health = Health(self.healthy, "" if self.healthy else "wrong")
+                    self.do(self.core.check_done(slot, health, self.world.now))
                 case _:
                     pass
 

@@ -6,6 +6,7 @@ import pytest
 
 from rpc_server.errors import ConnectError
 from rpc_server.fingerprint import local_fingerprint
+from rpc_server.health import Health
 from rpc_server.leases import LeaseReport
 from rpc_server.registrar import cpu_device, split_address
 from rpc_server.registrar_core import ALLOW_S, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
@@ -26,6 +27,7 @@ from rpc_server.tracker_messages import (
     LeaseOver,
     RegisterAgain,
     RevokeLease,
+    Scores,
     SuspectDevice,
 )
 from tracker.capability import Capabilities, parse_capability
@@ -190,7 +192,9 @@ def test_checks_and_standings() -> None:
     agent = registered()
     assert agent.handle(CheckDevice(0), 0.0) == [RunCheck(0)]
     assert agent.handle(CheckDevice(7), 0.0) == []
-    assert agent.check_done(0, False, "slow") == [Say(CheckResult("me", 0, False, "slow"))]
+    slow = Health(False, "slow", True, Scores(1.0, 2.0), Scores(4.0, 2.0))
+    said = CheckResult("me", 0, False, "slow", True, Scores(1.0, 2.0), Scores(4.0, 2.0))
+    assert agent.check_done(0, slow, 0.0) == [Say(said)]
     assert agent.suspect(0, "hot") == [Say(SuspectDevice("me", 0, "hot"))]
     agent.handle(KeepStanding(0, "quarantined", "smoke", True), 0.0)
     (said,) = agent.handle(RegisterAgain(), 0.0)
@@ -226,3 +230,24 @@ def test_this_machine_as_a_device() -> None:
     for expr in ("lab", "cpu fast", "cores>=1", "memory>=64MiB", f"arch={fingerprint.cpu_name}", "virtual<=1"):
         assert parse_capability(expr).matches(caps)
     assert cpu_device(fingerprint).key == "cpu"
+
+
+def test_a_check_at_the_start_is_told_once_the_box_is_welcome_and_to_every_later_tracker() -> None:
+    agent = core()
+    agent.checked_at_start(0, Health(True, "fine", scores=Scores(4.0, 2.0), baseline=Scores(4.0, 2.0)), 0.0)
+    agent.tick(1.0)
+    said = agent.handle(BoxWelcome("run", 1.0), 3.0)
+    assert said[1:] == [Say(CheckResult("me", 0, True, "fine", False, Scores(4.0, 2.0), Scores(4.0, 2.0), 3.0))]
+    assert agent.handle(BoxWelcome("run", 1.0), 4.0) == []
+    agent.cut_off(5.0)
+    assert CheckResult in {type(a.message) for a in agent.handle(BoxWelcome("new", 1.0), 6.0) if isinstance(a, Say)}
+
+
+def test_a_box_that_fails_its_check_at_the_start_registers_as_suspect() -> None:
+    agent = core()
+    agent.checked_at_start(0, Health(False, "core 1 computed something wrong"), 0.0)
+    (said,) = agent.tick(1.0)
+    assert isinstance(said, Say)
+    assert isinstance(said.message, BoxHello)
+    spec = said.message.devices[0]
+    assert (spec.standing, spec.reason) == ("suspect", "core 1 computed something wrong")

@@ -553,6 +553,16 @@ def test_a_reported_fault_has_the_device_checked() -> None:
     assert script(Tick(), 1.1) == [("box-a", CheckDevice(0))]
 
 
+def test_a_request_said_again_after_it_was_refused_or_cancelled_does_not_queue_anew() -> None:
+    script = Script()
+    (refused,) = script(ask("r1", wait_s=0.0))
+    assert script(ask("r1", wait_s=0.0)) == [refused]
+    script(ask("r2"))
+    script(CancelRequest("c1", "r2"))
+    assert script(ask("r2")) == []
+    assert script.state.queue_page().queues == ()
+
+
 def test_a_drained_device_finishes_its_lease_and_gets_no_other() -> None:
     script = Script()
     script(hello())

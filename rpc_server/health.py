@@ -1,0 +1,95 @@
+"""A box's health check: the calibration kernels in a process of their own, and what is made of their scores."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+
+import msgspec
+
+from rpc_server.calibration import Calibration, CalibrationSettings
+from rpc_server.tracker_messages import Scores
+
+logger = logging.getLogger("rpc_server.health")
+
+SLOW = 0.5
+"""A box that reaches less than this part of its baseline fails the check."""
+
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a check went. `slow`: it computed rightly, but too slowly, which may pass. `baseline` is what the scores
+    were compared with: the box's first good ones."""
+
+    passed: bool
+    text: str
+    slow: bool = False
+    scores: Scores | None = None
+    baseline: Scores | None = None
+
+
+def judge(found: Calibration, baseline: Scores | None) -> Health:
+    """Whether a box with these results is fit to be lent. Without a baseline, these scores become it."""
+    if found.wrong:
+        return Health(False, found.wrong, baseline=baseline)
+    scores = Scores(found.compute, found.memory)
+    first = baseline or scores
+    text = f"{scores.compute:.1f} GFLOP/s, {scores.memory:.1f} GB/s"
+    shares = {"arithmetic": scores.compute / first.compute, "memory": scores.memory / first.memory}
+    slow = [f"{name} at {100 * share:.0f} %" for name, share in shares.items() if share < SLOW]
+    if slow:
+        return Health(False, f"{text}: {' and '.join(slow)} of its first check", True, scores, first)
+    return Health(True, text, scores=scores, baseline=first)
+
+
+class HealthCheck:
+    """Checks a box, one check at a time. It keeps the baseline of each slot; one that the tracker remembers counts
+    when the box has none of its own yet."""
+
+    def __init__(self, user: str = "", cpus: tuple[int, ...] = (), timeout_s: float = _TIMEOUT_S) -> None:
+        self._settings = CalibrationSettings(os.getpid(), user, cpus)
+        self._timeout_s = timeout_s
+        self._baselines: dict[int, Scores] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, slot: int, baseline: Scores | None = None) -> Health:
+        with self._lock:
+            health = judge(self._calibrate(), self._baselines.get(slot, baseline))
+            if health.baseline is not None:
+                self._baselines[slot] = health.baseline
+        logger.info("check of slot %d: %s", slot, health.text)
+        return health
+
+    def _calibrate(self) -> Calibration:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "rpc_server.calibration", msgspec.json.encode(self._settings).decode()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            out, err = child.communicate(timeout=self._timeout_s)
+        except subprocess.TimeoutExpired:
+            return Calibration(wrong=f"the calibration kernels did not end within {self._timeout_s:g} s")
+        finally:
+            child.kill()
+            child.wait()
+        if child.returncode < 0:
+            return Calibration(wrong=f"the calibration kernels were killed by {_signal_name(-child.returncode)}")
+        try:
+            return msgspec.json.decode(out, type=Calibration)
+        except msgspec.DecodeError:
+            last = err.decode(errors="replace").strip().splitlines()[-1:]
+            return Calibration(wrong=f"the calibration process ended with {child.returncode}: {' '.join(last)}")
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
