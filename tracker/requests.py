@@ -94,6 +94,7 @@ def cancel(farm: Farm, event: CancelRequest, now: float) -> None:
     """The client wants no device any more. If it has been lent one meanwhile, that goes back."""
     request = farm.requests.get(event.request)
     if request is not None and request.client == event.peer:
+        farm.remember_answered(request.id, None)
         _cancel(farm, request, "cancelled", now)
 
 
@@ -134,7 +135,6 @@ def _cancel(farm: Farm, request: Request, reason: str, now: float) -> None:
             lending.begin_end(farm, lease, reason, now)
         return
     _drop(farm, request)
-    farm.remember_answered(request.id, None)
     farm.log_request(LogKind.CANCELLED, now, request.id, request.waiting.user, reason)
 
 

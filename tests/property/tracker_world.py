@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from rpc_server.leases import LeaseReport
 from rpc_server.health import Health
+from rpc_server.leases import LeaseReport
 from rpc_server.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
 from rpc_server.tracker_messages import (
     CancelRequest,
