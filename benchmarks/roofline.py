@@ -6,7 +6,8 @@ Every kernel moves at least its inputs and outputs, each once; that many bytes o
 The yardstick is the faster of numpy's copy and a copy kernel of our own, counted in the same way: read once, written
 once. Neither side counts the lines that the CPU reads before it writes them, though both may pay for them. All
 kernels, and numpy's and (where it is installed) torch's forms of them, are timed in turns in one process, so that what
-else the machine does falls on all of them alike.
+else the machine does falls on all of them alike. "cores" is CPU time over time: on a busy machine the pool of threads
+may have given a core up, and then the numbers for several threads are in truth for fewer.
 """
 
 from __future__ import annotations
@@ -110,29 +111,35 @@ def prepare(case: Case, target: Target, rng: np.random.Generator) -> Runs:
     return Runs(case, sum(a.nbytes for a in arrays) + int(np.asarray(expected).nbytes), calls)
 
 
-def measure(calls: dict[tuple[str, str], Callable[[], Any]], rounds: int) -> dict[tuple[str, str], float]:
-    """Median seconds of each call, all taken in turns."""
-    times: dict[tuple[str, str], list[float]] = {key: [] for key in calls}
+Key = tuple[str, str]
+
+
+def measure(calls: dict[Key, Callable[[], Any]], rounds: int) -> tuple[dict[Key, float], dict[Key, float]]:
+    """Median seconds of each call, all taken in turns, and how many cores each kept busy."""
+    times: dict[Key, list[float]] = {key: [] for key in calls}
+    busy = dict.fromkeys(calls, 0.0)
     for _ in range(rounds):
         for key, call in calls.items():
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             call()
             times[key].append(time.perf_counter() - begin)
-    return {key: statistics.median(taken) for key, taken in times.items()}
+            busy[key] += time.process_time() - used
+    cores = {key: busy[key] / sum(taken) for key, taken in times.items()}
+    return {key: statistics.median(taken) for key, taken in times.items()}, cores
 
 
 def table(runs: list[Runs], source: np.ndarray, rounds: int) -> None:
     """Measure and print, for the number of threads that is set."""
     goal = np.empty_like(source)
-    calls: dict[tuple[str, str], Callable[[], Any]] = {("np.copyto", "numpy"): lambda: np.copyto(goal, source)}
+    calls: dict[Key, Callable[[], Any]] = {("np.copyto", "numpy"): lambda: np.copyto(goal, source)}
     for run in runs:
         calls |= {(run.case.name, who): call for who, call in run.calls.items()}
-    took = measure(calls, rounds)
+    took, cores = measure(calls, rounds)
     copied = min(took["np.copyto", "numpy"], took["copy (ours)", "ours"])
     roof = 2 * source.nbytes / copied / 1e9
     print(f"\n{num_threads()} threads; copying moves {roof:.1f} GB/s (np.copyto takes "
           f"{took['np.copyto', 'numpy'] * 1e3:.2f} ms, ours {took['copy (ours)', 'ours'] * 1e3:.2f} ms)")  # fmt: skip
-    print(f"{'kernel':18} {'ms':>8} {'GB/s':>7} {'of copy':>8} {'numpy ms':>9} {'torch ms':>9}")
+    print(f"{'kernel':18} {'ms':>8} {'GB/s':>7} {'of copy':>8} {'cores':>6} {'numpy ms':>9} {'torch ms':>9}")
     for run in runs:
         name = run.case.name
         mine = took[name, "ours"]
@@ -140,7 +147,7 @@ def table(runs: list[Runs], source: np.ndarray, rounds: int) -> None:
         other = "".join(
             f" {took[name, who] * 1e3:9.2f}" if (name, who) in took else f" {'-':>9}" for who in ("numpy", "torch")
         )
-        print(f"{name:18} {mine * 1e3:8.2f} {speed:7.1f} {speed / roof:8.2f}{other}")
+        print(f"{name:18} {mine * 1e3:8.2f} {speed:7.1f} {speed / roof:8.2f} {cores[name, 'ours']:6.2f}{other}")
 
 
 def main() -> None:

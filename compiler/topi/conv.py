@@ -176,7 +176,8 @@ def _conv(
         tap = {name: axis.var for name, axis in zip(window.names, window.axes)}
         x = source(*({"N": index["N"], "C": channel, **read}[name] for name in layout))
         w = kernel(*({"O": index["C"], "I": rc.var, **tap}[name] for name in kernel_layout))
-        return te_sum(x.astype(dtype) * w.astype(dtype), axis=[rc, *window.axes])
+        result: PrimExpr = te_sum(x.astype(dtype) * w.astype(dtype), axis=[rc, *window.axes])
+        return result
 
     return _convolved(op, [shape[name] for name in layout], value, layout)
 
@@ -205,7 +206,8 @@ def _depthwise(
         tap = {name: axis.var for name, axis in zip(window.names, window.axes)}
         x = source(*({"N": index["N"], "C": channel, **read}[name] for name in layout))
         w = kernel(*({"O": channel, "I": nth, **tap}[name] for name in kernel_layout))
-        return te_sum(x.astype(dtype) * w.astype(dtype), axis=list(window.axes))
+        result: PrimExpr = te_sum(x.astype(dtype) * w.astype(dtype), axis=list(window.axes))
+        return result
 
     return _convolved(op, [shape[name] for name in layout], value, layout)
 

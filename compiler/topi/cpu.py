@@ -10,7 +10,7 @@ from __future__ import annotations
 from compiler.target import Target
 from compiler.te.schedule import Schedule
 from compiler.te.stage import Stage
-from compiler.te.tensor import ComputeOp, Tensor
+from compiler.te.tensor import ComputeOp, Operation, Tensor
 from compiler.tir.nodes import IterVar, ProducerLoad
 from compiler.tir.visit import walk
 from compiler.topi.scheduling import computed, extent, lanes, reduces_along_memory, reduces_rows
@@ -19,6 +19,7 @@ CHUNK = 1 << 14  # elements that a thread takes at a time: enough to be worth ha
 ACCUMULATORS = 8  # vectors of partial sums: an addition takes 4 cycles and two can start in each
 BLOCK = 1 << 12  # neighbouring sums kept at a time when summing across memory: half of a first-level cache
 ROWS = 4  # rows added to them at a time
+PARTS = 32  # of one sum, at most: more have to be added up again
 TILE = 4  # rows of sums kept in registers at a time in a product
 
 
@@ -81,7 +82,7 @@ def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tenso
     stage = schedule[tensor]
     sizes = [(extent([axis]) or 1, axis) for axis in stage.op.reduce_axis]
     size, axis = next((found for found in sizes if found[0] >= 16), max(sizes, key=lambda found: found[0]))
-    part, _ = stage.split(axis, factor=max(1, 4 * CHUNK * size // everything))
+    part, _ = stage.split(axis, factor=max(1, 4 * CHUNK * size // everything, size // PARTS))
     parts: Tensor = schedule.rfactor(tensor, part)
     return parts
 
@@ -209,10 +210,11 @@ def tensors(schedule: Schedule, target: Target) -> None:
             reduction(schedule, op.output(0), target)
 
 
-def _in_order(op: ComputeOp) -> bool:
+def _in_order(op: Operation) -> bool:
     """Whether the result and all that is read have the same indices, so that all is one long row."""
     order = [axis.var for axis in op.axis]
-    loads = [node for expr in op.body for node in walk(expr) if isinstance(node, ProducerLoad)]
+    body = op.body if isinstance(op, ComputeOp) else ()
+    loads = [node for expr in body for node in walk(expr) if isinstance(node, ProducerLoad)]
     return all(
         len(load.indices) == len(order) and all(i is v for i, v in zip(load.indices, order)) for load in loads
     )

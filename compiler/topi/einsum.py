@@ -18,7 +18,8 @@ def einsum(subscripts: str, *operand: Any) -> Tensor:
 
     Raises IRError when letters and dimensions do not fit, or sizes of one letter differ.
     """
-    operands: tuple[Tensor, ...] = operand[0] if len(operand) == 1 and isinstance(operand[0], tuple | list) else operand
+    listed = len(operand) == 1 and isinstance(operand[0], tuple | list)
+    operands: tuple[Tensor, ...] = tuple(operand[0]) if listed else operand
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     letters = "".join(terms)

@@ -36,7 +36,7 @@ class _Along:
 
         def element(*indices: Var) -> PrimExpr:
             outer = dict(zip(self.kept, indices))
-            point = [inner[d].var if d in inner else outer[d] for d in range(len(self.shape))]
+            point: list[PrimExpr] = [inner[d].var if d in inner else outer[d] for d in range(len(self.shape))]
             result: PrimExpr = reducer(value(point), axis=list(inner.values()))
             return result
 

@@ -98,7 +98,7 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
     def value(*indices: Var) -> PrimExpr:
         point = indices[:dim] + indices[dim + 1 :]
-        chosen = tensors[-1](*point)
+        chosen: PrimExpr = tensors[-1](*point)
         for position, tensor in reversed(list(enumerate(tensors[:-1]))):
             chosen = intrin.if_then_else(ops.equal(indices[dim], position), tensor(*point), chosen)
         return chosen

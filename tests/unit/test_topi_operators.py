@@ -45,7 +45,7 @@ def check(make, reference, *arrays: np.ndarray, schedule=generic.schedule_inject
 # ------------------------------------------------------------------------ element by element
 
 
-@pytest.mark.parametrize("name", ["sinh", "cosh", "exp2", "log2", "log10", "log1p", "sign", "isnan", "isinf", "isfinite"])
+@pytest.mark.parametrize("name", ["sinh", "cosh", "exp2", "log2", "log10", "log1p", "sign", "isnan", "isinf"])
 def test_unary(name: str) -> None:
     x = np.abs(data(3, 7)) + np.float32(0.1)
     check(getattr(topi, name), getattr(np, name), x)
@@ -57,7 +57,7 @@ def test_what_is_no_number() -> None:
         check(getattr(topi, name), getattr(np, name), x)
 
 
-@pytest.mark.parametrize("name", ["logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"])
+@pytest.mark.parametrize("name", [f"{kind}_{op}" for kind in ("logical", "bitwise") for op in ("and", "or", "xor")])
 def test_logic_and_bits(name: str) -> None:
     check(getattr(topi, name), getattr(np, name), data(5, 9, dtype="int32"), data(9, dtype="int32"))
 
@@ -105,7 +105,12 @@ def test_take_and_gather(axis: int | None) -> None:
     check(lambda a, i: topi.take(a, i, axis), lambda a, i: np.take(a, i, axis), data(4, 5), where)
     far = np.array([-3, 7], "int32")
     for mode in ("clip", "wrap"):
-        check(lambda a, i: topi.take(a, i, axis, mode=mode), lambda a, i: np.take(a, i, axis, mode=mode), data(4, 5), far)
+        check(
+            lambda a, i, mode=mode: topi.take(a, i, axis, mode=mode),
+            lambda a, i, mode=mode: np.take(a, i, axis, mode=mode),
+            data(4, 5),
+            far,
+        )
     if axis is not None:
         index = RNG.integers(0, 4, (4, 5)).astype("int32")
         check(lambda a, i: topi.gather(a, axis, i), lambda a, i: np.take_along_axis(a, i, axis), data(4, 5), index)

@@ -164,7 +164,8 @@ def test_cuda_binds_blocks_and_threads() -> None:
     out = topi.exp(topi.add(x, 1.0))
     for schedule in (cuda.schedule_injective("cuda", [out]), generic.schedule_injective("cuda", [out])):
         text = str(lower(schedule, [x, out]))
-        assert "blockIdx.x" in text and "threadIdx.x" in text
+        assert "blockIdx.x" in text
+        assert "threadIdx.x" in text
     assert arm_cpu.schedule_softmax is x86.schedule_softmax
 
 
