@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup test browser emulators lint demo fuzz bench clean
+.PHONY: help setup test browser emulators lint demo fuzz soak bench clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -40,6 +40,9 @@ clean:                   ## remove what the targets above made
 
 fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
+
+soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most)
+	$(BIN)/python tests/e2e/soak.py $(or $(TIME),120) $(SEED)
 
 bench: $(STAMP)          ## every benchmark, one after the other; PEER=/path/to/python with apache-tvm adds its numbers
 	@for script in benchmarks/*.py; do \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -33,11 +34,13 @@ class SessionFiles:
         return self.folder / check_name(name)
 
     def write(self, name: str, data: Buffer) -> None:
-        """Make or replace a file."""
+        """Make or replace a file; on failure there is none of that name."""
         try:
             with self._open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
                 file.write(data)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path(name))
             raise RemoteFileError(f"cannot write {name!r}: {error.strerror}") from None
 
     def read(self, name: str, offset: int = 0, nbytes: int | None = None) -> tuple[int, bytes]:

@@ -105,7 +105,8 @@ class Supervisor:
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()
         self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
-        self._conn_of_fd: dict[int, bytes] = {}
+        self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
+        self._connected: set[int] = set()  # descriptors of all that are connected
         self._started = time.monotonic()
         self._next_sample = 0.0
         self._stop_reason = ""
@@ -128,7 +129,7 @@ class Supervisor:
 
     def run(self) -> None:
         self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        monitor = Monitor(self._front, zmq.EVENT_DISCONNECTED)
+        monitor = Monitor(self._front, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
         self._monitor = monitor
         self._poll.watch(self._front, self._on_front)
         self._poll.watch(monitor.socket, lambda _: self._on_monitor())
@@ -240,11 +241,16 @@ class Supervisor:
         return principal
 
     def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
-        # A descriptor may just have been reused: take the news of its last owner before it gets a new one.
+        # A request may be read after its sender has gone, even after another took over its descriptor.
         self._on_monitor()
         fd = first.get(zmq.SRCFD)
         if isinstance(fd, int) and fd >= 0:
+            if fd not in self._connected:
+                return
+            before = self._conn_of_fd.get(fd, conn)
             self._conn_of_fd[fd] = conn
+            if before != conn:
+                self._lost(before)
         holder = "" if self._who is None else self._permit(first).public
         lease = self._leases.check(body.token, holder) if self._leases is not None and body.token else None
         self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
@@ -259,9 +265,16 @@ class Supervisor:
 
     def _on_monitor(self) -> None:
         for event, fd in self._monitor.drain():
-            if event == zmq.EVENT_DISCONNECTED and (conn := self._conn_of_fd.pop(fd, None)) is not None:
-                self._blobs.forget_owner(conn)
-                self._handle(ConnectionLost(conn))
+            if event == zmq.EVENT_ACCEPTED:
+                self._connected.add(fd)
+                continue
+            self._connected.discard(fd)
+            if (conn := self._conn_of_fd.pop(fd, None)) is not None:
+                self._lost(conn)
+
+    def _lost(self, conn: bytes) -> None:
+        self._blobs.forget_owner(conn)
+        self._handle(ConnectionLost(conn))
 
     def _status(self) -> BoxStatus:
         return BoxStatus(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -108,10 +109,15 @@ class Trials:
         except TrialFailed as failure:
             raise TrialFailed(failure.kind, f"the reference, not the candidate: {failure.text}") from None
         folder = self._kept(request).with_suffix(".partial")
-        folder.mkdir(exist_ok=True)
-        for index in function.entry.outputs:
-            np.save(folder / f"{index}.npy", arguments[index].numpy(), allow_pickle=False)
-        folder.rename(self._kept(request))
+        try:
+            folder.mkdir(exist_ok=True)
+            for index in function.entry.outputs:
+                np.save(folder / f"{index}.npy", arguments[index].numpy(), allow_pickle=False)
+            folder.rename(self._kept(request))
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            text = f"the box cannot keep the reference's outputs: {error.strerror or error}"
+            raise TrialFailed(FailureKind.UPLOAD, text) from None
 
     def _compare(self, request: MeasureRequest, entry: EntryPoint, arguments: list[Any]) -> None:
         for index in entry.outputs:
