@@ -19,6 +19,7 @@ CHUNK = 1 << 14  # elements that a thread takes at a time: enough to be worth ha
 ACCUMULATORS = 8  # vectors of partial sums: an addition takes 4 cycles and two can start in each
 BLOCK = 1 << 12  # neighbouring sums kept at a time when summing across memory: half of a first-level cache
 ROWS = 4  # rows added to them at a time
+STEPS = 4  # vectors of a row that are worked on at a time: one exponential need not wait for the one before
 PARTS = 32  # of one sum, at most: more have to be added up again
 TILE = 4  # rows of sums kept in registers at a time in a product
 
@@ -159,7 +160,7 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
     axes = list(stage.op.axis)
     size = extent(axes[kept:])
     last = stage.fuse(*axes[kept:]) if len(axes) > kept + 1 else axes[kept]
-    _vectorise(stage, last, size, lanes(target, tensor.dtype))
+    _vectorise(stage, last, size, STEPS * lanes(target, tensor.dtype))
     if _worth_sharing(extent(axes)):
         row = share(stage, axes[:kept], max(1, CHUNK // max(1, size or CHUNK)))
     else:
@@ -170,7 +171,7 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
             along_memory(schedule, result, target, (stage, row))
         else:
             schedule[result].compute_at(stage, row)
-            _vectorise(schedule[result], op.axis[-1], extent(op.axis[-1:]), lanes(target, result.dtype))
+            _vectorise(schedule[result], op.axis[-1], extent(op.axis[-1:]), STEPS * lanes(target, result.dtype))
 
 
 def product(schedule: Schedule, tensor: Tensor, target: Target) -> None:
@@ -221,7 +222,10 @@ def _in_order(op: Operation) -> bool:
 
 
 def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> None:
-    if size is None or size >= width:
+    """Vectorise `axis` by `width`, or the largest half, quarter, ... of it that fits in `size`."""
+    while width > 1 and size is not None and size < width:
+        width //= 2
+    if width > 1:
         _, vector = stage.split(axis, factor=width)
         stage.vectorize(vector)
 
