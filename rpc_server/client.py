@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -34,6 +34,7 @@ from rpc_server.messages import (
     AnyMessage,
     BoxInfo,
     BoxStatus,
+    CancelCalls,
     CloseSession,
     Data,
     FindFunction,
@@ -115,7 +116,12 @@ def open_session(
     which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
     `client` is how the box names this session to others; default user@host:pid.
     """
-    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}", server_key))
+    peer = keys_for(keys, f"{host}:{port}", server_key)
+
+    def dial() -> Connection:
+        return Connection(host, port, connect_timeout, keys=peer)
+
+    connection = dial()
     try:
         opened = connection.request(
             OpenSession(
@@ -132,14 +138,18 @@ def open_session(
         connection.close()
         raise
     assert isinstance(opened, SessionOpened)
-    return RPCSession(connection, opened, call_timeout, enable_logging)
+    return RPCSession(connection, opened, call_timeout, enable_logging, dial)
 
 
 def box_status(
-    host: str, port: int, connect_timeout: float = CONNECT_TIMEOUT_S, keys: KeyRing | None = None
+    host: str,
+    port: int,
+    connect_timeout: float = CONNECT_TIMEOUT_S,
+    keys: KeyRing | None = None,
+    server_key: str = "",
 ) -> BoxStatus:
     """Ask a box what it is and who uses it; needs no session."""
-    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}"))
+    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}", server_key))
     try:
         status = connection.request(BoxInfo(), timeout_s=connect_timeout).body
     finally:
@@ -160,6 +170,7 @@ class RPCSession:
         opened: SessionOpened,
         call_timeout: float | None = None,
         enable_logging: bool = False,
+        dial: Callable[[], Connection] | None = None,
     ) -> None:
         self.address = connection.address
         self.box = opened.box
@@ -167,6 +178,8 @@ class RPCSession:
         self.call_timeout = call_timeout
         self.device_api = RemoteAPI(self)
         self._connection = connection
+        self._opened = opened
+        self._dial = dial
         self._lane = _enter_lane(opened)
         self._logging = enable_logging
         self._lock = threading.RLock()
@@ -309,6 +322,21 @@ class RPCSession:
     def is_open(self) -> bool:
         return self._connection.over is None
 
+    def cancel(self) -> None:
+        """Stop everything the session has under way or waiting: those calls raise Cancelled. Any thread may call it.
+
+        The executor is killed. A session that only measures goes on with a new one; any other has lost its arrays and
+        modules and is over, as after a crash. Other sessions of the box notice nothing. Raises SessionClosed when the
+        session is over already, and ConnectError when the box cannot be reached.
+        """
+        if self._dial is None or not self.is_open:
+            raise SessionClosed(f"the session with {self.address} is over")
+        line = self._dial()  # the session's own may be waited on by another thread
+        try:
+            line.request(CancelCalls(self._opened.session, self._opened.secret), timeout_s=CONNECT_TIMEOUT_S)
+        finally:
+            line.close()
+
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, after `close()` has ended the session."""
         self._on_close.append(callback)
@@ -348,7 +376,12 @@ class RPCSession:
         """Ask the executor and wait for its answer; raises the error it answers with."""
         timeout = self.call_timeout if timeout_s is None else timeout_s
         with self._lock:
-            return self._ask(body, buffers, timeout).wait()
+            if (lane := self._lane) is None or timeout is not None:
+                return self._ask(body, buffers, timeout).wait()
+            try:  # what `_ask` does, without an object for the answer to come
+                return lane.wait(self._send_on(lane, body, buffers))
+            except StreamClosed:
+                self._lane_lost(lane)
 
     def submit(self, body: AnyExecutorRequest, buffers: Sequence[Buffer] = ()) -> Pending:
         """Ask the executor and go on: `wait` of the result collects the answer."""
@@ -369,6 +402,9 @@ class RPCSession:
     def read_memory(self, handle: int, out: memoryview) -> None:
         """Fill `out` from the start of remote memory, in chunks."""
         view = out.cast("B")
+        if len(view) <= CHUNK:
+            view[:] = self.request(ReadMemory(handle, 0, len(view))).buffers[0]
+            return
         starts = range(0, len(view), CHUNK)
         requests = ((ReadMemory(handle, at, min(CHUNK, len(view) - at)), ()) for at in starts)
         for at, answer in zip(starts, self._stream(requests)):
@@ -378,38 +414,42 @@ class RPCSession:
         """Send a request on the lane when there is one; a deadline is the supervisor's to enforce."""
         if self._lane is None or timeout_s is not None:
             return _Relayed(self, self._relay(body, buffers, Address.EXECUTOR, timeout_s), timeout_s)
+        lane = self._lane
+        try:
+            return _OnLane(self, lane, self._send_on(lane, body, buffers))
+        except StreamClosed:
+            self._lane_lost(lane)
+
+    def _send_on(self, lane: Lane, body: AnyExecutorRequest, buffers: Sequence[Buffer]) -> int:
         self._connection.check()
         if self._logging:
             logger.info("%s: %s", self.address, body)
-        with self._on_lane(self._lane) as lane:
-            while self._freed:
-                lane.send(self._freed.popleft(), ignore=True)
-            return _OnLane(self, lane, lane.send(body, buffers))
+        while self._freed:
+            lane.send(self._freed.popleft(), ignore=True)
+        return lane.send(body, buffers)
 
     def _relay(
         self, body: AnyExecutorRequest, buffers: Sequence[Buffer], address: Address, timeout_s: float | None
     ) -> int:
         """Send a request through the supervisor, after everything asked on the lane."""
         with self._lock:
-            if self._lane is not None:
-                with self._on_lane(self._lane) as lane:
+            if (lane := self._lane) is not None:
+                try:
                     lane.settle()
+                except StreamClosed:
+                    self._lane_lost(lane)
             while self._freed:
                 self._connection.send(self._freed.popleft(), address=Address.EXECUTOR, ignore=True)
             if self._logging:
                 logger.info("%s: %s", self.address, body)
             return self._connection.send(body, buffers, address=address, timeout_s=timeout_s)
 
-    @contextlib.contextmanager
-    def _on_lane(self, lane: Lane) -> Iterator[Lane]:
-        """The supervisor tells how an executor ended that left the lane."""
-        try:
-            yield lane
-        except StreamClosed:
-            self._leave_lane()
-            question = LaneLost(self.executor_pid, lane.lost)
-            self._connection.request(question, timeout_s=CONNECT_TIMEOUT_S, post_mortem=True)
-            raise SessionClosed(f"the session with {self.address} lost its executor") from None
+    def _lane_lost(self, lane: Lane) -> NoReturn:
+        """Have the supervisor tell how the executor ended that left the lane, and raise that."""
+        self._leave_lane()
+        question = LaneLost(self.executor_pid, lane.lost)
+        self._connection.request(question, timeout_s=CONNECT_TIMEOUT_S, post_mortem=True)
+        raise SessionClosed(f"the session with {self.address} lost its executor")
 
     def _leave_lane(self) -> None:
         if self._lane is not None:
@@ -483,8 +523,11 @@ class _OnLane:
         self._number = number
 
     def wait(self) -> Message[AnyMessage]:
-        with self._session._lock, self._session._on_lane(self._lane) as lane:
-            return lane.wait(self._number)
+        with self._session._lock:
+            try:
+                return self._lane.wait(self._number)
+            except StreamClosed:
+                self._session._lane_lost(self._lane)
 
     def forget(self) -> None:
         with self._session._lock:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from rpc_server.errors import ProtocolError
 from rpc_server.messages import AnyExecutorRequest, AnyMessage, describe_request, public_codec
 from rpc_server.stream import FrameStream, StreamClosed
-from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
+from rpc_server.wire import Address, Buffer, Kind, Message, read_header
 
 SPIN_S = 100e-6
 """How long each end looks again, yielding its core, before it sleeps: waking up costs more than a small call takes."""
@@ -177,7 +177,7 @@ class Lane:
             self._poll.poll()
             self._write()
         for frames in messages:
-            number = check_frames(frames).request_id
+            number = read_header(frames[0]).request_id
             if self._asked.pop(number, None) is None:
                 raise ProtocolError(f"the executor answered request {number}, which was not sent")
             if number in self._ignored:

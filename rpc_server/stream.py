@@ -14,6 +14,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire import Buffer
@@ -29,6 +30,20 @@ _SO_SNDBUFFORCE = 32  # Linux; root only
 
 class StreamClosed(Exception):
     """The other end is gone."""
+
+
+@lru_cache(maxsize=64)
+def _prefix(frames: int) -> struct.Struct:
+    """The number of frames and the length of each."""
+    return struct.Struct(f"<I{frames}I")
+
+
+def _split(body: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    offset, frames = 0, []
+    for size in sizes:
+        frames.append(body[offset : offset + size])
+        offset += size
+    return frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +70,9 @@ class FrameStream:
     def __init__(self, sock: socket.socket, limits: StreamLimits | None = None) -> None:
         self.sock = sock
         self._limits = limits or StreamLimits()
-        self._out: deque[memoryview] = deque()
+        self._out: deque[Buffer] = deque()
         self._chunk = bytearray(_READ_SIZE)
+        self._view = memoryview(self._chunk)
         self._pending = bytearray()  # read but not yet understood: at most a prefix and a small part
         self._body: bytearray | None = None  # the message being filled, perhaps longer than it
         self._spare: bytearray | None = None
@@ -73,16 +89,20 @@ class FrameStream:
 
     def put(self, frames: Sequence[Buffer]) -> None:
         """Queue a message. Big buffers are not copied and must not change before they are written."""
-        small = [struct.pack(f"<I{len(frames)}I", len(frames), *map(len, frames))]
+        prefix = _prefix(len(frames)).pack(len(frames), *map(len, frames))
+        if all(len(frame) <= _SMALL for frame in frames):
+            self._out.append(b"".join((prefix, *frames)))
+            return
+        small = [prefix]
         for frame in frames:
             if len(frame) <= _SMALL:
                 small.append(bytes(frame))
             else:
-                self._out.append(memoryview(b"".join(small)))
+                self._out.append(b"".join(small))
                 self._out.append(memoryview(frame).cast("B"))
                 small.clear()
         if small:
-            self._out.append(memoryview(b"".join(small)))
+            self._out.append(b"".join(small))
 
     def send(self, frames: Sequence[Buffer]) -> None:
         self.put(frames)
@@ -98,7 +118,10 @@ class FrameStream:
         """Write as much as the socket takes. Raises StreamClosed when nobody reads any more."""
         while self._out:
             try:
-                sent = self.sock.sendmsg([self._out[i] for i in range(min(len(self._out), _MAX_VECTORS))])
+                if len(self._out) == 1:
+                    sent = self.sock.send(self._out[0])
+                else:
+                    sent = self.sock.sendmsg([self._out[i] for i in range(min(len(self._out), _MAX_VECTORS))])
             except BlockingIOError:
                 return
             except OSError as error:
@@ -106,7 +129,7 @@ class FrameStream:
             while sent:
                 head = self._out[0]
                 if sent < len(head):
-                    self._out[0] = head[sent:]
+                    self._out[0] = memoryview(head)[sent:]
                     break
                 sent -= len(head)
                 self._out.popleft()
@@ -129,12 +152,36 @@ class FrameStream:
             if count == 0:
                 raise StreamClosed("end of stream")
             if body is None:
-                self._pending += memoryview(self._chunk)[:count]
+                taken = 0 if self._pending else self._take_whole(count, messages)
+                if taken == count:
+                    return messages
+                self._pending += self._view[taken:count]
             else:
                 self._filled += count
             self._take(messages)
             if messages:
                 return messages
+
+    def _take_whole(self, count: int, messages: list[list[memoryview]]) -> int:
+        """Move messages that came whole in the chunk's first `count` bytes out of it; how many bytes that took."""
+        at = 0
+        while count - at >= _COUNT.size:
+            (frames,) = _COUNT.unpack_from(self._chunk, at)
+            self._check_count(frames)
+            start = at + _COUNT.size * (1 + frames)
+            if start > count:
+                break
+            sizes = _prefix(frames).unpack_from(self._chunk, at)[1:]
+            end = start + sum(sizes)
+            if end > count:
+                break
+            messages.append(_split(memoryview(bytes(self._view[start:end])), sizes))
+            at = end
+        return at
+
+    def _check_count(self, frames: int) -> None:
+        if not 1 <= frames <= self._limits.max_frames:
+            raise ProtocolError(f"a message of {frames} frames; the limit is {self._limits.max_frames}")
 
     def _take(self, messages: list[list[memoryview]]) -> None:
         """Move finished messages out of the buffers."""
@@ -144,7 +191,7 @@ class FrameStream:
             assert self._body is not None
             if self._filled < self._total:
                 return
-            messages.append(self._split(self._body))
+            messages.append(_split(memoryview(self._body), self._sizes))
             self._body = None
 
     def _begin(self) -> bool:
@@ -152,12 +199,11 @@ class FrameStream:
         if len(self._pending) < _COUNT.size:
             return False
         (frames,) = _COUNT.unpack_from(self._pending)
-        if not 1 <= frames <= self._limits.max_frames:
-            raise ProtocolError(f"a message of {frames} frames; the limit is {self._limits.max_frames}")
+        self._check_count(frames)
         start = _COUNT.size * (1 + frames)
         if len(self._pending) < start:
             return False
-        self._sizes = struct.unpack_from(f"<{frames}I", self._pending, _COUNT.size)
+        self._sizes = _prefix(frames).unpack_from(self._pending)[1:]
         total = sum(self._sizes)
         if total > self._limits.max_message:
             raise ProtocolError(f"a message of {total} bytes is over the limit of {self._limits.max_message}")
@@ -170,13 +216,6 @@ class FrameStream:
         self._body[: self._filled] = memoryview(self._pending)[start : start + self._filled]
         del self._pending[: start + self._filled]
         return True
-
-    def _split(self, body: bytearray) -> list[memoryview]:
-        view, offset, frames = memoryview(body), 0, []
-        for size in self._sizes:
-            frames.append(view[offset : offset + size])
-            offset += size
-        return frames
 
     def close(self) -> None:
         self.sock.close()
