@@ -12,7 +12,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from compiler.artifact import Artifact
 from compiler.target import Target
@@ -100,15 +101,21 @@ class _OneClass:
 
 
 class DirectFleet:
-    """Servers at known addresses, (host, port) each, one session to a server. `device_class`: use no other."""
+    """Servers at known addresses, (host, port) each, one session to a server. `device_class`: use no other.
+    `leases` gives the token, and the server's key or "", of an address that this process holds a lease of."""
 
     def __init__(
-        self, addresses: Sequence[tuple[str, int]], device_class: str = "", keys: KeyRing | None = None
+        self,
+        addresses: Sequence[tuple[str, int]],
+        device_class: str = "",
+        keys: KeyRing | None = None,
+        leases: Mapping[tuple[str, int], tuple[str, str]] = MappingProxyType({}),
     ) -> None:
         if not addresses:
             raise TuningError("a fleet needs at least one server", hint="name one: --device 127.0.0.1:9091")
         self._addresses = tuple(dict.fromkeys(addresses))
         self._keys = keys
+        self._leases = leases
         self._class = _OneClass(device_class)
 
     def label(self) -> str:
@@ -124,7 +131,9 @@ class DirectFleet:
         return self._ask(*self._addresses[-1])
 
     def _ask(self, host: str, port: int) -> str:
-        fingerprint = Fingerprint.from_builtins(box_status(host, port, _CONNECT_S, self._keys).fingerprint)
+        _, server_key = self._leases.get((host, port), ("", ""))
+        status = box_status(host, port, _CONNECT_S, self._keys, server_key)
+        fingerprint = Fingerprint.from_builtins(status.fingerprint)
         self._class.admit(f"{host}:{port}", fingerprint.device_class)
         return device_target(fingerprint.target, fingerprint.threads)
 
@@ -133,8 +142,16 @@ class DirectFleet:
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
         host, port = self._addresses[slot % len(self._addresses)]
+        token, server_key = self._leases.get((host, port), ("", ""))
         rpc = open_session(
-            host, port, wait_s=wait_s, connect_timeout=_CONNECT_S, restart_on_crash=True, keys=self._keys
+            host,
+            port,
+            token=token,
+            wait_s=wait_s,
+            connect_timeout=_CONNECT_S,
+            restart_on_crash=True,
+            keys=self._keys,
+            server_key=server_key,
         )
         try:
             session = _Session(rpc, rpc.box, rpc.status().key or _DEFAULT_KEY)

@@ -25,9 +25,11 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 if TYPE_CHECKING:
     _CoresType = click.ParamType[tuple[int, ...]]
     _SizeType = click.ParamType[int]
+    _SpanType = click.ParamType[float]
 else:  # generic only from click 8.5 on
-    _CoresType = _SizeType = click.ParamType
+    _CoresType = _SizeType = _SpanType = click.ParamType
 
+_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _PIPE_WIDTH = 200
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -78,6 +80,28 @@ class Size(_SizeType):
         if found is None:
             self.fail(f"{value!r} is not a size, for example 8GiB or 512M", param, ctx)
         return int(float(found[1]) * _UNITS[found[2]])
+
+
+class Span(_SpanType):
+    """A duration in seconds, with or without a unit: 90, 90s, 30min, 2h, 1d."""
+
+    name = "TIME"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not isinstance(value, str):
+            return value
+        found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d+)?)\s*(s|min|m|h|d|)\s*", value.lower())
+        if found is None:
+            self.fail(f"{value!r} is not a time, for example 90s, 30min or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+def span(seconds: float) -> str:
+    """A duration in one unit: 3 s, 12 min, 5 h, 2 d."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _ranges(numbers: set[int]) -> str:

@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console
+from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console, span
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
     with connect_tracker(host, port, keys=KeyRing(settings.keys_folder)) as session:
         found = session.devices()
     if as_json:
-        click.echo(json.dumps([asdict(d) for d in found]))
+        click.echo(json.dumps([device_json(d) for d in found]))
     elif found:
         console().print(_device_table(found))
     else:
@@ -141,28 +141,36 @@ def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
         )
 
 
+def device_json(device: DeviceInfo) -> dict[str, Any]:
+    """A device as `--json` shows it."""
+    return asdict(device)
+
+
 def _device_table(devices: Sequence[DeviceInfo]) -> Table:
     table = Table("device", "key", "state", "held by", "CPU")
     table.add_column("cores", justify="right")
+    table.add_column("last check")
     table.add_column("address")
     table.add_column("last seen", justify="right")
     for d in devices:
-        held = f"{d.user}, {_span(d.held_s)}" if d.user else "–"
+        held = f"{d.user}, {span(d.held_s)}" if d.user else "–"
         cpu = str(d.attributes.get("cpu_model") or "–")
         cores = str(d.attributes.get("threads") or "–")
-        seen = f"{_span(d.seen_s)} ago"
-        table.add_row(*map(Text, (d.id, d.key)), _state(d), *map(Text, (held, cpu, cores, d.address, seen)))
+        seen = f"{span(d.seen_s)} ago"
+        plain = map(Text, (held, cpu, cores))
+        table.add_row(Text(d.id), Text(d.key), _state(d), *plain, _check(d), Text(d.address), Text(seen))
     return table
+
+
+def _check(device: DeviceInfo) -> Text:
+    """Speeds and age of the last health check; what was wrong is in the state."""
+    check = device.check
+    if check is None:
+        return Text("–")
+    speeds = f"{check.scores.compute:.1f} GFLOP/s, {check.scores.memory:.1f} GB/s" if check.scores else "failed"
+    return Text(f"{speeds}, {span(check.age_s)} ago", style="" if check.passed else "red")
 
 
 def _state(device: DeviceInfo) -> Text:
     text = Text(device.state, style=_STATE_STYLE.get(device.state, "red"))
     return text.append(f": {device.reason}", style="default") if device.reason else text
-
-
-def _span(seconds: float) -> str:
-    """A duration in one unit: 3 s, 12 min, 5 h, 2 d."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 import click
@@ -25,6 +26,14 @@ def given_target(text: str) -> Target:
     return target
 
 
+def _leases() -> dict[tuple[str, int], tuple[str, str]]:
+    """The lease that `tunefarm lease` holds for this command, if it runs under one."""
+    device, token = os.environ.get("TUNEFARM_DEVICE"), os.environ.get("TUNEFARM_LEASE_TOKEN")
+    if not device or not token:
+        return {}
+    return {address(device, "TUNEFARM_DEVICE"): (token, os.environ.get("TUNEFARM_DEVICE_KEY", ""))}
+
+
 def fleet_maker(
     settings: Settings, devices: Sequence[str], key: str | None, tracker: str | None
 ) -> Callable[[str], Fleet] | None:
@@ -37,7 +46,7 @@ def fleet_maker(
         if key or tracker:
             raise click.UsageError("--device names servers, --key and --tracker ask a tracker: give one or the other")
         addresses = [address(d, "--device") for d in devices]
-        return lambda device_class: DirectFleet(addresses, device_class, keys)
+        return lambda device_class: DirectFleet(addresses, device_class, keys, _leases())
     if key or tracker:
         host, port = address(tracker or settings.tracker, "--tracker")
         parse_capability(key or "*")
