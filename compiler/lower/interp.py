@@ -17,6 +17,7 @@ import numpy as np
 from compiler.dtype import element_of, parse_dtype
 from compiler.errors import ArgumentError, LoweringError
 from compiler.lower import interp_math
+from compiler.lower.interp_extern import c_address, c_call
 from compiler.lower.interp_memory import allocate, reinterpreted, storage
 from compiler.lower.interp_stmt import StmtWriter
 from compiler.tir import nodes as n
@@ -243,6 +244,8 @@ _SCOPE: dict[str, Any] = {
     "outside": _outside,
     "outside_domain": _outside_domain,
     "failed": _failed,
+    "c_address": c_address,
+    "c_call": c_call,
     "float16_values": interp_math.FLOAT16_VALUES,
     "bfloat16_values": interp_math.BFLOAT16_VALUES,
     **{f"round_{dtype}": f for dtype, f in interp_math.ROUND.items()},

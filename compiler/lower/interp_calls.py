@@ -7,8 +7,10 @@ from collections.abc import Callable
 from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.errors import LoweringError
 from compiler.lower.interp_expr import RULES, ExprWriter, Value
+from compiler.lower.interp_extern import known
 from compiler.lower.interp_math import FLOAT_INTRINSICS
 from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
 
 
 def _call(w: ExprWriter, e: n.Call, lane: int) -> Value:
@@ -110,6 +112,29 @@ def _prefetch(w: ExprWriter, e: n.Call, lane: int) -> Value:
     return Value("0", 0, 0)
 
 
+def _extern(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    """A function of the C library, called as machine code calls it."""
+    name, *rest = e.args
+    if not isinstance(name, n.StringImm) or not known(name.value):
+        raise LoweringError(f"call_extern of {name!r}: neither libc nor libm has a function of this name")
+    args = ", ".join(_extern_argument(w, a, lane) for a in rest)
+    dtypes = tuple(element_of(a.dtype) for a in rest)
+    return Value(f"c_call({name.value!r}, {element_of(e.dtype)!r}, {dtypes!r}, [{args}])")
+
+
+def _extern_argument(w: ExprWriter, e: PrimExpr, lane: int) -> str:
+    match e:
+        case n.StringImm():
+            return repr(e.value.encode())
+        case n.Var(dtype="handle"):
+            return f"c_address({w.memory.at_address(e)}, 0, 0)"
+        case n.Call(args=(kind, n.Var() as data, start, extent, _)) if e.op.name == "tir.tvm_access_ptr":  # type: ignore[union-attr]
+            size = parse_dtype(kind.dtype).bits * lanes_of(kind.dtype) // 8
+            places = f"({w.index(start).code})*{size}, ({w.index(extent).code})*{size}"
+            return f"c_address({w.memory.at_address(data)}, {places})"
+    return w.operand(e, lane).code
+
+
 def _no_threads(w: ExprWriter, e: n.Call, lane: int) -> Value:
     raise LoweringError("a barrier between threads has no meaning where threads run one after another")
 
@@ -133,6 +158,7 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "reinterpret": _reinterpret,
     "vectorlow": _vectorlow,
     "prefetch": _prefetch,
+    "call_extern": _extern,
     "tvm_storage_sync": _no_threads,
 }
 RULES[n.Call] = _call

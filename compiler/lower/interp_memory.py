@@ -65,6 +65,13 @@ class Memory:
             raise LoweringError(f"buffer {buffer.name} is used outside the scope that allocates it")
         return name
 
+    def at_address(self, data: n.Var) -> str:
+        """The name of the memory that the address `data` points to, in any of its formats."""
+        for (var, _), name in self._names.items():
+            if var is data:
+                return name
+        raise LoweringError(f"the address {data.name} is used outside the scope that allocates it")
+
     def strides(self, buffer: n.Buffer) -> list[str] | None:
         return self._views[buffer][1] if buffer in self._views else None
 

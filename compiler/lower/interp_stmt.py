@@ -299,6 +299,7 @@ def _match(w: StmtWriter, buffer: n.Buffer, source: n.BufferRegion) -> None:
     if buffer.elem_offset is not None:
         _take(w, buffer.elem_offset, offset)
     w.memory.define_view(buffer, memory, steps[missing:], offset)
+    w.memory.define(buffer.data, storage(buffer.dtype), memory)
 
 
 def _take(w: StmtWriter, expr: PrimExpr, code: str) -> None:

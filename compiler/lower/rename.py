@@ -21,11 +21,11 @@ def renamed(stmt: Stmt) -> Stmt:
         return new
 
     def buffer_of(buffer: n.Buffer) -> n.Buffer:
-        data = fresh.get(buffer.data)
-        if data is None:
-            return buffer
         found = buffers.get(buffer)
         if found is None:
+            data = fresh.get(buffer.data)
+            if data is None:
+                return buffer
             found = buffers[buffer] = replace(buffer, data=data)
         return found
 
@@ -39,6 +39,8 @@ def renamed(stmt: Stmt) -> Stmt:
                 define(node.var)
             case n.Allocate():
                 define(node.buffer_var)
+            case n.DeclBuffer():
+                buffers[node.buffer] = replace(node.buffer, data=fresh.get(node.buffer.data, node.buffer.data))
             case _:
                 pass
         rebuilt = map_children(node, go)
@@ -49,7 +51,7 @@ def renamed(stmt: Stmt) -> Stmt:
                 return replace(rebuilt, var=fresh[rebuilt.var])
             case n.Allocate():
                 return replace(rebuilt, buffer_var=fresh[rebuilt.buffer_var])
-            case n.BufferLoad() | n.BufferStore():
+            case n.BufferLoad() | n.BufferStore() | n.DeclBuffer():
                 buffer = buffer_of(rebuilt.buffer)
                 return rebuilt if buffer is rebuilt.buffer else replace(rebuilt, buffer=buffer)
         return rebuilt

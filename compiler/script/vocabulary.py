@@ -181,10 +181,6 @@ def _call(dtype: str, op: Any, *args: Any) -> PrimExpr:
     return n.Call(str(parse_dtype(dtype)), _operator(op), tuple(map(ops.as_expr, args)))
 
 
-def _call_extern(dtype: str, name: str, *args: Any) -> PrimExpr:
-    return _call(dtype, "tir.call_extern", name, *args)
-
-
 def _intrinsic(name: str, *args: Any) -> PrimExpr:
     """A call of the operator tir.`name`, whose dtype follows from its arguments."""
     full = f"tir.{name}"
@@ -231,7 +227,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "FloatImm": _float_imm,
     "Call": _call,
     "call_intrin": _call,
-    "call_extern": _call_extern,
+    "call_extern": intrin.call_extern,
     "var": _var,
     "Var": lambda name, dtype: _var(dtype),
     "iter_var": _iter_var,

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.te.layouts import written_by_address
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
@@ -167,6 +168,8 @@ def _check_buffers(op: ExternOp) -> None:
             )
         if isinstance(node, n.BufferStore):
             written.add(node.buffer)
+    by_address = written_by_address(op.body)
+    written.update(buffer for buffer in known if buffer.data in by_address)
     for buffer in op.out_buffers:
         if buffer not in written:
             raise IRError(f"extern {op.name!r} never writes its output {buffer.name!r}" + at(op.span))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.lower.check_bounds import check_bounds
-from compiler.schedule.dataflow import swap_buffers
 from compiler.te.extern import ExternOp
+from compiler.te.layouts import over_buffers
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -200,8 +200,7 @@ def _extern_block(op: ExternOp, name: str, buffers: _Buffers) -> n.Stmt:
     own = dict(zip(op.in_buffers, map(buffers.of, op.inputs)))
     own |= dict(zip(op.out_buffers, map(buffers.of, op._outputs)))
     temporaries = {t: n.decl_buffer(t.shape, t.dtype, t.name, scope=t.scope) for t in op.temporaries}
-    body = swap_buffers(op.body, own | temporaries)
-    assert isinstance(body, n.Stmt)
+    body = over_buffers(op.body, own | temporaries)
     reads = [_whole(own[buffer]) for buffer in op.in_buffers]
     writes = [_whole(own[buffer]) for buffer in op.out_buffers]
     local = tuple(temporaries.values())

@@ -21,8 +21,8 @@ from compiler.ir.base import Node
 from compiler.lower.conditions import conjuncts
 from compiler.lower.rename import renamed
 from compiler.schedule import tree
-from compiler.schedule.dataflow import swap_buffers
 from compiler.schedule.state import Illegal
+from compiler.te.layouts import addressed, fresh_view, over_buffers
 from compiler.te.prim_func import build_func
 from compiler.te.tensor_intrin import TensorIntrin
 from compiler.tir import nodes as n
@@ -227,17 +227,17 @@ class _Tile:
         for buffer, local in zip(self.intrin.buffers, self.point.buffers):
             if local in regions:
                 region = regions[local]
-                view = n.decl_buffer(buffer.shape, buffer.dtype, buffer.name, scope=region.buffer.scope)
+                view = fresh_view(buffer, region.buffer.scope)
                 views[buffer] = view
                 matches.append(n.MatchBufferRegion(view, region))
                 if local not in outputs or self.part is Part.UPDATE:
                     reads.append(region)
         own = {t: n.decl_buffer(t.shape, t.dtype, t.name, scope=t.scope) for t in self.intrin.temporaries}
-        body = swap_buffers(renamed(stmt), views | own)
-        assert isinstance(body, Stmt)
+        body = over_buffers(renamed(stmt), views | own)
         used = {node.buffer for node in walk(body) if isinstance(node, n.BufferLoad | n.BufferStore)}
+        held = addressed(body)
         for buffer in self.intrin.buffers:
-            if buffer in used:
+            if buffer in used or buffer.data in held:
                 self._refuse(f"its {self.part.value} uses {buffer.name!r}, which this part does not touch")
         block = n.Block(
             self.block.iter_vars, tuple(reads), tuple(regions[b] for b in outputs), self.block.name_hint, body,

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.dtype import parse_dtype, with_lanes
 from compiler.errors import IRError
-from compiler.ir.base import Op
+from compiler.ir.base import Op, Span
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -16,6 +16,33 @@ from compiler.tir.nodes import PrimExpr
 def call(name: str, dtype: str, *args: Any) -> n.Call:
     """A call of the registered operator `name`."""
     return n.Call(dtype, Op.get(name), tuple(ops.as_expr(a) for a in args))
+
+
+def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: Span | None = None) -> n.Call:
+    """A call of the operator `func_name`, such as "tir.exp". Raises IRError when there is none of that name."""
+    parse_dtype(dtype)
+    name = func_name.name if isinstance(func_name, Op) else func_name
+    if name not in Op.names(""):
+        raise IRError(f"call_intrin: there is no operator {name!r}", hint="functions of C: tir.call_extern")
+    return n.Call(dtype, Op.get(name), tuple(map(_argument, args)), span)
+
+
+def call_extern(dtype: str, func_name: str, *args: Any, span: Span | None = None) -> n.Call:
+    """A call of a C function. Kernels are linked with libc and libm only: a module that needs another function is
+    refused when it is loaded. Memory is passed as `Buffer.access_ptr(...)`; a `dtype` of "handle" stands for void.
+    """
+    parse_dtype(dtype)
+    if not isinstance(func_name, str) or not func_name.isidentifier():
+        raise IRError(f"call_extern: {func_name!r} is no name of a C function")
+    return n.Call(dtype, Op.get("tir.call_extern"), (n.StringImm(func_name), *map(_argument, args)), span)
+
+
+def _argument(value: Any) -> PrimExpr:
+    if isinstance(value, n.Buffer):
+        raise IRError(
+            f"buffer {value.name!r} is given as an argument of a call", hint=f'pass {value.name}.access_ptr("r")'
+        )
+    return ops.as_expr(value)
 
 
 FLOAT_UNARY = [

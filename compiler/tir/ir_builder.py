@@ -171,6 +171,12 @@ class IRBuilder:
         """`buf`, to read and write."""
         return BufferVar(self, buf)
 
+    def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
+        """Memory at an address: its variable, `.asobject()`, is for the caller to make a parameter or to bind. It has
+        one dimension of unknown length."""
+        size = n.SizeVar(f"{name}_size")
+        return BufferVar(self, n.decl_buffer((size,), content_type, name, scope=scope))
+
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "global") -> BufferVar:
         """Memory for the rest of the block."""
         buffer = n.decl_buffer(shape, dtype, name, scope=scope or "global")

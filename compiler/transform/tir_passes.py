@@ -28,6 +28,7 @@ __all__ = [
     "HoistGuards",
     "LoopPartition",
     "LowerInitBlock",
+    "LowerMatchBuffer",
     "LowerOpaqueBlock",
     "PlanAndUpdateBufferAllocationLocation",
     "PrimFuncPass",
@@ -56,6 +57,11 @@ def LowerInitBlock() -> Pass:
 def PlanAndUpdateBufferAllocationLocation() -> Pass:
     """Move each allocation to the innermost block around all uses of the buffer."""
     return _of_pipeline("PlanAndUpdateBufferAllocationLocation")
+
+
+def LowerMatchBuffer() -> Pass:
+    """Views of regions become accesses of the buffers they look at."""
+    return _of_pipeline("LowerMatchBuffer")
 
 
 def ConvertBlocksToOpaque() -> Pass:
@@ -172,7 +178,8 @@ def _vector_bits(func: n.PrimFunc) -> int:
 
 
 for _make in (
-    CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, ConvertBlocksToOpaque, CompactBufferAllocation,
+    CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer, ConvertBlocksToOpaque,
+    CompactBufferAllocation,
     AlignStorage, LowerOpaqueBlock, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails, HoistGuards,
     LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip
