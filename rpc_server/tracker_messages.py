@@ -165,6 +165,18 @@ class QueueInfo:
     devices: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueNumbers:
+    """Requests for one expression: `waiting` now, the first of them for `oldest_s`; `granted` so far, after `waited_s`
+    of waiting together."""
+
+    expr: Text
+    waiting: int
+    oldest_s: float
+    granted: int
+    waited_s: float
+
+
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True):
     pass
 
@@ -359,7 +371,7 @@ class ClientBye(_Struct, frozen=True):
 class Query(_Struct, frozen=True):
     """A page of `what`: for devices `after` is the last id seen, for events the last seq, as text."""
 
-    what: Literal["devices", "queue", "events"]
+    what: Literal["devices", "queue", "events", "numbers"]
     after: Text = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 500
 
@@ -435,6 +447,18 @@ class EventPage(_Struct, frozen=True):
     more: bool
 
 
+class FarmNumbers(_Struct, frozen=True):
+    """What the tracker has counted since it started. `events` counts by `tracker.log.LogKind`; of the expressions asked
+    for, the `queues` of the last hundred are kept."""
+
+    uptime_s: float
+    leases: int
+    requests: int
+    clients: int
+    events: dict[str, int]
+    queues: tuple[QueueNumbers, ...]
+
+
 class AdminDone(_Struct, frozen=True):
     devices: tuple[str, ...]
 
@@ -443,7 +467,17 @@ FromBox = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | Lea
 FromClient = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Query | Admin
 ToBox = BoxWelcome | BoxRefused | RegisterAgain | GrantLease | RevokeLease | CheckDevice | KeepStanding
 ToClient = (
-    Granted | Queued | Refused | LeaseLost | LeaseReleased | Renewed | DevicePage | QueuePage | EventPage | AdminDone
+    Granted
+    | Queued
+    | Refused
+    | LeaseLost
+    | LeaseReleased
+    | Renewed
+    | DevicePage
+    | QueuePage
+    | EventPage
+    | AdminDone
+    | FarmNumbers
 )
 
 to_tracker: Codec[FromBox | FromClient] = Codec(FromBox | FromClient, LIMITS)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rpc_server.measure import FailureKind
-from rpc_server.tracker_messages import DeviceInfo
+from rpc_server.tracker_messages import DeviceInfo, FarmNumbers, QueueNumbers
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -250,6 +250,10 @@ class FakeTracker:
     def __init__(self) -> None:
         self.problem: Exception | None = None
         self.asked = 0
+
+    def numbers(self) -> FarmNumbers:
+        queue = QueueNumbers(expr="cpu", waiting=2, oldest_s=8.0, granted=120, waited_s=64.5)
+        return FarmNumbers(7200.0, 1, 2, 3, {"granted": 120, "ended": 119}, (queue,))
 
     def devices(self) -> list[DeviceInfo]:
         self.asked += 1

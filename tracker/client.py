@@ -32,6 +32,7 @@ from rpc_server.tracker_messages import (
     DeviceInfo,
     DevicePage,
     EventPage,
+    FarmNumbers,
     FromClient,
     LogEvent,
     Query,
@@ -227,6 +228,12 @@ class TrackerSession:
         page = self._ask(Query("queue"))
         assert isinstance(page, QueuePage)
         return list(page.queues)
+
+    def numbers(self) -> FarmNumbers:
+        """What the tracker has counted since it started: grants, leases, waits."""
+        found = self._ask(Query("numbers"))
+        assert isinstance(found, FarmNumbers)
+        return found
 
     def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:
         """Up to `limit` events with a seq above `since`, oldest first. Only the newest are kept: a first seq above

@@ -6,7 +6,7 @@ Nothing here decides anything and nothing does I/O. `emit` and `log` collect wha
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
@@ -18,6 +18,9 @@ from tracker.log import LogKind
 
 _ENDED_KEPT = 65_536
 """Ids of ended leases remembered, so that a box that missed the end of one is told again."""
+
+_EXPRESSIONS_KEPT = 100
+"""Expressions whose grants are counted one by one."""
 
 _ANSWERED_KEPT = 4096
 """Requests remembered after they were refused or cancelled: a client's next beat may name them once more."""
@@ -209,6 +212,8 @@ class Farm:
         self.clients: dict[str, Client] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.answered: OrderedDict[str, Refused | None] = OrderedDict()
+        self.counts: Counter[LogKind] = Counter()
+        self.granted: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
         self.number = 0
         self.order = 0
@@ -227,7 +232,7 @@ class Farm:
 
     def log_box(self, kind: LogKind, now: float, box: Box, text: str = "", device: str = "") -> None:
         event = LogEvent(
-            seq=self._next_seq(),
+            seq=self._next_seq(kind),
             time=self.unix_offset + now,
             kind=kind,
             box=box.name,
@@ -238,7 +243,7 @@ class Farm:
 
     def log_request(self, kind: LogKind, now: float, request: str, user: str, text: str = "") -> None:
         event = LogEvent(
-            seq=self._next_seq(),
+            seq=self._next_seq(kind),
             time=self.unix_offset + now,
             kind=kind,
             request=request,
@@ -249,7 +254,7 @@ class Farm:
 
     def log_lease(self, kind: LogKind, now: float, lease: Lease, text: str = "") -> None:
         event = LogEvent(
-            seq=self._next_seq(),
+            seq=self._next_seq(kind),
             time=self.unix_offset + now,
             kind=kind,
             device=lease.device.id,
@@ -262,9 +267,17 @@ class Farm:
         )
         self._out.append(Record(event))
 
-    def _next_seq(self) -> int:
+    def _next_seq(self, kind: LogKind) -> int:
+        self.counts[kind] += 1
         self._seq += 1
         return self._seq
+
+    def count_grant(self, expr: str, waited_s: float) -> None:
+        """A request for this expression was granted after waiting so long."""
+        grants, seconds = self.granted.pop(expr, (0, 0.0))
+        self.granted[expr] = (grants + 1, seconds + waited_s)
+        if len(self.granted) > _EXPRESSIONS_KEPT:
+            self.granted.popitem(last=False)
 
     def take(self) -> list[Command]:
         """The commands collected since the last call."""

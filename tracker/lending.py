@@ -71,6 +71,7 @@ def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
     request.lease = lease
     attach(farm, lease, now)
     farm.log_lease(LogKind.GRANTED, now, lease)
+    farm.count_grant(str(request.waiting.predicate), now - request.waiting.since)
     send_offer(farm, lease, now)
 
 

@@ -265,6 +265,8 @@ class TrackerLoop:
                 return self._state.device_page(after, limit, self._now)
             case Query("queue"):
                 return self._state.queue_page()
+            case Query("numbers"):
+                return self._state.numbers(self._now)
             case Query("events", after, limit):
                 events, more = self._log.page(int(after) if after.isdecimal() else 0, limit)
                 return EventPage(events, self._log.first, more)

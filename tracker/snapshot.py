@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from heapq import nsmallest
 
-from rpc_server.tracker_messages import CheckInfo, DeviceInfo, DevicePage, QueueInfo, QueuePage
+from rpc_server.tracker_messages import (
+    CheckInfo,
+    DeviceInfo,
+    DevicePage,
+    FarmNumbers,
+    QueueInfo,
+    QueueNumbers,
+    QueuePage,
+)
 from tracker.farm import Device, DeviceState, Farm
+
+_MOST_QUEUES = 400
+"""So that the answer fits in a message."""
 
 
 def device_page(farm: Farm, after: str, limit: int, now: float) -> DevicePage:
@@ -70,4 +81,27 @@ def queue_page(farm: Farm) -> QueuePage:
     names = sorted({*devices, *pending})
     return QueuePage(
         tuple(QueueInfo(key=name, free=free[name], pending=pending[name], devices=devices[name]) for name in names)
+    )
+
+
+def numbers(farm: Farm, now: float) -> FarmNumbers:
+    """What was counted since the start."""
+    waiting: dict[str, tuple[int, float]] = {}
+    for asked in farm.allocator.waiting():
+        count, since = waiting.get(str(asked.predicate), (0, now))
+        waiting[str(asked.predicate)] = (count + 1, min(since, asked.since))
+    queues = []
+    for expr in sorted({*waiting, *farm.granted})[:_MOST_QUEUES]:
+        count, since = waiting.get(expr, (0, now))
+        granted, seconds = farm.granted.get(expr, (0, 0.0))
+        queues.append(
+            QueueNumbers(expr=expr, waiting=count, oldest_s=now - since, granted=granted, waited_s=seconds)
+        )
+    return FarmNumbers(
+        now - (farm.started if farm.started is not None else now),
+        len(farm.leases),
+        len(farm.requests),
+        len(farm.clients),
+        dict(farm.counts),
+        tuple(queues),
     )

@@ -24,6 +24,7 @@ from rpc_server.tracker_messages import (
     CheckResult,
     ClientBye,
     DevicePage,
+    FarmNumbers,
     LeaseAccepted,
     LeaseDeclined,
     LeaseOver,
@@ -152,6 +153,10 @@ class TrackerState:
     def queue_page(self) -> QueuePage:
         """Free devices and pending requests for each key and each expression waited for."""
         return snapshot.queue_page(self.farm)
+
+    def numbers(self, now: float) -> FarmNumbers:
+        """What was counted since the start."""
+        return snapshot.numbers(self.farm, now)
 
     def find(self, target: str) -> tuple[str, ...]:
         """Ids of the devices that `target`, a device's id or a box's name, stands for.

@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from compiler.errors import TunefarmError
 from tuner.records.store import RecordStore
+from webui import metrics
 from webui.api import best, catalog, events, runs
 from webui.api.replies import error_response, log_failure
 from webui.context import Context
@@ -59,6 +60,7 @@ def create_app(
     app.state.context = Context(store=store, fleet=fleet, version=_version(), stopping=stopping)
     for router in (best.router, runs.router, events.router, catalog.router):
         app.include_router(router, prefix="/api/v1")
+    app.include_router(metrics.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_messages import DeviceInfo
+from rpc_server.tracker_messages import CheckInfo, DeviceInfo, FarmNumbers
 from tuner.records.model import Device
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
@@ -32,6 +32,9 @@ class DeviceSource(Protocol):
     def devices(self) -> Sequence[DeviceInfo]:
         """All devices now. Raises TunefarmError when the tracker is away."""
 
+    def numbers(self) -> FarmNumbers:
+        """What the tracker has counted. Raises TunefarmError when it is away."""
+
 
 @dataclass(frozen=True)
 class FleetDevice:
@@ -49,6 +52,7 @@ class FleetDevice:
     user: str | None
     busy_share: float | None
     seen_at: datetime
+    check: CheckInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class FleetView:
     devices: tuple[FleetDevice, ...]
     problem: str
     as_of: datetime
+    numbers: FarmNumbers | None = None
 
     @property
     def up(self) -> int:
@@ -101,11 +106,11 @@ class Fleet:
             problem = f"the tracker has not answered for {PATIENCE_S:g} s"
             if last is None:
                 return self._recorded(problem)
-            return FleetView(last[1].source, last[1].devices, problem, last[1].as_of)
+            return FleetView(last[1].source, last[1].devices, problem, last[1].as_of, last[1].numbers)
 
     def _ask(self, tracker: DeviceSource) -> FleetView:
         try:
-            view = self._tracked(tracker.devices())
+            view = self._tracked(tracker.devices(), tracker.numbers())
         except TunefarmError as error:
             view = self._recorded(error.message or error.kind)
         except OSError as error:
@@ -118,11 +123,11 @@ class Fleet:
             self._last = (time.monotonic(), view)
         return view
 
-    def _tracked(self, infos: Sequence[DeviceInfo]) -> FleetView:
+    def _tracked(self, infos: Sequence[DeviceInfo], numbers: FarmNumbers) -> FleetView:
         now = utcnow()
         known = {device.name: device for device in self._known()}
         devices = tuple(_from_tracker(info, known.get(info.id), now) for info in infos)
-        return FleetView("tracker", devices, "", now)
+        return FleetView("tracker", devices, "", now, numbers)
 
     def _recorded(self, problem: str) -> FleetView:
         devices = tuple(_from_records(device) for device in self._known())
@@ -155,6 +160,7 @@ def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> Flee
         user=info.user,
         busy_share=info.utilisation,
         seen_at=now - timedelta(seconds=info.seen_s),
+        check=info.check,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from compiler.errors import TunefarmError
 from rpc_server.keys import KeyRing
-from rpc_server.tracker_messages import DeviceInfo
+from rpc_server.tracker_messages import DeviceInfo, FarmNumbers
 from tracker.client import TrackerSession, connect_tracker
 
 _CONNECT_S = 3.0
+
+T = TypeVar("T")
 
 
 class TrackerLink:
@@ -23,10 +26,17 @@ class TrackerLink:
 
     def devices(self) -> Sequence[DeviceInfo]:
         """All devices now. Raises ConnectError when the tracker does not answer."""
+        return self._ask(TrackerSession.devices)
+
+    def numbers(self) -> FarmNumbers:
+        """What the tracker has counted. Raises ConnectError when it does not answer."""
+        return self._ask(TrackerSession.numbers)
+
+    def _ask(self, question: Callable[[TrackerSession], T]) -> T:
         if self._session is None:
             self._session = connect_tracker(self.host, self.port, user="web", timeout_s=_CONNECT_S, keys=self._keys)
         try:
-            return self._session.devices()
+            return question(self._session)
         except TunefarmError:
             self.close()
             raise

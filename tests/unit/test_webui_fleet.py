@@ -69,6 +69,9 @@ class _SlowTracker:
         self.let_go.wait(30)
         return self.inner.devices()
 
+    def numbers(self) -> FarmNumbers:
+        return self.inner.numbers()
+
 
 def test_a_slow_tracker_does_not_hold_up_a_page(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fleet_module, "PATIENCE_S", 0.05)
