@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from rpc_server.errors import (
+    Cancelled,
     DeadlineExceeded,
     DeviceLost,
     ExecutorCrashed,
@@ -29,6 +30,7 @@ class Verdict(Enum):
     DEADLINE = auto()
     MEMORY = auto()
     CLOSED = auto()  # its session ended first: nobody waits for an explanation
+    CANCELLED = auto()
     PROTOCOL = auto()
     START_TIMEOUT = auto()
     STUCK = auto()  # killed, yet it does not die: it waits for a device inside the kernel
@@ -107,6 +109,8 @@ def explain(
             return _out_of_memory(f"the executor was killed {doing}", report, memory_limit, detail)
         case Verdict.CLOSED:
             return SessionClosed(f"the session was closed {doing}", detail=detail)
+        case Verdict.CANCELLED:
+            return Cancelled(f"{call or 'what the session ran'} was cancelled", detail=detail)
         case Verdict.PROTOCOL:
             return ExecutorCrashed(
                 f"the executor broke the protocol {doing} and was killed",

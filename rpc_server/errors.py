@@ -59,6 +59,12 @@ class DeadlineExceeded(RPCError, TimeoutError):
     kind = "deadline_exceeded"
 
 
+class Cancelled(RPCError):
+    """The session's calls were cancelled: the executor that ran them was killed, those that waited never started."""
+
+    kind = "cancelled"
+
+
 class OutOfMemory(RPCError, MemoryError):
     """A call needed more memory than its executor may have."""
 

@@ -74,6 +74,14 @@ class CloseSession(BoxRequest, frozen=True, tag="close"):
     pass
 
 
+class CancelCalls(BoxRequest, frozen=True, tag="cancel"):
+    """Kill the executor of `session` with the call under way, and drop the calls that wait. Comes on a connection of
+    its own, as the session's is waited on; `secret` is what the session was opened with."""
+
+    session: int
+    secret: bytes
+
+
 class PutBlob(BoxRequest, frozen=True, tag="put_blob"):
     """One chunk (the message's only buffer) of a blob; chunks come in order of `offset`."""
 
@@ -209,13 +217,15 @@ class Done(Reply, frozen=True, tag="done"):
 
 
 class SessionOpened(Reply, frozen=True, tag="opened"):
-    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not."""
+    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not. `secret` is
+    for `CancelCalls`."""
 
     session: int
     box: str
     executor_pid: int
     lane: str = ""
     lane_token: bytes = b""
+    secret: bytes = b""
 
 
 class BlobStored(Reply, frozen=True, tag="blob_stored"):
@@ -280,7 +290,7 @@ class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
     reason: str
 
 
-AnyBoxRequest = OpenSession | CloseSession | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost
+AnyBoxRequest = OpenSession | CloseSession | CancelCalls | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost
 AnyExecutorRequest = (
     Allocate
     | WriteMemory

@@ -119,7 +119,7 @@ class RemoteFunction(PackedFunc):
         Calls submitted one after the other run in that order and travel together: tens of thousands a second. The
         arguments must live until the result is there.
         """
-        return RemoteCall(self._session.submit(self._request(args)), args)
+        return RemoteCall(self._session, self._session.submit(self._request(args)), args)
 
     def _request(self, args: tuple[Any, ...]) -> Call:
         handle = None if self._module is None else self._module.handle
@@ -129,10 +129,17 @@ class RemoteFunction(PackedFunc):
 class RemoteCall:
     """A call under way."""
 
-    def __init__(self, pending: Pending, args: tuple[Any, ...]) -> None:
+    def __init__(self, session: RPCSession, pending: Pending, args: tuple[Any, ...]) -> None:
+        self._session = session
         self._pending: Pending | None = pending
         self._args = args
         self._value: Any = None
+
+    def cancel(self) -> None:
+        """Stop this call, and with it all that its session has under way (see `RPCSession.cancel`). Harmless once its
+        result was collected."""
+        if self._pending is not None:
+            self._session.cancel()
 
     def result(self) -> Any:
         """Wait for the call's end and give what it returned, the same each time; raises what the box raised."""

@@ -29,6 +29,7 @@ from rpc_server.messages import (
     BlobStored,
     BoxInfo,
     BoxStatus,
+    CancelCalls,
     CloseSession,
     Done,
     HasBlobs,
@@ -46,6 +47,7 @@ from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
     CallAsked,
+    CancelAsked,
     CloseAsked,
     Command,
     ConnectionLost,
@@ -220,6 +222,8 @@ class Supervisor:
                 self._answer(conn, header.request_id, BlobsMissing(self._blobs.missing(body.digests)))
             case OpenSession():
                 self._open(conn, header.request_id, body, first)
+            case CancelCalls():
+                self._handle(CancelAsked(conn, header.request_id, body.session, body.secret))
             case CloseSession():
                 self._handle(CloseAsked(conn, header.request_id))
             case BoxInfo():

@@ -38,6 +38,16 @@ class CloseAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Comes on a connection of its own; `secret` is that of `session`."""
+
+    conn: bytes
+    request_id: int
+    session: int
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CallAsked:
     """A request for the session's executor. `trial`: if it ends the executor, that is a result."""
 
@@ -137,6 +147,7 @@ class ShutdownAsked:
 Event = (
     OpenAsked
     | CloseAsked
+    | CancelAsked
     | CallAsked
     | ConnectionLost
     | ExecutorReady

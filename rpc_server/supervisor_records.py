@@ -46,8 +46,8 @@ class Request:
 class Session:
     """`head_started`: when the head of `queue` began; its deadline counts from `head_since`.
 
-    `measuring`: the last request that was answered was a trial. `on_lane`: the client may have calls under way that
-    the supervisor does not see.
+    `secret` lets its client cancel. `measuring`: the last request that was answered was a trial. `on_lane`: the client
+    may have calls under way that the supervisor does not see.
     """
 
     number: int
@@ -55,6 +55,7 @@ class Session:
     request: OpenSession
     lease: str | None
     since: float
+    secret: bytes = b""
     executor: int | None = None
     queue: deque[Request] = field(default_factory=deque)
     queued_bytes: int = 0

@@ -9,6 +9,7 @@ way: its deadline counts from when it became the head.
 
 from __future__ import annotations
 
+import hmac
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from typing import assert_never
 from compiler.errors import TunefarmError
 from rpc_server.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
 from rpc_server.errors import (
+    Cancelled,
     ExecutorCrashed,
     LeaseRefused,
     ProtocolError,
@@ -31,6 +33,7 @@ from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
     CallAsked,
+    CancelAsked,
     CloseAsked,
     Command,
     ConnectionLost,
@@ -92,6 +95,8 @@ class SupervisorState:
                 self._open_asked(event, now)
             case CloseAsked():
                 self._close_asked(event, now)
+            case CancelAsked():
+                self._cancel_asked(event, now)
             case ConnectionLost():
                 self._connection_lost(event, now)
             case ExecutorReady():
@@ -280,6 +285,24 @@ class SupervisorState:
         if session.executor is not None:
             self._emit(ToExecutor(session.executor, event.frames))
 
+    def _cancel_asked(self, event: CancelAsked, now: float) -> None:
+        """Everything that waits fails now; what becomes of the session is decided when its executor is gone."""
+        session = self._sessions.get(event.session)
+        if session is None or not session.secret or not hmac.compare_digest(session.secret, event.secret):
+            self._emit(Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
+            return
+        if session.queue:
+            session.measuring = session.queue[0].trial
+            session.on_lane = session.on_lane and not session.measuring  # trials follow what was asked on the lane
+        for number, request in enumerate(session.queue):
+            what = "cancelled while it ran" if number == 0 else "cancelled before it started"
+            error = Cancelled(f"{self._name_call(request.frames)} was {what}")
+            self._emit(Fail(session.conn, request.request_id, error))
+        session.queue.clear()
+        session.queued_bytes = 0
+        self._emit(*self.pool.kill(session.executor, Verdict.CANCELLED, now))
+        self._emit(Answer(event.conn, event.request_id, Done()))
+
     def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
         """Answer as a call under way is answered: now, or when the executor's end is known."""
         session = self._by_conn.get(event.conn)
@@ -362,16 +385,19 @@ class SupervisorState:
 
     def _lost_under(self, session: Session, report: ExitReport, verdict: Verdict, now: float) -> None:
         """The executor of a live session ended: answer its head request, then restart or end the session."""
-        self.crashes += 1
+        cancelled = verdict is Verdict.CANCELLED
+        self.crashes += not cancelled
         session.executor = None
-        head = session.queue.popleft() if session.queue else None
+        # What came since its calls were cancelled was never under way.
+        head = session.queue.popleft() if session.queue and not cancelled else None
         elapsed = now - session.head_started
         call = None
         if head is not None:
             session.queued_bytes -= head.nbytes
             call = CallUnderWay(self._name_call(head.frames), session.phase, elapsed, session.head_timeout)
         error = explain(report, verdict, call, self.config.memory_limit, session.on_lane)
-        self._log(logging.WARNING, f"session {session.number} of {session.request.client}: {error.message}")
+        level = logging.INFO if cancelled else logging.WARNING
+        self._log(level, f"session {session.number} of {session.request.client}: {error.message}")
         if head is not None and head.trial:
             blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
             result = failed_trial(error, elapsed, blame)
@@ -447,15 +473,16 @@ class SupervisorState:
             if executor is None:
                 return
             entry = self._waiting.popleft()
-            session = Session(self._next_session, entry.conn, entry.request, entry.lease, since=now)
+            session = Session(
+                self._next_session, entry.conn, entry.request, entry.lease, since=now, secret=executor.lane_token
+            )
             self._next_session += 1
             self._sessions[session.number] = self._by_conn[session.conn] = session
             self._attach(session, executor)
             # Deadlines are the supervisor's to enforce: with one for every call, it has to see every call.
             lane = executor.lane if self.config.call_timeout_s is None else ""
-            opened = SessionOpened(
-                session.number, self.config.box, executor.pid, lane, executor.lane_token if lane else b""
-            )
+            token = executor.lane_token if lane else b""
+            opened = SessionOpened(session.number, self.config.box, executor.pid, lane, token, session.secret)
             self._emit(Answer(entry.conn, entry.request_id, opened))
             if session.lease is not None:
                 self._emit(Report(LeaseReport(session.lease, "opened")))

@@ -95,7 +95,8 @@ def throw(port: int, samples: list[list[bytes]], rng: random.Random, cases: int)
                     sock.recv_multipart()
             if rng.random() < 0.2:
                 with socket.create_connection(("127.0.0.1", port)) as plain, contextlib.suppress(OSError):
-                    plain.sendall(rng.choice((b"", b"\xff" + bytes(8) + b"\x01\x7f")) + rng.randbytes(rng.randrange(5000)))
+                    greeting = rng.choice((b"", b"\xff" + bytes(8) + b"\x01\x7f"))
+                    plain.sendall(greeting + rng.randbytes(rng.randrange(5000)))
     finally:
         context.destroy(linger=500)
 

@@ -6,6 +6,7 @@ import pytest
 
 from rpc_server.crash import ExitReport
 from rpc_server.errors import (
+    Cancelled,
     DeadlineExceeded,
     DeviceLost,
     ExecutorCrashed,
@@ -22,6 +23,7 @@ from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
     CallAsked,
+    CancelAsked,
     CloseAsked,
     ConnectionLost,
     ExecutorBrokeProtocol,
@@ -138,10 +140,52 @@ def test_a_session_that_lost_its_executor_does_not_wait_for_the_delay():
 def test_the_client_learns_the_lane_of_its_executor():
     box = Box()
     box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
-    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, "somewhere", b"secret"))
+    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, "somewhere", b"secret", b"secret"))
     box = Box(call_timeout_s=10.0)  # every call has a deadline, so the supervisor has to see it
     box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"))
-    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11))
+    assert box(ask())[1] == Answer(ANN, 1, SessionOpened(1, "box", 11, secret=b"secret"))
+
+
+# --- cancelling --------------------------------------------------------------------------------------------
+
+
+def with_calls(*calls):
+    box = Box()
+    box(TimePassed(), ExecutorReady(1, 11, "somewhere", b"secret"), ask(restart_on_crash=True), *calls)
+    return box
+
+
+def test_cancelled_calls_fail_at_once_and_their_executor_is_killed():
+    box = with_calls(call(1), call(2, name=b"g"))
+    out = box(CancelAsked(BOB, 5, 1, b"secret"))
+    assert [(c.request_id, c.error.message) for c in box.got(Fail)] == [
+        (1, "call f was cancelled while it ran"),
+        (2, "call g was cancelled before it started"),
+    ]
+    assert all(isinstance(fail.error, Cancelled) for fail in box.got(Fail))
+    assert Kill(1) in out
+    assert Answer(BOB, 5, Done()) in out
+    box(ExecutorExited(1, KILLED))
+    assert "was cancelled" in box.got(Tell)[0].note.reason
+    assert box.state.crashes == 0
+
+
+def test_a_session_that_measures_goes_on_after_a_cancel():
+    box = with_calls(call(1, trial=True))
+    box(ExecutorOnLane(1), CancelAsked(BOB, 5, 1, b"secret"))
+    box(call(2, trial=True))  # asked while the executor still dies
+    box(ExecutorExited(1, KILLED))
+    assert not box.got(Tell)
+    assert not box.got(Fail)
+    box(ExecutorReady(2, 12))
+    assert ToExecutor(2, [b"header", b"f", b"data"]) in box.out
+
+
+def test_a_wrong_secret_cancels_nothing():
+    box = with_calls(call(1))
+    for session, secret in ((1, b""), (1, b"guess"), (2, b"secret")):
+        out = box(CancelAsked(BOB, 5, session, secret))
+        assert [type(command) for command in out] == [Fail]
 
 
 def test_a_lost_lane_is_explained_when_the_executor_has_ended(ann):
