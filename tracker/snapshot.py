@@ -102,6 +102,6 @@ def numbers(farm: Farm, now: float) -> FarmNumbers:
         len(farm.leases),
         len(farm.requests),
         len(farm.clients),
-        dict(farm.counts),
+        {str(kind): count for kind, count in farm.counts.items()},
         tuple(queues),
     )
