@@ -9,10 +9,27 @@ from compiler.ir.base import Node
 from compiler.ir.module import IRModule
 from compiler.tir import nodes as n
 from compiler.tir.access import accesses
+from compiler.tir.measure import (
+    calculate_workspace_bytes,
+    detect_buffer_access_lca,
+    estimate_tir_flops,
+    verify_memory,
+)
 from compiler.tir.nodes import PrimExpr, PrimFunc
 from compiler.tir.structural import structural_equal
 from compiler.tir.verify import Stage, verify
 from compiler.tir.visit import free_vars, walk
+
+__all__ = [
+    "calculate_workspace_bytes",
+    "detect_buffer_access_lca",
+    "estimate_tir_flops",
+    "expr_deep_equal",
+    "get_block_access_region",
+    "undefined_vars",
+    "verify_memory",
+    "verify_well_formed",
+]
 
 
 def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:

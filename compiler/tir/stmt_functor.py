@@ -10,6 +10,9 @@ from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops, visit
 from compiler.tir.nodes import PrimExpr, PrimFunc
+from compiler.tir.renew import renew_defs
+
+__all__ = ["ir_transform", "post_order_visit", "pre_order_visit", "renew_defs", "substitute"]
 
 
 def post_order_visit(node: Node, fvisit: Callable[[Node], Any]) -> None:

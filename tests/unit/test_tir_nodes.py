@@ -42,3 +42,70 @@ def test_spans_are_kept():
     span = Span("f.py", 3, 5)
     assert tir.IntImm("int32", 1, span).span is span
     assert tir.Add(X, 1, span).span is span
+
+
+A = tir.decl_buffer((8, 16), "float32", "A")
+K = tir.Var("i", "int32")
+NOTHING = tir.Evaluate(0)
+
+
+@pytest.mark.parametrize(
+    ("node", "text"),
+    [
+        (lambda: tir.For(tir.Var("i"), 0, 10, "parallel", NOTHING), "for i in T.parallel(10):\n    T.evaluate(0)"),
+        (lambda: tir.For(tir.Var("i"), 0, 10, 3, NOTHING), "for i in T.unroll(10):\n    T.evaluate(0)"),
+        (lambda: tir.For(X, 0, 10, tir.ForKind.SERIAL, NOTHING).extent, "T.int64(10)"),
+        (lambda: tir.BufferStore(A, 1, [0, 2]), "A[0, 2] = 1.0"),
+        (lambda: tir.BufferLoad(A, [0, 1]), "A[0, 1]"),
+        (lambda: tir.IfThenElse(True, NOTHING, None), "if T.bool(True):\n    T.evaluate(0)"),
+        (lambda: tir.LetStmt(X, 4, tir.Evaluate(X)), "x: T.int64 = T.int64(4)\nT.evaluate(x)"),
+        (lambda: tir.SeqStmt([NOTHING, NOTHING]), "T.evaluate(0)\nT.evaluate(0)"),
+        (
+            lambda: tir.Allocate(tir.Var("d", "handle"), "float32", [4], True, NOTHING),
+            'd = T.allocate([4], "float32", "global")\nT.evaluate(0)',
+        ),
+        (lambda: tir.Block([], [], [], "b", NOTHING).iter_vars, None),
+        (lambda: tir.Call("float32", "tir.exp", [1.0]), "T.exp(1.0)"),
+    ],
+)
+def test_statements_take_plain_values(node, text):
+    made = node()
+    assert made == () if text is None else script(made) == text
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        (lambda: tir.For(K, 0, 10, "sideways", NOTHING), "no loop kind 'sideways'"),
+        (lambda: tir.For(K, 0, 2.5, "serial", NOTHING), "the extent of loop 'i' is float32, not an integer"),
+        (lambda: tir.For(4, 0, 2, "serial", NOTHING), "the variable of a loop is an integer tir.Var, got 4"),
+        (lambda: tir.For(K, 0, 2, "serial", A[0, 0]), "body of For must be a statement, got BufferLoad"),
+        (lambda: tir.BufferStore(A, 1.0, [0]), "buffer 'A' has 2 dimensions, a store 1 indices"),
+        (lambda: tir.BufferStore(A, K, [0, 0]), "a store to buffer 'A' takes float32 here, the value is int32"),
+        (lambda: tir.BufferStore(tir.decl_buffer((4,), "int32", "N"), 1.5, [0]), "takes int32, got 1.5 of float32"),
+        (lambda: tir.IfThenElse(K, NOTHING), "the condition of IfThenElse is int32, not bool"),
+        (lambda: tir.While(1, NOTHING), "the condition of While is int32, not bool"),
+        (lambda: tir.LetStmt(K, A[0, 0], NOTHING), "'i' is int32, its value float32"),
+        (lambda: tir.Allocate(tir.Var("d", "handle"), "float32", [1.5], True, NOTHING), "an extent of 'd' is float32"),
+        (lambda: tir.BlockRealize([1], True, tir.Block([], [], [], "b", NOTHING)), "has 0 iteration variables"),
+        (lambda: tir.SeqStmt([K]), "SeqStmt holds statements, got Var"),
+    ],
+)
+def test_statements_that_cannot_be(node, message):
+    with pytest.raises(IRError) as caught:
+        node()
+    assert message in caught.value.message
+
+
+P, Q = tir.Var("p", "bool"), tir.Var("q", "bool")
+
+
+@pytest.mark.parametrize("combine", [lambda: P + Q, lambda: P - Q, lambda: P // Q, lambda: -P, lambda: tir.Mod(P, Q)])
+def test_bools_are_no_numbers(combine):
+    with pytest.raises(IRError, match="of bool: bools are no numbers"):
+        combine()
+
+
+def test_what_bools_take():
+    assert (P + 1).dtype == "int32"
+    assert (P * Q).dtype == tir.Min(P, Q).dtype == (P & Q).dtype == "bool"
