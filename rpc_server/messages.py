@@ -171,9 +171,20 @@ class RemoveFile(ExecutorRequest, frozen=True, tag="remove_file"):
 
 
 class LoadModule(ExecutorRequest, frozen=True, tag="load_module"):
-    """Load an artifact from a file of the session's folder."""
+    """Load a module from a file of the session's folder: an artifact, object, shared library or tar file."""
 
     name: str
+
+
+class OpenSystemLibrary(ExecutorRequest, frozen=True, tag="system_lib"):
+    """The module of every function loaded for a `-system-lib` target; answered like LoadModule."""
+
+
+class LinkModule(ExecutorRequest, frozen=True, tag="link_module"):
+    """Write the module in a file of the session's folder as the shared library `output`, beside it."""
+
+    name: str
+    output: str
 
 
 class Call(ExecutorRequest, frozen=True, tag="call"):
@@ -244,7 +255,10 @@ class Need(Reply, frozen=True, tag="need"):
 
 
 class BoxStatus(Reply, frozen=True, tag="box_status"):
-    """`fingerprint` is `rpc_server.fingerprint.Fingerprint` as builtins."""
+    """`fingerprint` is `rpc_server.fingerprint.Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
+    whom kernels run as; `memory_limit` of a session in bytes, None: none; `disk_free` bytes where sessions keep files,
+    and whether code may be run from there.
+    """
 
     box: str
     key: str
@@ -254,6 +268,11 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     warm: int
     uptime_s: float
     crashes: int
+    time: float = 0.0
+    user: str = ""
+    memory_limit: int | None = None
+    disk_free: int = 0
+    disk_executes: bool = True
 
 
 class Data(Reply, frozen=True, tag="data"):
@@ -302,6 +321,8 @@ AnyExecutorRequest = (
     | ReadFile
     | RemoveFile
     | LoadModule
+    | OpenSystemLibrary
+    | LinkModule
     | Call
     | FindFunction
     | TimeFunction

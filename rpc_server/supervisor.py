@@ -7,6 +7,7 @@ decoding them, answers the few meant for itself, and does what the state tells i
 from __future__ import annotations
 
 import contextlib
+import getpass
 import logging
 import os
 import time
@@ -110,6 +111,8 @@ class Supervisor:
         self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
         self._connected: set[int] = set()  # descriptors of all that are connected
         self._started = time.monotonic()
+        self._folder = folder
+        self._user = executor.user or _own_name()
         self._next_sample = 0.0
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -281,6 +284,7 @@ class Supervisor:
         self._handle(ConnectionLost(conn))
 
     def _status(self) -> BoxStatus:
+        disk = os.statvfs(self._folder)
         return BoxStatus(
             box=self._info.box,
             key=self._info.key,
@@ -290,6 +294,11 @@ class Supervisor:
             warm=self._state.pool.count(ExecutorState.WARM),
             uptime_s=time.monotonic() - self._started,
             crashes=self._state.crashes,
+            time=time.time(),
+            user=self._user,
+            memory_limit=self._config.memory_limit,
+            disk_free=disk.f_bavail * disk.f_frsize,
+            disk_executes=not disk.f_flag & os.ST_NOEXEC,
         )
 
     def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:
@@ -341,3 +350,10 @@ class Supervisor:
                 logger.log(command.level, "%s", command.text)
             case _:
                 assert_never(command)
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return str(os.getuid())

@@ -88,3 +88,25 @@ def test_a_check_measures_and_the_devices_show_it(farm) -> None:
     assert device["check"]["scores"]["compute"] > 0
     assert device["check"]["baseline"]["memory"] > 0
     assert " GFLOP/s, " in running.run("devices").stdout
+
+
+def test_the_doctor_looks_at_everything_and_finds_a_sound_farm(farm) -> None:
+    running, _ = farm
+    found = running.json("doctor")
+    about = {f["about"] for f in found}
+    assert {"tracker", "state", "lease", "reachable", "keys", "version", "clock", "governor", "memory"} <= about
+    assert {"user", "disk", "exec", "session", "upload", "kernel", "noise"} <= about
+    assert not [f for f in found if f["level"] == "wrong"]
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_do(farm) -> None:
+    running, port = farm
+    running.run("quarantine", "box1", "--reason", "smoke")
+    said = running.run("doctor", code=4).stdout
+    assert "XX  box1/0  state: quarantined: smoke" in said
+    assert "tunefarm unquarantine box1/0" in said
+    running.run("unquarantine", "box1")
+    lent = running.run("doctor", "--server", f"127.0.0.1:{port}", code=4).stdout
+    assert "reachable: box1 answers" in lent
+    assert "XX  127.0.0.1:" in lent  # a box of a tracker lets nobody in without a lease
+    assert "XX" in running.run("doctor", "--server", "127.0.0.1:1", code=4).stdout

@@ -41,6 +41,7 @@ COMMANDS = {
     "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
     "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
     "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
+    "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
     "drain": Subcommand("tunefarm.cli.admin:drain", "Lend a device or box no more."),
     "undrain": Subcommand("tunefarm.cli.admin:undrain", "Lend a drained device or box again."),
     "quarantine": Subcommand("tunefarm.cli.admin:quarantine", "Take a device or box out of service now."),
