@@ -40,12 +40,14 @@ from rpc_server.messages import (
     FindFunction,
     FreeHandles,
     LaneLost,
+    LinkModule,
     LoadModule,
     Measure,
     Measured,
     ModuleLoaded,
     Need,
     OpenSession,
+    OpenSystemLibrary,
     PutBlob,
     PutFile,
     ReadFile,
@@ -203,6 +205,33 @@ class RPCSession:
     def cuda(self, dev_id: int = 0) -> RPCDevice:
         return self.device("cuda", dev_id)
 
+    def opencl(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("opencl", dev_id)
+
+    def cl(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("cl", dev_id)
+
+    def vulkan(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("vulkan", dev_id)
+
+    def metal(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("metal", dev_id)
+
+    def mtl(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("mtl", dev_id)
+
+    def rocm(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("rocm", dev_id)
+
+    def ext_dev(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("ext_dev", dev_id)
+
+    def hexagon(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("hexagon", dev_id)
+
+    def webgpu(self, dev_id: int = 0) -> RPCDevice:
+        return self.device("webgpu", dev_id)
+
     # --- files and modules --------------------------------------------------------------------------------
 
     def upload(self, data: str | os.PathLike[str] | bytes | bytearray, target: str | None = None) -> None:
@@ -244,8 +273,30 @@ class RPCSession:
         self.request(RemoveFile(check_name(path)))
 
     def load_module(self, path: str) -> RPCModule:
-        """Load an uploaded artifact. Raises ArtifactError when the box cannot run it."""
-        loaded = self.request(LoadModule(check_name(path))).body
+        """Load an uploaded module: what `save` or `export_library` wrote, of any kind. Functions of modules that it
+        imports are among its own. Raises ArtifactError when the box cannot run it, RemoteFileError when there is none.
+        """
+        return self._loaded(LoadModule(check_name(path)))
+
+    def system_lib(self) -> RPCModule:
+        """The functions of every module for a `-system-lib` target that the session has loaded."""
+        return self._loaded(OpenSystemLibrary())
+
+    def download_linked_module(self, path: str) -> bytearray:
+        """An uploaded module as a shared library, linked on the box with the box's linker.
+
+        Raises ArtifactError for a file that is no module, LinkError when the box has no linker.
+        """
+        name = check_name(path)
+        output = name.rsplit(".", 1)[0] + ".linked.so"
+        self.request(LinkModule(name, output))
+        try:
+            return self.download(output)
+        finally:
+            self.remove(output)
+
+    def _loaded(self, request: LoadModule | OpenSystemLibrary) -> RPCModule:
+        loaded = self.request(request).body
         assert isinstance(loaded, ModuleLoaded)
         return RPCModule(self, loaded)
 

@@ -17,6 +17,7 @@ from rpc_server.errors import ProtocolError
 from rpc_server.messages import Begin, Data, Fetch, Hello, LaneOpened, Need, Phase, private_codec
 from rpc_server.polling import WRITABLE, PollTable
 from rpc_server.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.strays import Strays
 from rpc_server.stream import StreamClosed
 from rpc_server.supervisor_events import (
     Event,
@@ -54,6 +55,8 @@ class ExecutorLinks:
         self._processes: dict[int, ExecutorProcess] = {}
         self._unsent: dict[int, ExecutorProcess] = {}
         self._warned = False
+        self._pids: set[int] = set()
+        self._strays = Strays(poll, self._pids)
 
     @property
     def all_gone(self) -> bool:
@@ -69,6 +72,7 @@ class ExecutorLinks:
             self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
             return
         self._processes[number] = process
+        self._pids.add(process.pid)
         self._poll.watch(process.stream.fileno(), lambda events: self._on_stream(process, events))
         self._poll.watch(process.pidfd, lambda _: self._on_exit(process))
         if (fd := process.stderr_fd) is not None:
@@ -187,4 +191,7 @@ class ExecutorLinks:
             self._poll.unwatch(source)
         del self._processes[process.number]
         self._unsent.pop(process.number, None)
-        self._emit(ExecutorExited(process.number, process.reap()))
+        report = process.reap()
+        self._pids.discard(process.pid)
+        self._strays.sweep()
+        self._emit(ExecutorExited(process.number, report))

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from compiler.artifact import Artifact, EntryPoint
 from compiler.errors import ArgumentError
 from compiler.runtime.device import Device, device
 from compiler.runtime.dtypes import storage_dtype
 from compiler.runtime.host import HostBuffer
-from compiler.runtime.module import CPUModule, load_artifact
+from compiler.runtime.library import load_file
+from compiler.runtime.module import CPUFunction, CPUModule, Module, PackedFunc
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.registry import get_global_func
+from compiler.runtime.special_modules import system_lib
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.messages import (
     Allocate,
@@ -28,10 +29,12 @@ from rpc_server.messages import (
     EntryInfo,
     FindFunction,
     FreeHandles,
+    LinkModule,
     LoadModule,
     Measure,
     ModuleLoaded,
     Need,
+    OpenSystemLibrary,
     PutFile,
     Raw,
     ReadFile,
@@ -124,7 +127,7 @@ class ExecutorSession:
         self._fetch = fetch
         self._trials = Trials(folder, fetch, phase)
         self._memories: dict[int, Memory] = {}
-        self._modules: dict[int, CPUModule] = {}
+        self._modules: dict[int, Module] = {}
         self._next_module = 1
 
     def handle(self, request: AnyMessage, buffers: list[memoryview]) -> Answer:
@@ -162,6 +165,10 @@ class ExecutorSession:
                 self._files.remove(request.name)
             case LoadModule():
                 return self._load(request), ()
+            case OpenSystemLibrary():
+                return self._keep(system_lib()), ()
+            case LinkModule():
+                self._read_module(request.name).export_library(str(self._files.path(request.output)))
             case FindFunction():
                 get_global_func(request.function)
             case _:
@@ -204,15 +211,24 @@ class ExecutorSession:
     # --- functions ----------------------------------------------------------------------------------------
 
     def _load(self, request: LoadModule) -> ModuleLoaded:
-        _, data = self._files.read(request.name)
-        module = load_artifact(Artifact.from_bytes(data))
+        return self._keep(self._read_module(request.name))
+
+    def _read_module(self, name: str) -> Module:
+        self._files.read(name, 0, 0)  # raises for one that is not there
+        return load_file(str(self._files.path(name)))
+
+    def _keep(self, module: Module) -> ModuleLoaded:
+        """A handle for a module; those it imports lend it their functions."""
         handle = self._next_module
         self._next_module += 1
         self._modules[handle] = module
-        entries = tuple(_entry_info(entry) for entry in module.artifact.entries)
-        return ModuleLoaded(handle, module.artifact.target, entries)
+        holders = (*reversed(module._closure()), module)
+        functions = {name: found for found in holders for name in found.get_function_list()}
+        entries = tuple(_entry_info(found.get_function(name), name) for name, found in functions.items())
+        target = module.artifact.target if isinstance(module, CPUModule) else ""
+        return ModuleLoaded(handle, target, entries)
 
-    def _module(self, handle: int) -> CPUModule:
+    def _module(self, handle: int) -> Module:
         try:
             return self._modules[handle]
         except KeyError:
@@ -225,7 +241,7 @@ class ExecutorSession:
         if request.module is None:
             function = get_global_func(request.function)
         else:
-            function = self._module(request.module).get_function(request.function)
+            function = self._module(request.module).get_function(request.function, query_imports=True)
         return _result(request.function, function(*self._arguments(request.args)))
 
     def _time(self, request: TimeFunction) -> Timings:
@@ -262,8 +278,9 @@ def _only(buffers: list[memoryview]) -> memoryview:
     return buffers[0]
 
 
-def _entry_info(entry: EntryPoint) -> EntryInfo:
-    return EntryInfo(entry.name, tuple((arg.name, arg.dtype, arg.shape) for arg in entry.args))
+def _entry_info(function: PackedFunc, name: str) -> EntryInfo:
+    arguments = function.entry.args if isinstance(function, CPUFunction) else ()
+    return EntryInfo(name, tuple((arg.name, arg.dtype, arg.shape) for arg in arguments))
 
 
 def _result(name: str, value: Any) -> Value:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rpc_server.crash import ExitReport
+from rpc_server.strays import MARK
 from rpc_server.stream import FrameStream, stream_pair
 
 _STDERR_KEPT = 8192
@@ -166,6 +167,7 @@ def _environment() -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
+        MARK: str(os.getpid()),
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from rpc_server import client as _client
 from rpc_server.client import RPCSession
 from rpc_server.keys import KeyRing
+from rpc_server.local import LocalSession, with_minrpc
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.server import Server
 from tracker import client as _tracker
@@ -21,6 +22,7 @@ __all__ = [
     "EvaluatorOptions",
     "FailureKind",
     "KeyRing",
+    "LocalSession",
     "MeasureRequest",
     "MeasureResult",
     "RPCSession",
@@ -29,6 +31,7 @@ __all__ = [
     "TrackerSession",
     "connect",
     "connect_tracker",
+    "with_minrpc",
 ]  # fmt: skip
 
 
