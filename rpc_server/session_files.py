@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from pathlib import Path
@@ -34,13 +33,16 @@ class SessionFiles:
         return self.folder / check_name(name)
 
     def write(self, name: str, data: Buffer) -> None:
-        """Make or replace a file; on failure there is none of that name."""
+        """Make or replace a file. When its bytes do not fit, there is none of that name."""
         try:
-            with self._open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
-                file.write(data)
-        except OSError as error:
-            with contextlib.suppress(OSError):
+            file = self._open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                with file:
+                    file.write(data)
+            except OSError:
                 os.unlink(self.path(name))
+                raise
+        except OSError as error:
             raise RemoteFileError(f"cannot write {name!r}: {error.strerror}") from None
 
     def read(self, name: str, offset: int = 0, nbytes: int | None = None) -> tuple[int, bytes]:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Container
+from functools import partial
 from pathlib import Path
 
 from rpc_server.polling import PollTable
@@ -37,9 +38,9 @@ class Strays:
                     pidfd = os.pidfd_open(pid)
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                     self._dying.add(pid)
-                    self._poll.watch(pidfd, lambda _, pid=pid, pidfd=pidfd: self._bury(pid, pidfd))
+                    self._poll.watch(pidfd, partial(self._bury, pid, pidfd))
 
-    def _bury(self, pid: int, pidfd: int) -> None:
+    def _bury(self, pid: int, pidfd: int, _events: int) -> None:
         self._poll.unwatch(pidfd)
         os.close(pidfd)
         self._dying.discard(pid)
