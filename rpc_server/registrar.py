@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
@@ -23,6 +24,7 @@ from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError
 from rpc_server.fingerprint import Fingerprint
 from rpc_server.health import Health
+from rpc_server.hours import Hours
 from rpc_server.leases import LeaseTable
 from rpc_server.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
 from rpc_server.sockets import Liveness, endpoint, prepare, resolve
@@ -84,6 +86,8 @@ class Registrar:
     the box come from. `check` runs before the box registers, and in a thread of its own whenever the tracker wants
     a device checked; without one, a box that answers counts as fit.
 
+    With `hours` the box is lent only then; `end_at_close` ends the leases it has at closing time.
+
     Raises ConnectError when `tracker` is no address or an unknown host.
     """
 
@@ -97,7 +101,11 @@ class Registrar:
         leases: LeaseTable,
         check: Check | None = None,
         keys: PeerKeys | None = None,
+        hours: Hours | None = None,
+        end_at_close: bool = False,
     ) -> None:
+        self._hours = hours
+        self._end_at_close = end_at_close
         host, port = split_address(tracker)
         self._keys = keys
         self._endpoint = endpoint(resolve(host, port)[0], port)
@@ -187,6 +195,9 @@ class Registrar:
         while self._stop_reason is None:
             self._take_news(sock)
             now = time.monotonic()
+            if self._hours is not None:
+                closed = self._hours.closed(datetime.now(UTC))
+                self._obey(sock, self._core.at_hours(closed, self._end_at_close, now))
             self._obey(sock, self._core.tick(now))
             wait_s = max(0.0, self._core.next_tick() - now)
             if self._core.is_ending:

@@ -116,6 +116,7 @@ class RegistrarCore:
     tracker: str = "the tracker"
     registered: bool = False
     refusal: str = ""
+    closed: str = ""
     _specs: dict[int, DeviceSpec] = field(default_factory=dict)
     _held: dict[str, _Held] = field(default_factory=dict)
     _slots: dict[int, str] = field(default_factory=dict)
@@ -170,7 +171,7 @@ class RegistrarCore:
                 self._allow(held, now)
         if now >= self._due:
             if self.registered:
-                self._out.append(Say(BoxHeartbeat(self.peer, tuple(self._held))))
+                self._out.append(Say(BoxHeartbeat(self.peer, tuple(self._held), self.closed)))
                 self._due = now + self._heartbeat_s
             else:
                 self._hello(now)
@@ -219,6 +220,16 @@ class RegistrarCore:
         self._out.append(Say(SuspectDevice(self.peer, slot, reason[:2000])))
         return self._take()
 
+    def at_hours(self, closed: str, end_leases: bool, now: float) -> list[Action]:
+        """The box's hours: `closed` as in BoxHeartbeat. At closing time, leases end or may go on."""
+        if closed and not self.closed and end_leases:
+            for held in [held for held in self._held.values() if not held.ending]:
+                self._begin_end(held, f"its box closes: {closed}", now)
+        if bool(closed) != bool(self.closed):
+            self._due = min(self._due, now)
+        self.closed = closed
+        return self._take()
+
     def stop(self, reason: str) -> list[Action]:
         """The box shuts down."""
         for held in self._held.values():
@@ -244,7 +255,8 @@ class RegistrarCore:
             for held in self._held.values()
         )
         devices = tuple(self._specs.values())
-        self._out.append(Say(BoxHello(self.peer, self.box, self.address, devices, leases, self._high)))
+        hello = BoxHello(self.peer, self.box, self.address, devices, leases, self._high, closed=self.closed)
+        self._out.append(Say(hello))
         self._due = now + self._pause_s
         self._pause_s = min(self._pause_s * 1.6, _LONGEST_PAUSE_S)
 

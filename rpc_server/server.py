@@ -22,6 +22,7 @@ from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
 from rpc_server.health import HealthCheck
+from rpc_server.hours import Hours, HoursError
 from rpc_server.keys import KeyRing, Principal, Role
 from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
@@ -56,6 +57,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `tracker` ("host:port")
     lends the box out: then only its lease tokens open sessions, and `address` is the host that clients are
     told (default: `host`). `name` is the box's name (default: hostname:port).
+    `hours` are when the tracker may lend it (see rpc_server/hours.py), in `timezone` ("": the machine's); leases go on
+    after closing time unless `end_at_close`.
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
     `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
     `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
@@ -72,6 +75,9 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     tracker: str = ""
     address: str = ""
     tags: tuple[str, ...] = ()
+    hours: str = ""
+    timezone: str = ""
+    end_at_close: bool = False
     insecure: bool = False
     keys: str = ""
     sessions: int = 1
@@ -229,8 +235,12 @@ def _registered(
             devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
             leases=leases,
             check=check,
+            hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
+            end_at_close=options.end_at_close,
             keys=keys_for(ring, options.tracker),
         )
+    except HoursError as error:
+        raise ServerStartError(error.message, hint=error.hint) from None
     except ConnectError as error:
         raise ServerStartError(f"tracker {options.tracker}: {error.message}", hint=error.hint) from None
     registrar.start()

@@ -106,7 +106,7 @@ class LeaseGrant:
 class DeviceInfo:
     """A device as the tracker sees it now.
 
-    `state` is ready, leased, draining, suspect, quarantined or gone; `reason` says why when it is none of the
+    `state` is ready, leased, draining, suspect, quarantined, closed or gone; `reason` says why when it is none of the
     first two. It was lent for `busy_s` of the `known_s` seconds since it first registered; its box was last
     heard `seen_s` seconds ago.
     """
@@ -198,13 +198,16 @@ class BoxHello(_Struct, frozen=True):
     leases: Annotated[tuple[HeldLease, ...], Meta(max_length=256)] = ()
     high: Annotated[int, Meta(ge=0, le=2**62)] = 0
     public: Text = ""
+    closed: Text = ""
 
 
 class BoxHeartbeat(_Struct, frozen=True):
-    """Sent every `heartbeat_s` of the welcome; `leases` are the ids held now."""
+    """Sent every `heartbeat_s` of the welcome; `leases` are the ids held now. `closed` says why the box is not lent
+    at this hour and when it will be, or is empty."""
 
     peer: Name
     leases: Annotated[tuple[Name, ...], Meta(max_length=256)] = ()
+    closed: Text = ""
 
 
 class BoxBye(_Struct, frozen=True):
@@ -393,13 +396,15 @@ class Granted(_Struct, frozen=True):
 
 
 class Queued(_Struct, frozen=True):
-    """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants."""
+    """`position` 1 is next among `rivals`; `devices` match at all; `eta_s` is a guess from recent grants. `note` names
+    a matching device that is not lent at this hour, and when it will be."""
 
     request: Name
     position: int
     rivals: int
     devices: int
     eta_s: Seconds | None = None
+    note: Text = ""
 
 
 class Refused(_Struct, frozen=True):

@@ -44,6 +44,7 @@ def hello(farm: Farm, event: BoxHello, now: float) -> None:
     _sync_devices(farm, box, event.devices, is_news, now)
     _sync_leases(farm, box, event.leases, now)
     box.late = False
+    farm.set_closed(box, event.closed)
     for device in list(box.devices.values()):
         lending.settle(farm, device, now)
 
@@ -165,6 +166,11 @@ def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
         farm.emit(event.peer, RegisterAgain())
         return
     box.seen = now
+    if box.closed != event.closed:
+        farm.set_closed(box, event.closed)
+        farm.log_box(LogKind.STANDING, now, box, f"closed: {box.closed}" if box.closed else "ok: its hours begin")
+        for device in box.devices.values():
+            lending.settle(farm, device, now)
     if box.late:
         box.late = False
         farm.log_box(LogKind.STANDING, now, box, "ok: its heartbeats are back")
@@ -188,6 +194,7 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
 def gone(farm: Farm, box: Box, reason: str, now: float) -> None:
     """A box is no more: its leases are over, and waiting requests it was offered go to others."""
     box.gone, box.late = True, False
+    farm.set_closed(box, "")
     del farm.peers[box.peer]
     farm.log_box(LogKind.BOX_GONE, now, box, reason)
     for device in box.devices.values():

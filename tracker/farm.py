@@ -79,6 +79,7 @@ class DeviceState(StrEnum):
     DRAINING = "draining"
     SUSPECT = "suspect"
     QUARANTINED = "quarantined"
+    CLOSED = "closed"
     GONE = "gone"
 
 
@@ -109,6 +110,7 @@ class Box:
     gone: bool = False
     check_at: float = 0.0
     public: str = ""
+    closed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Device:
 
     @property
     def lendable(self) -> bool:
-        return self.lease is None and self.standing == "ok" and not self.box.late and not self.box.gone
+        return self.lease is None and self.standing == "ok" and not (self.box.late or self.box.gone or self.box.closed)
 
     @property
     def state(self) -> DeviceState:
@@ -150,7 +152,9 @@ class Device:
             return DeviceState(self.standing)
         if self.box.late:
             return DeviceState.SUSPECT
-        return DeviceState.LEASED if self.lease else DeviceState.READY
+        if self.lease is not None:
+            return DeviceState.LEASED
+        return DeviceState.CLOSED if self.box.closed else DeviceState.READY
 
 
 @dataclass(slots=True, eq=False)
@@ -212,6 +216,7 @@ class Farm:
         self.clients: dict[str, Client] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.answered: OrderedDict[str, Refused | None] = OrderedDict()
+        self.closed: dict[str, Box] = {}
         self.counts: Counter[LogKind] = Counter()
         self.granted: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
@@ -331,6 +336,14 @@ class Farm:
             self.emit(device.box.peer, KeepStanding(device.spec.slot, standing, reason, by_admin))
         text = f"{standing}: {reason}" if reason else standing
         self.log_box(LogKind.STANDING, now, device.box, text, device.id)
+
+    def set_closed(self, box: Box, closed: str) -> None:
+        """Why a box is not lent at this hour, or "". `settle` must follow."""
+        box.closed = closed
+        if closed:
+            self.closed[box.name] = box
+        else:
+            self.closed.pop(box.name, None)
 
     # Clients and leases
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 from compiler.errors import TunefarmError
 from rpc_server.tracker_messages import CancelRequest, ClientBye, Queued, Refused, RequestDevice
 from tracker import lending
 from tracker.allocate import Place, Waiting
-from tracker.capability import CapabilityError, parse_capability
+from tracker.capability import Capabilities, CapabilityError, parse_capability
 from tracker.errors import NoDeviceError, TrackerBusyError, TrackerError
 from tracker.farm import Farm, Phase, Request, TimerKind
 from tracker.log import LogKind
@@ -20,6 +21,7 @@ _PLACES_KEPT_S = 1.0
 """How long computed queue positions are given out before they are computed again."""
 
 _SHOWN_KEYS = 10
+_CLOSED_LOOKED_AT = 32
 
 
 def asked(farm: Farm, event: RequestDevice, now: float) -> None:
@@ -169,10 +171,10 @@ def _why_none(farm: Farm, request: Request, now: float) -> NoDeviceError:
             f"no registered device matches {str(predicate)!r} {waited}; keys registered: {known}",
             hint="start one with `tunefarm server --tracker HOST:PORT --key KEY`, or see `tunefarm devices`",
         )
-    place = _place(farm, request, now)
+    place, note = _place(farm, request, now), _closed_note(farm, request)
     return NoDeviceError(
         f"no device matching {str(predicate)!r} became free {waited}: {matching} match, and the request was "
-        f"number {place.position} of {place.rivals} in the queue for them",
+        f"number {place.position} of {place.rivals} in the queue for them" + (f"; {note}" if note else ""),
         hint="wait longer, ask for less, or see who holds them with `tunefarm devices`",
     )
 
@@ -183,7 +185,20 @@ def _tell_place(farm: Farm, request: Request, now: float) -> None:
     eta = None
     if matching and farm.mean_hold_s is not None:
         eta = min(1e9, farm.mean_hold_s * place.position / matching)
-    farm.emit(request.client, Queued(request.id, place.position, place.rivals, matching, eta))
+    note = _closed_note(farm, request)
+    farm.emit(request.client, Queued(request.id, place.position, place.rivals, matching, eta, note))
+
+
+def _closed_note(farm: Farm, request: Request) -> str:
+    """A matching device that is not lent at this hour, and when it will be; "" if there is none among the first."""
+    predicate = request.waiting.predicate
+    for box in islice(farm.closed.values(), _CLOSED_LOOKED_AT):
+        for device in box.devices.values():
+            spec = device.spec
+            has = Capabilities.of(spec.key, spec.tags, spec.attributes)
+            if predicate.admits(device.id) and predicate.matches(has):
+                return f"{device.id} is closed: {box.closed}"[:2000]
+    return ""
 
 
 def _place(farm: Farm, request: Request, now: float) -> Place:

@@ -34,6 +34,8 @@ def device_info(device: Device, now: float) -> DeviceInfo:
         reason = "its box is gone"
     elif box.late and device.standing == "ok":
         reason = "its box sends no heartbeats"
+    elif box.closed and device.standing == "ok" and lease is None:
+        reason = box.closed
     return DeviceInfo(
         id=device.id,
         box=box.name,

@@ -77,6 +77,9 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
+@click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
+@click.option("--timezone", default="", metavar="ZONE", help="Where the hours count.  [default: the box's own]")
+@click.option("--end-at-close", is_flag=True, help="End leases at closing time.  [default: let them finish]")
 @click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
 @click.pass_obj
 def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -> None:
@@ -86,6 +89,8 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
     """
     if given["tracker"]:
         address(given["tracker"], "--tracker")
+    elif given["hours"]:
+        raise click.UsageError("--hours are those of a tracker's lending: give --tracker as well")
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
     from rpc_server.server import ServerOptions, serve
@@ -102,6 +107,9 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             name=given["name"],
             address=given["told"],
             user=given["user"],
+            hours=given["hours"],
+            timezone=given["timezone"],
+            end_at_close=given["end_at_close"],
             insecure=given["insecure"] or settings.insecure,
             keys=str(settings.keys_folder),
             **memory,

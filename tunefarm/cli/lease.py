@@ -86,7 +86,8 @@ def place_text(place: Queued) -> str:
         return "no registered device matches; waiting for one"
     eta = f", about {span(place.eta_s)}" if place.eta_s is not None else ""
     plural = "" if place.devices == 1 else "s"
-    return f"number {place.position} of {place.rivals} in the queue for {place.devices} device{plural}{eta}"
+    note = f"; {place.note}" if place.note else ""
+    return f"number {place.position} of {place.rivals} in the queue for {place.devices} device{plural}{eta}{note}"
 
 
 def _tell_place(place: Queued) -> None:

@@ -161,7 +161,7 @@ class WorkloadPage(Reply):
 
 
 class Device(Reply):
-    """`state` is ready, leased, draining, suspect, quarantined or gone; `recorded` when there is no tracker to
+    """`state` is ready, leased, draining, suspect, quarantined, closed or gone; `recorded` when there is no tracker to
     ask. `busy_share` is the part of its time it was lent, 0 to 1."""
 
     name: str
