@@ -41,9 +41,12 @@ def _inits(stmt: Stmt, reduced: set[n.Var]) -> Stmt | None:
     return None
 
 
-def _init(realize: n.BlockRealize, reduced: set[n.Var]) -> Stmt:
+def _init(realize: n.BlockRealize, reduced: set[n.Var]) -> Stmt | None:
+    """None where a loop runs over data and the reduction at once: without iterations it has no data either."""
     block = realize.block
     kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is not IterType.COMM_REDUCE]
+    if any(free_vars(value) & reduced for _, value in kept):
+        return None
     gone = reduced | {iv.var for iv in block.iter_vars if iv.iter_type is IterType.COMM_REDUCE}
     guard = ops.logical_and(*(c for c in conjuncts(realize.predicate) if not free_vars(c) & gone))
     assert block.init is not None

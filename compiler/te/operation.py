@@ -87,6 +87,8 @@ def _as_body(value: Any) -> PrimExpr:
         return value.asexpr()
     if value is None:
         raise IRError("the function returned nothing", hint="return the element's value")
+    if isinstance(value, str):
+        raise IRError(f"the function returned the text {value!r}", hint="return the element's value")
     return ops.as_expr(value)
 
 

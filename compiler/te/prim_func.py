@@ -136,14 +136,14 @@ def _check_bind(tensor: Tensor, buffer: n.Buffer) -> None:
 def _params(args: Sequence[Arg], buffers: _Buffers) -> tuple[tuple[n.Var, ...], dict[n.Var, n.Buffer]]:
     params: list[n.Var] = []
     buffer_map: dict[n.Var, n.Buffer] = {}
-    for arg in args:
+    for position, arg in enumerate(args):
         if isinstance(arg, n.Var):
             if any(arg is p for p in params):
                 raise IRError(f"argument {arg.name!r} is given twice")
             params.append(arg)
             continue
         if not isinstance(arg, Tensor | n.Buffer):
-            raise IRError(f"an argument must be a tensor, a buffer or a variable, got {type(arg).__name__}")
+            raise IRError(f"argument {position} must be a tensor, a buffer or a variable, got {type(arg).__name__}")
         buffer = buffers.of(arg) if isinstance(arg, Tensor) else arg
         if buffer in buffer_map.values():
             raise IRError(f"argument {arg.name!r} is given twice")

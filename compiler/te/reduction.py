@@ -53,20 +53,31 @@ class Reducer:
         self._identity = fidentity
         self.__name__ = name
 
-    def __call__(self, expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+    def __call__(self, expr: Any, *values: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis` (one `reduce_axis` or several), only where `where` holds,
-        starting from `init` instead of the unit. Given plain values in place of axes, combines them.
+        starting from `init` instead of the unit; the three may be given in this order without their names.
+        Given plain values in place of axes, combines them.
 
         Returns one expression, or a tuple of them when `expr` is a tuple. Raises IRError.
         """
-        if isinstance(axis, IterVar | list | tuple):
-            if args:
+        if axis is None and values and isinstance(values[0], IterVar | list | tuple):
+            axis, *rest = values
+            if len(rest) > 2:
+                raise IRError(f"{self.__name__} over axes takes one expression" + at(caller_span()))
+            where, init = (*rest, *(where, init)[len(rest) :])
+            values = ()
+        if axis is not None:
+            if values:
                 raise IRError(f"{self.__name__} over axes takes one expression" + at(caller_span()))
             return self._reduce(expr, axis, where, init)
-        result = self._combine(ops.as_expr(expr), ops.as_expr(axis))
-        for value in (where, init, *args):
-            if value is not None:
-                result = self._combine(result, ops.as_expr(value))
+        if not values:
+            raise IRError(
+                f"{self.__name__} is given nothing to reduce over" + at(caller_span()),
+                hint=f"te.{self.__name__}(expr, axis=k) with k = te.reduce_axis((0, n)), or several values to combine",
+            )
+        result = ops.as_expr(expr)
+        for value in values:
+            result = self._combine(result, ops.as_expr(value))
         return result
 
     def _reduce(self, expr: Any, axis: Any, where: Any, init: Any) -> Any:

@@ -9,8 +9,9 @@ become parallel, vectorised, unrolled or bound to threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import assert_never
 
 from compiler.errors import ScheduleError
@@ -19,6 +20,7 @@ from compiler.schedule.loops import loop_roles
 from compiler.schedule.schedule import LoopRV
 from compiler.schedule.schedule import Schedule as Engine
 from compiler.schedule.state import block_path, realize_at
+from compiler.te.axis_names import in_axis_names
 from compiler.te.finish import Finisher
 from compiler.te.nest import Nest, loop_of
 from compiler.te.prim_func import Arg, build_func, identifier
@@ -53,36 +55,47 @@ def schedule_to_func(
     stages = [stage for stage in computed_stages(schedule) if stage.op in wanted]
     engine = Engine(built.func)
     nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
+    def scheduled() -> tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]:
+        return engine.func, {old: axis for axis, old in _loops_of_axes(engine, nests.values())}
+
+    naming = partial(_naming, scheduled)
     for stage in stages:
         if stage.attach_type is AttachType.INLINE:
-            with _naming(stage, stage.attach_span):
+            with naming(stage, stage.attach_span):
                 engine.compute_inline(nests.pop(stage).block)
     for nest in reversed(nests.values()):
-        with _naming(nest.stage, nest.stage.attachment().attach_span):
+        with naming(nest.stage, nest.stage.attachment().attach_span):
             _place(engine, nest, nests)
         for step in nest.stage.steps:
-            with _naming(nest.stage, step.span):
+            with naming(nest.stage, step.span):
                 _apply(engine, nest, step)
     for nest in nests.values():
-        with _naming(nest.stage):
+        with naming(nest.stage):
             _decompose(engine, nest)
     for nest in nests.values():
-        _finish(engine, nest)
+        _finish(engine, nest, naming)
     func, names = _with_axis_names(engine, list(nests.values()))
     finisher = Finisher(schedule, engine, nests, built.buffers, names)
+    axes = {names[old]: axis for axis, old in _loops_of_axes(engine, nests.values())}
+    naming = partial(_naming, lambda: (func, axes))
     for nest in nests.values():
-        with _naming(nest.stage):
+        with naming(nest.stage):
             func = finisher.finish(func, nest)
     return func
 
 
 @contextmanager
-def _naming(stage: Stage, span: Span | None = None) -> Iterator[None]:
-    """Errors name the stage, and the user's line that asked for the step."""
+def _naming(
+    current: Callable[[], tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]], stage: Stage, span: Span | None = None
+) -> Iterator[None]:
+    """Errors name the stage, the user's line that asked for the step, and loops after their axes: `current` gives the
+    function at hand and the axis of each of its loops."""
     try:
         yield
     except ScheduleError as error:
-        first, newline, nest = error.message.partition("\n")
+        func, axes = current()
+        names = {var: axis.var.name for var, axis in axes.items()}
+        first, newline, nest = in_axis_names(error.message, func, names).partition("\n")
         message = f"stage {stage.name!r}: {first}{at(span)}{newline}{nest}"
         raise ScheduleError(message, hint=error.hint, detail=error.detail) from error
 
@@ -152,10 +165,10 @@ def _mixed(relation: Relation) -> bool:
     return isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
 
 
-def _finish(engine: Engine, nest: Nest) -> None:
+def _finish(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
     stage = nest.stage
     for leaf, attr in stage.iter_var_attrs.items():
-        with _naming(stage, attr.span):
+        with naming(stage, attr.span):
             if leaf not in stage.leaves:
                 raise ScheduleError(
                     f"axis {leaf.var.name!r} was given a kind and then split or fused away",
@@ -164,7 +177,7 @@ def _finish(engine: Engine, nest: Nest) -> None:
             for loops in (nest.loops, nest.init_loops):
                 if leaf in loops:
                     _set_kind(engine, loops[leaf], attr)
-    with _naming(stage):
+    with naming(stage):
         if stage.double_buffered:
             engine.annotate(nest.block, "double_buffer_scope", 0)
         if stage.alignments:
@@ -190,13 +203,18 @@ def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
         engine.annotate(loop, f"pragma_{key}", value if known is None else known)
 
 
+def _loops_of_axes(engine: Engine, nests: Iterable[Nest]) -> Iterator[tuple[n.IterVar, n.Var]]:
+    """Each axis with the variable of its loop."""
+    for nest in nests:
+        for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
+            yield axis, engine.get(loop).loop_var
+
+
 def _with_axis_names(engine: Engine, nests: Sequence[Nest]) -> tuple[n.PrimFunc, dict[n.Var, n.Var]]:
     """The engine's function with each loop named after its axis, and the new variable of each loop."""
     names: dict[n.Var, n.Var] = {}
-    for nest in nests:
-        for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
-            old = engine.get(loop).loop_var
-            names.setdefault(old, n.Var(identifier(axis.var.name), old.dtype))
+    for axis, old in _loops_of_axes(engine, nests):
+        names.setdefault(old, n.Var(identifier(axis.var.name), old.dtype))
 
     def rename(node: Node) -> Node:
         if isinstance(node, n.Var):

@@ -259,7 +259,7 @@ def as_shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
 def _dim(value: Any, what: str) -> PrimExpr:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # (n / tile) of an exact division
-    if isinstance(value, bool | float):
+    if isinstance(value, bool | float | str):
         raise IRError(f"{what} has a dimension {value!r}, not an integer" + at(caller_span()))
     if isinstance(value, int):
         if value < 0:

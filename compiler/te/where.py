@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 import compiler
 from compiler.errors import IRError
@@ -15,11 +15,17 @@ from compiler.ir.base import Span
 _OWN = str(Path(compiler.__path__[0])) + "/"
 
 
+def _is_own(frame: FrameType) -> bool:
+    """Whether the frame runs the compiler's code: a file of it, or what a dataclass in one generated."""
+    module = str(frame.f_globals.get("__name__", ""))
+    return frame.f_code.co_filename.startswith(_OWN) or module.startswith("compiler.")
+
+
 def caller_span() -> Span | None:
     """The innermost line on the call stack that is not the compiler's own."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_OWN):
+        if not _is_own(frame):
             return Span(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -30,9 +36,8 @@ def raising_span(error: BaseException) -> Span | None:
     found: Span | None = None
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not name.startswith(_OWN):
-            found = Span(name, trace.tb_lineno)
+        if not _is_own(trace.tb_frame):
+            found = Span(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found
 

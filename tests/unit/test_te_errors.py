@@ -4,11 +4,13 @@ import re
 
 import pytest
 
-from compiler.errors import IRError
+from compiler.errors import IRError, ScheduleError
 from compiler.lower.check_bounds import AccessOutOfBounds
 from compiler.te import operation as te
 from compiler.te.extern import scan
 from compiler.te.prim_func import create_prim_func
+from compiler.te.replay import schedule_to_func
+from compiler.te.schedule import create_schedule
 
 A = te.placeholder((4, 8), name="A")
 B = te.placeholder((8,), "int32", name="B")
@@ -66,3 +68,22 @@ def test_an_index_certain_to_leave_its_tensor_is_refused_at_its_line() -> None:
     )
     line = test_an_index_certain_to_leave_its_tensor_is_refused_at_its_line.__code__.co_firstlineno + 1
     assert f"({__file__}:{line})" in str(error.value)
+
+
+def test_loops_go_by_the_names_of_their_axes() -> None:
+    a = te.placeholder((8, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = create_schedule(b.op)
+    s[b].split(b.op.axis[0], 2)
+    s[b].vectorize(s[b].split(k, 4)[1])
+    with pytest.raises(ScheduleError) as caught:
+        schedule_to_func(s, [a, b])
+    text = caught.value.message
+    assert "stage 'B': vectorize: loop 'k.inner' cannot be vectorized" in text
+    assert [line.split(" in ")[0].strip() for line in text.splitlines() if " in " in line and "for" in line][-2:] == [
+        "for k.outer",
+        "for k.inner",
+    ]
+    assert "for i.outer in 4:" in text
+    assert "k_1" not in text

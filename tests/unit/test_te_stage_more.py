@@ -91,11 +91,11 @@ def test_store_at_must_be_around_every_use() -> None:
     outer, inner = s[c].split(c.op.axis[0], factor=8)
     s[b].compute_at(s[c], outer)
     s[b].store_at(s[c], inner)
-    rule = "stage 'B': store_at: block 'B', outside loop 'i_inner', uses 'B'"
+    rule = "stage 'B': store_at: block 'B', outside loop 'i.inner', uses 'B'"
     with pytest.raises(ScheduleError, match=rule) as error:
         schedule_to_func(s, [a, c])
     assert here(error)
-    assert re.search(r"for i_inner in 8: +<--", str(error.value))
+    assert re.search(r"for i.inner in 8: +<--", str(error.value))
 
 
 def test_an_output_owns_no_memory() -> None:
