@@ -206,7 +206,8 @@ class LoopRecord:
 
     def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
         """In each iteration of the loop of `var`, ask memory for what `tensor`'s readers there will need `offset`
-        iterations later.
+        iterations later. A tensor that nothing there reads, of the shape of what is computed there, is asked for at the
+        same places, to be written.
 
             for i in 64:          →   for i in 64:
                 B[i, ...] = A[i]          prefetch A[i + 2, ...]

@@ -16,24 +16,34 @@ CACHE_LINE = 64  # bytes: what one prefetch fetches
 
 
 def fetch_ahead(path: tree.Path, buffer: n.Buffer, offset: int) -> Stmt | None:
-    """Prefetches of what the loop that `path` leads to will read of `buffer` `offset` iterations later; None when it
-    reads none of it. A line of the cache is fetched once; nothing outside the buffer is."""
+    """Prefetches of what the loop of `path` will read of `buffer` `offset` iterations later. A buffer that it does
+    not read, of the shape of what it computes, is fetched where it computes, to be written there soon. None when it
+    has to do with neither. A line of the cache is fetched once; nothing outside the buffer is."""
     loop = loop_at(path)
-    uses = [
+    read = [
         access(region, realize, tree.loops_around(loop, realize)[1:])
         for realize in tree.realizes(loop)
         for region in realize.block.reads
         if region.buffer is buffer
     ]
+    uses = read or [
+        access(n.BufferRegion(buffer, region.region), realize, tree.loops_around(loop, realize)[1:])
+        for realize in tree.realizes(loop)
+        for region in realize.block.writes
+        if _same_shape(region.buffer, buffer)
+    ]
     if not uses:
         return None
-    analyzer = analyzer_of(node for node in path if isinstance(node, n.For))
+    to_write = 0 if read else 1
+    around = [node for node in path[:-1] if isinstance(node, n.For)]
+    boxes = hull(analyzer_of(around), uses, buffer)  # not knowing the loop's range: one of one iteration counts
+    analyzer = analyzer_of([*around, loop])
     later = {loop.loop_var: ops.add(loop.loop_var, offset)}
     line = max(CACHE_LINE * 8 // parse_dtype(buffer.dtype).bits, 1)
     loops: list[tuple[n.Var, PrimExpr]] = []
     point: list[PrimExpr] = []
     last = len(buffer.shape) - 1
-    for dim, (low, extent) in enumerate(hull(analyzer, uses, buffer)):
+    for dim, (low, extent) in enumerate(boxes):
         step = line if dim == last else 1
         index = substitute(low, later)
         count = ops.ceildiv(extent, step)
@@ -43,13 +53,18 @@ def fetch_ahead(path: tree.Path, buffer: n.Buffer, offset: int) -> Stmt | None:
             analyzer.bind(var, n.Range(ops.const(0, count.dtype), count))
             index = ops.add(index, ops.mul(var, step))
         point.append(analyzer.simplify(index))
-    fetch: Stmt = n.Evaluate(intrin.call("tir.prefetch", "int32", n.BufferLoad(buffer, tuple(point)), 0, 3, 1))
+    fetch: Stmt = n.Evaluate(intrin.call("tir.prefetch", "int32", n.BufferLoad(buffer, tuple(point)), to_write, 3, 1))
     inside = _inside(analyzer, point, buffer)
     if not ops.is_const(inside, 1):
         fetch = n.IfThenElse(inside, fetch)
     for var, count in reversed(loops):
         fetch = n.For(var, ops.const(0, var.dtype), count, ForKind.SERIAL, fetch)
     return fetch
+
+
+def _same_shape(one: n.Buffer, other: n.Buffer) -> bool:
+    equal = Analyzer().can_prove_equal
+    return len(one.shape) == len(other.shape) and all(map(equal, one.shape, other.shape))
 
 
 def _inside(analyzer: Analyzer, point: list[PrimExpr], buffer: n.Buffer) -> PrimExpr:

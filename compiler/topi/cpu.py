@@ -10,13 +10,14 @@ from __future__ import annotations
 from compiler.target import Target
 from compiler.te.schedule import Schedule
 from compiler.te.stage import Stage
-from compiler.te.tensor import ComputeOp, Operation, Tensor
+from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from compiler.tir.nodes import IterVar, ProducerLoad
 from compiler.tir.visit import walk
 from compiler.topi.scheduling import computed, extent, lanes, reduces_along_memory, reduces_rows
 
 CHUNK = 1 << 14  # elements that a thread takes at a time: enough to be worth handing over, and fits the first caches
 ACCUMULATORS = 8  # vectors of partial sums: an addition takes 4 cycles and two can start in each
+STREAMED = 1 << 19  # elements that do not stay in a cache near the core
 BLOCK = 1 << 12  # neighbouring sums kept at a time when summing across memory: half of a first-level cache
 ROWS = 4  # rows added to them at a time
 STEPS = 4  # vectors of a row that are worked on at a time: one exponential need not wait for the one before
@@ -172,6 +173,22 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
         else:
             schedule[result].compute_at(stage, row)
             _vectorise(schedule[result], op.axis[-1], extent(op.axis[-1:]), STEPS * lanes(target, result.dtype))
+            if (everything := extent(axes)) is None or everything >= STREAMED:
+                _fetch_rows(schedule[result], op, kept, tensor)
+
+
+def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor) -> None:
+    """While a row is computed, have memory send the next one, and the row of the result that is written soon: the loops
+    over it ask piece by piece."""
+    row, *pieces = list(stage.leaf_iter_vars)[kept - 1 :]
+    if len(pieces) < 2:
+        return
+    stage.reorder(*pieces[:-1], row, pieces[-1])
+    for tensor in op.input_tensors:
+        if isinstance(tensor.op, PlaceholderOp) and len(tensor.shape) == len(op.axis):
+            stage.prefetch(tensor, row, 1)
+    if len(written.shape) == len(op.axis):
+        stage.prefetch(written, row, 0)
 
 
 def product(schedule: Schedule, tensor: Tensor, target: Target) -> None:

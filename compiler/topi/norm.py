@@ -63,8 +63,9 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         x.shape, lambda *i: intrin.exp(x(*i) - largest(*along.rest(i))), name="T_softmax_exp", tag="elemwise"
     )
     total = along.reduce(te_sum, "T_softmax_expsum", lambda point: powers(*point))
+    one = const(1.0, x.dtype)  # a division a row, not an element; half a unit in the last place further off
     result: Tensor = compute(
-        x.shape, lambda *i: powers(*i) / total(*along.rest(i)), name="T_softmax_norm", tag="softmax_output"
+        x.shape, lambda *i: powers(*i) * (one / total(*along.rest(i))), name="T_softmax_norm", tag="softmax_output"
     )
     return result
 

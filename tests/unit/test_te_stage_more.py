@@ -11,9 +11,11 @@ from compiler.driver import lower
 from compiler.errors import CompileError, IRError, ScheduleError
 from compiler.lower import interp
 from compiler.te import operation as te
+from compiler.te.operation import compute
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import create_schedule
 from compiler.te.stage import ScheduleArgumentError
+from compiler.te.tensor import placeholder
 from compiler.te.tensor_intrin import decl_tensor_intrin
 from compiler.tir import ir_builder
 from compiler.tir.nodes import ForKind, IterType, decl_buffer
@@ -195,10 +197,21 @@ def test_prefetch_refuses_what_is_not_read_and_negative_distances() -> None:
     s, (a, b, c) = rows()
     with pytest.raises(ValueError, match="at least 0, got -1"):
         s[c].prefetch(b, c.op.axis[0], -1)
-    s[c].prefetch(a, c.op.axis[0], 1)
-    with pytest.raises(ScheduleError, match="prefetch: nothing in loop 'i' reads 'A'") as error:
-        schedule_to_func(s, [a, c])
+    other = placeholder((5,), name="V")
+    d = compute(c.shape, lambda i, j: c[i, j] + other[0], name="D")
+    s = create_schedule(d.op)
+    s[c].prefetch(other, c.op.axis[0], 1)
+    with pytest.raises(ScheduleError, match="prefetch: nothing in loop 'i' reads 'V'") as error:
+        schedule_to_func(s, [a, other, d])
     assert here(error)
+
+
+def test_prefetch_of_what_is_written_soon() -> None:
+    s, (a, b, c) = rows()
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].prefetch(c, b.op.axis[0], 0)
+    text = schedule_to_func(s, [a, c]).script()
+    assert "T.prefetch(C[i, p1 * 16], 1, 3, 1)" in text
 
 
 def test_prefetch_fetches_a_line_once_and_nothing_outside() -> None:
