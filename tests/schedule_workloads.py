@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.driver import build
 from compiler.lower.interp import run
+from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
@@ -100,12 +102,24 @@ def conv(channels: int = 2, height: int = 5, width: int = 7, filters: int = 3, s
 
 def outputs(func: PrimFunc, seed: int = 0) -> np.ndarray:
     """The last argument after a run on random inputs; what it does not write is NaN."""
+    arrays = _arguments(func, seed)
+    run(func, *arrays)
+    return arrays[-1]
+
+
+def native_outputs(func: PrimFunc, seed: int = 0) -> np.ndarray:
+    """`outputs` of the machine code of `func`."""
+    given = [array(a) for a in _arguments(func, seed)]
+    build(func, target="llvm")(*given)
+    return given[-1].numpy()
+
+
+def _arguments(func: PrimFunc, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     shapes = [tuple(int(d) for d in func.buffer_map[p].shape) for p in func.params]
     arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
     arrays[-1][...] = np.nan
-    run(func, *arrays)
-    return arrays[-1]
+    return arrays
 
 
 def check_same(scheduled: Schedule | PrimFunc, func: PrimFunc) -> None:

@@ -297,6 +297,13 @@ class Schedule:
         """Keep a buffer that `block` writes in `storage_scope`."""
         self.take("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
 
+    def storage_align(
+        self, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int
+    ) -> None:
+        """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
+        attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
+        self.take("storage_align", (block,), **attrs)
+
     def transform_layout(
         self,
         block: BlockRV,

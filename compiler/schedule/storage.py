@@ -1,9 +1,11 @@
-"""Where a buffer lives: set_scope."""
+"""Where a buffer lives and how far apart its rows are: set_scope, storage_align."""
 
 from __future__ import annotations
 
+from compiler.lower.align_storage import BUFFER_DIM_ALIGN
+from compiler.schedule import tree
 from compiler.schedule.dataflow import is_parameter, swap_buffers
-from compiler.schedule.state import Effect, Illegal, block_path, realize_at
+from compiler.schedule.state import Effect, Illegal, block_path, realize_at, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
@@ -25,15 +27,50 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
     """
     realize = realize_at(block_path(func, block))
     check_scope(storage_scope, block)
-    writes = realize.block.writes
-    if not 0 <= buffer_index < len(writes):
-        raise Illegal(f"block {block!r} writes {len(writes)} buffers, it has no number {buffer_index}", block)
-    buffer = writes[buffer_index].buffer
-    if is_parameter(func, buffer):
-        raise Illegal(f"buffer {buffer.name!r} is an argument of the function", block, hint="use cache_write")
+    buffer = _written(func, realize.block, buffer_index)
     if buffer.scope == storage_scope:
         return Effect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), scope=storage_scope)
     body = swap_buffers(func.body, {buffer: new})
     assert isinstance(body, Stmt)
     return Effect(func.with_body(body))
+
+
+@primitive("block", attrs={"buffer_index": (int,), "axis": (int,), "factor": (int,), "offset": (int,)})
+def storage_align(
+    func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int
+) -> Effect:
+    """Set neighbours along dimension `axis` (negative: counted from the end) of the `buffer_index`-th buffer that a
+    block writes a multiple of `factor` plus `offset` elements apart, the least that holds what lies between. Asked
+    again for a dimension, the last wish counts. Lowering lays the buffer out once it shrank to what is used of it.
+
+        block B: B[vi, vj] = ...          →   block B: T.block_attr({"buffer_dim_align": ((0, 0, 8, 1),)})
+        B = T.alloc_buffer((21, 18))          B[vi, vj] = ...   lowered, B has strides (25, 1)
+    """
+    path = block_path(func, block)
+    realize = realize_at(path)
+    buffer = _written(func, realize.block, buffer_index)
+    rank = len(buffer.shape)
+    if not -rank <= axis < rank:
+        raise Illegal(f"buffer {buffer.name!r} has {rank} dimensions, there is no axis {axis}", block)
+    if factor < 1:
+        raise Illegal(f"the factor must be positive, got {factor}", block)
+    if not 0 <= offset < factor:
+        raise Illegal(f"the offset must be from 0 to {factor - 1}, less than the factor; got {offset}", block)
+    dim = axis % rank
+    notes = realize.block.annotations
+    kept = tuple(wish for wish in notes.get(BUFFER_DIM_ALIGN, ()) if tuple(wish[:2]) != (buffer_index, dim))
+    wishes = (*kept, (buffer_index, dim, factor, offset))
+    new = replace(realize.block, annotations={**notes, BUFFER_DIM_ALIGN: wishes})
+    return Effect(replaced(func, path, tree.with_block(realize, new)))
+
+
+def _written(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
+    """The `index`-th buffer that `block` writes. Raises Illegal for one that the function was given."""
+    name = block.name_hint
+    if not 0 <= index < len(block.writes):
+        raise Illegal(f"block {name!r} writes {len(block.writes)} buffers, it has no number {index}", name)
+    buffer = block.writes[index].buffer
+    if is_parameter(func, buffer):
+        raise Illegal(f"buffer {buffer.name!r} is an argument of the function", name, hint="use cache_write")
+    return buffer

@@ -228,6 +228,13 @@ def set_scope(s: Schedule) -> None:
     s.set_scope(s.get_block("B"), 0, "local")
 
 
+@case(w.chain)
+def storage_align(s: Schedule) -> None:
+    block = s.get_block("B")
+    s.storage_align(block, 0, -2, 4, 1)
+    s.storage_align(block, 0, 0, 8, 3)
+
+
 @case(lambda: w.matmul(5, 13, 6))
 def transform_layout(s: Schedule) -> None:
     block = s.get_block("C")

@@ -1,8 +1,8 @@
 """Random schedules of small functions: whatever the engine accepts computes what the function did.
 
-Each case draws steps at random; illegal ones are refused and must leave the schedule as it was. The result
-is run by the interpreter, where temporaries start as NaN and every access is checked: as it is, with parallel and
-vectorised loops running backwards, and lowered, where a temporary lives no longer than it must.
+Each case draws steps at random; illegal ones are refused and must leave the schedule as it was. The result is run as
+machine code, and by the interpreter, where temporaries start as NaN and every access is checked: as it is, with
+parallel and vectorised loops running backwards, and lowered, where a temporary lives no longer than it must.
 FUZZ_CASES sets how many cases there are.
 """
 
@@ -146,6 +146,11 @@ def _tensorize(sch: Schedule, rng: Rng) -> None:
     sch.tensorize(pairs[0][1], tensor_intrins.register_matmul(*sizes))
 
 
+def _align(sch: Schedule, rng: Rng) -> None:
+    factor = int(rng.integers(1, 9))
+    sch.storage_align(_block(sch, rng), 0, int(rng.integers(-2, 2)), factor, int(rng.integers(factor)))
+
+
 def _sampled_at(sch: Schedule, rng: Rng) -> None:
     block = _block(sch, rng)
     sch.compute_at(block, sch.sample_compute_location(block))
@@ -176,11 +181,12 @@ MOVES: dict[str, tuple[int, Move]] = {
     "rfactor": (2, lambda s, r: s.rfactor(_loop(s, r), int(r.integers(-1, 2)))),
     "transform_layout": (1, _layout),
     "blockize": (2, _blockize),
-    "tensorize": (3, _tensorize),
+    "tensorize": (6, _tensorize),
     "reindex": (2, lambda s, r: s.reindex(_block(s, r), (str(r.choice(["read", "write"])), int(r.integers(2))))),
     "sample_compute_location": (2, _sampled_at),
     "reorder_block_iter_var": (1, _axes),
     "enter_postproc": (1, lambda s, r: s.enter_postproc()),
+    "storage_align": (2, _align),
     "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),
 }
 _WEIGHTS = np.array([weight for weight, _ in MOVES.values()], dtype=float)
@@ -228,6 +234,7 @@ def check(seed: int, counts: Counter[str]) -> None:
         wanted = w.outputs(func)
         for version in (sch.func, backwards(sch.func), lower_func(sch.func)):
             np.testing.assert_allclose(w.outputs(version), wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(w.native_outputs(sch.func), wanted, rtol=1e-4, atol=1e-5)
         again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
         assert again.func.script() == sch.func.script()
     except Exception as error:
