@@ -109,7 +109,7 @@ class Supervisor:
         self._poll = PollTable()
         self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
         self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
-        self._connected: set[int] = set()  # descriptors of all that are connected
+        self._vacant: set[int] = set()  # descriptors whose connection has ended; one made before `run` is not known
         self._started = time.monotonic()
         self._folder = folder
         self._user = executor.user or _own_name()
@@ -252,7 +252,7 @@ class Supervisor:
         self._on_monitor()
         fd = first.get(zmq.SRCFD)
         if isinstance(fd, int) and fd >= 0:
-            if fd not in self._connected:
+            if fd in self._vacant:
                 return
             before = self._conn_of_fd.get(fd, conn)
             self._conn_of_fd[fd] = conn
@@ -273,9 +273,9 @@ class Supervisor:
     def _on_monitor(self) -> None:
         for event, fd in self._monitor.drain():
             if event == zmq.EVENT_ACCEPTED:
-                self._connected.add(fd)
+                self._vacant.discard(fd)
                 continue
-            self._connected.discard(fd)
+            self._vacant.add(fd)
             if (conn := self._conn_of_fd.pop(fd, None)) is not None:
                 self._lost(conn)
 
