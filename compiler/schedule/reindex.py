@@ -162,6 +162,6 @@ def _copy(
     )
     block = with_regions(n.Block(tuple(iter_vars), (), (), name, store))
     body: Stmt = n.BlockRealize(tuple(f.loop_var for f in loops), ops.const(True), block)
-    for loop in reversed(loops):
-        body = replace(loop, body=body)
+    for around in reversed(loops):
+        body = replace(around, body=body)
     return body
