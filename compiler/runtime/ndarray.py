@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ArgumentError, DeviceError
+from compiler.runtime import dlpack
 from compiler.runtime.device import Device, cpu
 from compiler.runtime.dtypes import cast_to, dtype_name, storage_dtype
 from compiler.runtime.host import ALIGNMENT, HostBuffer
@@ -190,8 +191,33 @@ class NDArray:
             raise ValueError(f"{self.dtype} cannot be seen as {np.dtype(dtype)} without a copy")
         return np.asarray(self._view, dtype=dtype)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._host().__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over a host array's memory, or over a copy of it (`copy=True`).
+
+        It keeps the memory alive. Versioned when `max_version` says that the other side reads such. Raises
+        ExportError (a BufferError) when asked for another device, or with a stream, which host memory has none of.
+        """
+        view = self._host()
+        if stream is not None:
+            raise dlpack.ExportError(f"{self.device} has no streams, but one was given: {stream!r}")
+        place = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != place:
+            wanted = tuple(int(part) for part in dl_device)
+            raise dlpack.ExportError(
+                f"the array is on {self.device}; device {wanted} needs a copy", hint="`x.copyto(device)` makes one"
+            )
+        return dlpack.to_capsule(view, self.dtype, place, max_version, copy)
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule, without a version, over the memory."""
+        return self.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.type_code, self.device.device_id
@@ -254,22 +280,13 @@ def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = "float32", device: 
 
 
 def from_dlpack(source: Any) -> NDArray:
-    """Share the memory of a CPU array that speaks DLPack (numpy, torch, …), without a copy.
+    """Share the memory of a host array that speaks DLPack (numpy, torch, …), or of a capsule, without a copy.
 
-    Raises ArgumentError when it cannot be shared: not C-contiguous, read-only, or of an unknown dtype.
+    A capsule can be used once. Raises ArgumentError when the memory cannot be shared: on another device, not
+    C-contiguous, read-only, or of a dtype arrays cannot have.
     """
-    if not hasattr(source, "__dlpack__"):
-        raise ArgumentError(f"{type(source).__name__} does not speak DLPack", hint="`nd.array(x)` copies it")
-    try:
-        view = np.from_dlpack(source)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ArgumentError(f"cannot share this array: {error}", hint="`nd.array(x)` copies it") from None
-    if not view.flags.c_contiguous or (isinstance(source, np.ndarray) and not source.flags.writeable):
-        what = "read-only" if view.flags.c_contiguous else "not C-contiguous"
-        raise ArgumentError(f"cannot share this array: it is {what}", hint="`nd.array(x)` copies it")
-    name = dtype_name(view.dtype)
-    buffer = HostBuffer(view.reshape(-1).view(np.uint8))
-    return NDArray(view.shape, name, cpu(), buffer, owner=source)
+    shape, dtype, data = dlpack.take(source)
+    return NDArray(shape, dtype_name(dtype), cpu(), HostBuffer(data), owner=data)
 
 
 def _device(device: Device | None) -> Device:
