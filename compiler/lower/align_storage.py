@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.ir.base import Node
+from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
-from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import map_children, replace, walk
 
@@ -23,10 +23,8 @@ BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """What is asked of one dimension of the buffer behind `data`."""
+    """What is asked of a buffer's dimension."""
 
-    data: n.Var
-    dim: int
     factor: int
     offset: int
 
@@ -34,8 +32,8 @@ class Alignment:
 def noted(block: n.Block, body: Stmt) -> Stmt:
     """`body`, the dissolved `block`, inside attributes that keep what the block asks for until `align_storage`."""
     for output, dim, factor, offset in block.annotations.get(BUFFER_DIM_ALIGN, ()):
-        wish = Alignment(block.writes[output].buffer.data, dim, factor, offset)
-        body = n.AttrStmt(wish, BUFFER_DIM_ALIGN, ops.const(factor), body)
+        wish = intrin.call("tir.tvm_tuple", "int32", dim, factor, offset)
+        body = n.AttrStmt(block.writes[output].buffer.data, BUFFER_DIM_ALIGN, wish, body)
     return body
 
 
@@ -46,9 +44,14 @@ def align_storage(func: n.PrimFunc) -> n.PrimFunc:
     def collect(node: Node) -> Node:
         if isinstance(node, PrimExpr):
             return node
-        if isinstance(node, n.AttrStmt) and isinstance(node.node, Alignment):
-            wishes.setdefault(node.node.data, {})[node.node.dim] = node.node
-            return collect(node.body)
+        match node:
+            case n.AttrStmt(node=n.Var() as data, attr_key=key, value=n.Call(args=args)) if key == BUFFER_DIM_ALIGN:
+                dim, factor, offset = (ops.as_int(arg) for arg in args)
+                assert dim is not None
+                assert factor is not None
+                assert offset is not None
+                wishes.setdefault(data, {})[dim] = Alignment(factor, offset)
+                return collect(node.body)
         return map_children(node, collect)
 
     body = collect(func.body)

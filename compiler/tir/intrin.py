@@ -54,7 +54,7 @@ for _name in [
     *FLOAT_UNARY, "fabs", "pow", "fma", "fmod", "atan2", "hypot", "copysign", "popcount", "clz", "isnan",
     "isinf", "isfinite", "ldexp", "nextafter",
     "if_then_else", "likely", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor",
-    "bitwise_not", "reinterpret", "vectorlow", "prefetch", "tvm_access_ptr", "type_annotation",
+    "bitwise_not", "reinterpret", "vectorlow", "prefetch", "tvm_access_ptr", "tvm_tuple", "type_annotation",
 ]:  # fmt: skip
     Op.register(f"tir.{_name}", pure=_name != "prefetch")
 for _name in ["call_extern", "tvm_storage_sync"]:
@@ -63,7 +63,7 @@ for _name in ["call_extern", "tvm_storage_sync"]:
 # Calls whose dtype does not follow from their arguments, so that text says it.
 TYPED_CALLS = frozenset({"tir.reinterpret", "tir.call_extern", "tir.vectorlow", "tir.type_annotation"})
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
-_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync"})
+_INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple"})
 
 
 def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import te_primitive_schedules  # noqa: F401  (adds its cases)
 import te_schedules
 import test_lower_text
 import test_schedule_text
