@@ -80,10 +80,19 @@ _NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
 
 def _start_worker(memory_bytes: int, niceness: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     os.nice(niceness)
     if memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     import compiler.driver  # noqa: F401  (paid once, before the first job's clock)
+
+
+def _end_with_parent() -> None:
+    """A worker holds both ends of the pool's pipes, so it would not notice that a killed tuner is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 
+import psutil
 import pytest
 from cli_farm import cli_farm, until
 
@@ -69,9 +70,15 @@ def test_stopping_keeps_the_trials_and_says_how_to_go_on(farm, number):
 
 
 def test_a_tuner_that_was_killed(farm):
-    begin(farm).end(signal.SIGKILL)
+    tuner = begin(farm)
+    family = psutil.Process(tuner.handle.pid).children(recursive=True)
+    assert family
+    tuner.end(signal.SIGKILL)
     run = run_of(farm)
     assert run.state is RunState.RUNNING  # it had no chance to say otherwise
+    gone, left = psutil.wait_procs(family, timeout=30)
+    assert not left, "build workers outlive a killed tuner"
+    assert len(gone) == len(family)
     budget = run.trials + 4
     result = farm.json("tune", "--resume", str(run.id), "--trials", str(budget), "--db", farm.db)
     assert result["run"] == run.id
