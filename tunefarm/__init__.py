@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
     "driver": "tunefarm.driver",
+    "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",
     "instrument": "tunefarm.instrument",
     "ir": "tunefarm.ir",
@@ -75,6 +76,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.registry import get_global_func as get_global_func
     from compiler.runtime.registry import register_func as register_func
     from compiler.target import Target as Target
+    from tunefarm import contrib as contrib
     from tunefarm import driver as driver
     from tunefarm import error as error
     from tunefarm import instrument as instrument
