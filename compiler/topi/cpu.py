@@ -91,9 +91,9 @@ def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tenso
 
 def along_memory(
     schedule: Schedule, tensor: Tensor, target: Target, where: tuple[Stage, IterVar] | None = None
-) -> None:
+) -> Stage | None:
     """Keep each sum in several vectors until its end. `where` is the loop to compute at; without one the results
-    are shared among threads."""
+    are shared among threads. Returns the stage of the vectors, if there are any."""
     stage = schedule[tensor]
     inner = stage.op.reduce_axis[-1]
     size, width = extent([inner]), lanes(target, tensor.dtype)
@@ -113,13 +113,14 @@ def along_memory(
     else:
         stage.compute_at(*where)
     if partial is None:
-        return
-    sums = schedule[partial]
+        return None
+    sums: Stage = schedule[partial]
     lane_axis, rest = sums.op.axis[0], sums.op.axis[1:]
     sums.reorder(*rest, *sums.op.reduce_axis, lane_axis)
     sums.vectorize(lane_axis)
     if where is not None:
         sums.compute_at(*where)
+    return sums
 
 
 def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
@@ -166,15 +167,32 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
         row = share(stage, axes[:kept], max(1, CHUNK // max(1, size or CHUNK)))
     else:
         row = axes[kept - 1]
+    streamed = (everything := extent(axes)) is None or everything >= STREAMED
+    sums_stage: Stage | None = None
     for op in producers:
         result = op.output(0)
         if op.reduction is not None:
-            along_memory(schedule, result, target, (stage, row))
+            sums_stage = along_memory(schedule, result, target, (stage, row)) or sums_stage
         else:
             schedule[result].compute_at(stage, row)
             _vectorise(schedule[result], op.axis[-1], extent(op.axis[-1:]), STEPS * lanes(target, result.dtype))
-            if (everything := extent(axes)) is None or everything >= STREAMED:
+            if streamed:
                 _fetch_rows(schedule[result], op, kept, tensor)
+    if streamed and sums_stage is not None and all(op.reduction is not None for op in producers):
+        _fetch_next_row(sums_stage, kept)
+
+
+def _fetch_next_row(sums: Stage, kept: int) -> None:
+    """While the last sum of a row is taken, have memory send the next row."""
+    op = sums.op
+    assert isinstance(op, ComputeOp)
+    lane, *rest = op.axis
+    if not rest:
+        return
+    sums.reorder(*rest[:-1], *op.reduce_axis, rest[-1], lane)
+    for tensor in op.input_tensors:
+        if isinstance(tensor.op, PlaceholderOp) and len(tensor.shape) == kept + 1:
+            sums.prefetch(tensor, rest[-1], 1)
 
 
 def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor) -> None:
