@@ -102,7 +102,10 @@ def authorize(settings: Settings, key: str, role: str, name: str) -> None:
 @click.argument("who", metavar="NAME|KEY")
 @click.pass_obj
 def revoke(settings: Settings, who: str) -> None:
-    """Let a key, or every key of a name, connect no more. Running servers and trackers notice with the next message."""
+    """Let a key, or every key of a name, connect no more.
+
+    Running servers and trackers notice at once; a session that is open goes on until it ends.
+    """
     for principal in KeyRing(settings.keys_folder).revoke(who):
         click.echo(f"{principal.name} ({principal.role}, {principal.public}) may connect no more")
 
