@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from compiler.driver import build
+from compiler.errors import ScheduleError
 from compiler.lower.interp import run
+from compiler.lower.pipeline import lower_func
 from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule
+from compiler.schedule.trace import Trace, apply_trace
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.verify import Stage, verify
 from compiler.topi.conv import conv2d_nchw
 from compiler.topi.nn import softmax as topi_softmax
 
@@ -126,6 +133,33 @@ def check_same(scheduled: Schedule | PrimFunc, func: PrimFunc) -> None:
     """The scheduled function computes what the function it was made of does."""
     after = scheduled.func if isinstance(scheduled, Schedule) else scheduled
     np.testing.assert_allclose(outputs(after), outputs(func), rtol=2e-5, atol=1e-5)
+
+
+def check_everywhere(sch: Schedule, func: PrimFunc) -> None:
+    """The scheduled function is well formed and computes what `func` does, with blocks, lowered, and as machine code;
+    its trace makes it again."""
+    verify(sch.func, Stage.BLOCKS)
+    wanted = outputs(func)
+    for found in (outputs(sch.func), outputs(lower_func(sch.func)), native_outputs(sch.func)):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=1e-5)
+    again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
+    assert again.func.script() == sch.func.script()
+    written = Schedule(func)
+    exec(sch.trace.as_python("written"), {"written": written})
+    assert written.func.script() == sch.func.script()
+
+
+def check_refused(func: PrimFunc, steps: Callable[[Schedule], object], primitive: str, rule: str) -> None:
+    """The last of `steps` is refused: the error names the primitive and the rule, and points into the loops."""
+    sch = Schedule(func, seed=0)
+    with pytest.raises(ScheduleError) as caught:
+        steps(sch)
+    first, _, nest = caught.value.message.partition("\n")
+    assert first.startswith(f"{primitive}: ")
+    assert rule in first
+    assert "block " in nest
+    assert "  <--" in nest
+    assert sch.trace.steps == () or sch.trace.steps[-1].prim != primitive
 
 
 def body(sch: Schedule) -> str:

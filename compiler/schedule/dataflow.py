@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler.ir.base import Node
 from compiler.schedule import tree
-from compiler.schedule.state import Illegal, block_path, realize_at
+from compiler.schedule.state import Illegal, block_path, realize_at, replaced
 from compiler.schedule.tree import Path
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
@@ -129,9 +129,9 @@ def _swap_regions(regions: tuple[n.BufferRegion, ...], swap: Buffers) -> tuple[n
     return tuple(n.BufferRegion(swap[r.buffer], r.region) if r.buffer in swap else r for r in regions)
 
 
-def fresh_block_name(func: n.PrimFunc, name: str) -> str:
-    """`name`, or `name` with a number that no block of the function has."""
-    taken = {realize_at(p).block.name_hint for p in tree.block_paths(func.body)}
+def fresh_block_name(func: n.PrimFunc, name: str, others: Iterable[str] = ()) -> str:
+    """`name`, or `name` with a number that no block of the function has, nor is one of `others`."""
+    taken = {realize_at(p).block.name_hint for p in tree.block_paths(func.body)} | set(others)
     candidate, count = name, 0
     while candidate in taken:
         count += 1
@@ -144,6 +144,20 @@ def with_allocations(scope: n.BlockRealize, add: Iterable[n.Buffer] = (), drop: 
     gone = set(drop)
     kept = tuple(b for b in scope.block.alloc_buffers if b not in gone)
     return tree.with_block(scope, replace(scope.block, alloc_buffers=(*kept, *add)))
+
+
+def allocated(func: n.PrimFunc, scope: Scope, buffers: Iterable[n.Buffer]) -> n.PrimFunc:
+    """`func`, in which the block of `scope` was changed, with `buffers` added to what that block allocates."""
+    path = block_path(func, scope.block.name_hint)
+    return replaced(func, path, with_allocations(realize_at(path), add=buffers))
+
+
+def own_nest(member: Member) -> int:
+    """The position in the block's path of the outermost loop that holds nothing else."""
+    depth = len(member.path) - 1
+    while isinstance(member.path[depth - 1], n.For):
+        depth -= 1
+    return depth
 
 
 def check_leaf(member: Member) -> None:

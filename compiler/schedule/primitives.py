@@ -9,6 +9,7 @@ from compiler.schedule import (
     kinds,
     layout,
     loops,
+    pad_einsum,
     query,
     reduction,
     reindex,
@@ -19,6 +20,6 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "blockaxes", "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "query", "reduction",
-    "reindex", "rfactor", "sampling", "storage", "tensorize",
+    "blockaxes", "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "pad_einsum",
+    "query", "reduction", "reindex", "rfactor", "sampling", "storage", "tensorize",
 ]  # fmt: skip

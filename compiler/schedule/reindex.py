@@ -53,7 +53,7 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     if not 0 <= buffer_index < len(regions):
         raise Illegal(f"block {block!r} has no {buffer_index_type} buffer number {buffer_index}", block)
     buffer = regions[buffer_index].buffer
-    indices = _only_place(me, buffer)
+    indices = only_place(me, buffer)
     axes = [iv for iv in me.block.iter_vars if any(iv.var in variables(i) for i in indices)]
     _check_inside(me, buffer, indices)
     place = Place(scope.path)
@@ -68,12 +68,12 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     name = fresh_block_name(func, cached.name)
     own: Indices = tuple(ops.sub(iv.var, iv.dom.min) for iv in axes if iv.dom is not None) or (ops.const(0),)
     copy = _copy(axes, buffer, indices, cached, own, name, buffer_index_type == "read")
-    edited = with_block(me.realize, with_regions(_redirected(me.block, buffer, cached, own)))
+    edited = with_block(me.realize, with_regions(redirected(me.block, buffer, cached, own)))
     new = copy_placed(func, scope, place, {me.realize: edited}, at, copy, cached)
     return Effect(new, (name,))
 
 
-def _only_place(me: Member, buffer: n.Buffer) -> Indices:
+def only_place(me: Member, buffer: n.Buffer) -> Indices:
     """The indices at which the block uses `buffer`, the same in every access."""
     found: list[Indices] = []
     for stmt in (me.block.init, me.block.body):
@@ -128,7 +128,7 @@ def _check_writable(me: Member, scope: Scope, place: Place, buffer: n.Buffer, in
         raise Illegal(f"block {me.name!r} writes one element of {buffer.name!r} all along axis {axis!r}", me.name)
 
 
-def _redirected(block: n.Block, old: n.Buffer, new: n.Buffer, own: Indices) -> n.Block:
+def redirected(block: n.Block, old: n.Buffer, new: n.Buffer, own: Indices) -> n.Block:
     """`block` with `new` at its own axes in place of `old`."""
 
     def go(node: Node) -> Node:

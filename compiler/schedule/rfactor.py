@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from compiler.schedule import tree
 from compiler.schedule.dataflow import (
     Member,
+    allocated,
     check_leaf,
     fresh_block_name,
+    own_nest,
     scope_around,
-    with_allocations,
     with_regions,
 )
 from compiler.schedule.expr import conjunction, conjuncts, subst, variables
@@ -45,8 +46,8 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
         raise Illegal(f"loop {loop.name!r} holds {len(inside)} blocks, not one", loop)
     me, scope = scope_around(func, inside[0].block.name_hint)
     check_leaf(me)
-    reduction = _reduction_of(me)
-    depth = _own_nest(me)
+    reduction = reduction_of(me)
+    depth = own_nest(me)
     split = _split_axes(me, loop, depth)
     rank = len(reduction.target.shape)
     axis = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
@@ -59,18 +60,14 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
     first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name))
     final = _final(me, reduction, split, partial, axis)
     changed = replaced(func, me.path[: depth + 1], seq(first, final))
-    root = tree.find_block(changed.body, scope.block.name_hint)
-    assert root is not None
-    realize = root[-1]
-    assert isinstance(realize, n.BlockRealize)
-    return Effect(replaced(changed, root, with_allocations(realize, add=[partial])), (name,))
+    return Effect(allocated(changed, scope, [partial]), (name,))
 
 
 # ----------------------------------------------------------------------------------- analysis
 
 
 @dataclass(frozen=True, slots=True)
-class _Reduction:
+class Reduction:
     """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result."""
 
     target: n.Buffer
@@ -93,31 +90,24 @@ class _Split:
     on_reduction: tuple[PrimExpr, ...]
 
 
-def _reduction_of(me: Member) -> _Reduction:
+def reduction_of(me: Member) -> Reduction:
+    """What the block reduces, and how. Raises Illegal for a block that is no reduction with its init."""
     block, name = me.block, me.name
     update, init = block.body, block.init
     if not isinstance(init, n.BufferStore):
-        raise Illegal(f"block {name!r} is no reduction with its init", name, hint="rfactor before decompose_reduction")
+        raise Illegal(f"block {name!r} is no reduction with its init", name, hint="do this before decompose_reduction")
     if isinstance(update, n.BufferStore) and type(update.value) in (n.Add, n.Mul, n.Min, n.Max):
         value = update.value
         assert isinstance(value, n.BinaryOp)
         for own, source in ((value.a, value.b), (value.b, value.a)):
             if isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices):
                 unit = {n.Add: ops.const(0, own.dtype), n.Mul: ops.const(1, own.dtype)}.get(type(value), init.value)
-                return _Reduction(update.buffer, update.indices, type(value), source, init.value, unit)
+                return Reduction(update.buffer, update.indices, type(value), source, init.value, unit)
     raise Illegal(f"block {name!r} does not combine with +, *, min or max", name)
 
 
 def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
     return len(a) == len(b) and all(x is y or bool(ops.equal(x, y)) for x, y in zip(a, b))
-
-
-def _own_nest(me: Member) -> int:
-    """The position in the block's path of the outermost loop that holds nothing else."""
-    depth = len(me.path) - 1
-    while isinstance(me.path[depth - 1], n.For):
-        depth -= 1
-    return depth
 
 
 def _split_axes(me: Member, loop: n.Var, depth: int) -> _Split:
@@ -156,7 +146,7 @@ def _axis(loop: n.For, kind: IterType) -> IterVar:
 
 
 def _partial(
-    me: Member, reduction: _Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str
+    me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str
 ) -> n.BlockRealize:
     """The block of partial results, in the loops that the reduction had. Its reduction axes are the loops'
     own, and where a condition skips an iteration it combines the unit, so that every partial result is set."""
@@ -187,7 +177,7 @@ def _partial(
     return n.BlockRealize(bindings, conjunction(split.on_data), block)
 
 
-def _final(me: Member, reduction: _Reduction, split: _Split, buffer: n.Buffer, axis: int) -> Stmt:
+def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int) -> Stmt:
     """The nest that reduces the partial results, with the block's name."""
     own_loops = {f.loop_var for f in split.own}
     fresh = {f.loop_var: n.Var(f.loop_var.name, f.loop_var.dtype) for f in (*split.data, split.factor)}

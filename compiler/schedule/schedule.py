@@ -208,6 +208,12 @@ class Schedule(Recorder):
             return "write", self.write_index(block, name)
         return "read", self.read_index(block, name)
 
+    # ----------------------------------------------------------------------------- padding
+
+    def pad_einsum(self, block: BlockRV, padding: Sequence[int]) -> None:
+        """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
+        self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
+
     # -------------------------------------------------------------------------- reductions
 
     def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:

@@ -7,36 +7,18 @@ anew: read the difference before committing it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import schedule_buffer_cases  # noqa: F401  (registers its cases)
 import schedule_workloads as w
 import tensor_intrins
+from schedule_case import CASES, case
 
 from compiler.schedule.schedule import LoopRV, Schedule
 from compiler.schedule.trace import apply_trace
-from compiler.tir.nodes import PrimFunc
 
 _FOLDER = Path(__file__).parent / "schedule"
-Case = Callable[[], tuple[PrimFunc, Schedule]]
-CASES: dict[str, Case] = {}
-
-
-def case(make: Callable[[], PrimFunc]) -> Callable[[Callable[[Schedule], None]], None]:
-    """Register the decorated steps, applied to the function `make` gives, under the name of the steps."""
-
-    def register(steps: Callable[[Schedule], None]) -> None:
-        def build() -> tuple[PrimFunc, Schedule]:
-            func = make()
-            sch = Schedule(func, seed=0)
-            steps(sch)
-            return func, sch
-
-        CASES[steps.__name__] = build
-
-    return register
-
 
 @case(w.chain)
 def untouched(s: Schedule) -> None:
