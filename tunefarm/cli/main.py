@@ -37,6 +37,7 @@ COMMANDS = {
     "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
     "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
     "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
+    "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
     "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
     "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
     "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),

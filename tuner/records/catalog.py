@@ -195,6 +195,13 @@ def devices(connection: Connection, after: int, limit: int) -> tuple[Device, ...
     return tuple(_to_device(row) for row in connection.execute(query))
 
 
+def find_device(connection: Connection, device_id: int) -> Device:
+    row = connection.execute(device_select().where(DeviceRow.id == device_id)).first()
+    if row is None:
+        raise RecordNotFound(f"there is no device {device_id}")
+    return _to_device(row)
+
+
 def device_classes(connection: Connection, limit: int) -> tuple[str, ...]:
     return tuple(connection.scalars(select(DeviceClassRow.name).order_by(DeviceClassRow.id).limit(limit)))
 

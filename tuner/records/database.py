@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -143,6 +145,15 @@ def write(engine: Engine, action: Callable[[Connection], T]) -> T:
                 raise
     with writing(engine) as connection:
         return action(connection)
+
+
+def compact_sqlite(engine: Engine) -> None:
+    """Rewrite the file without the room of deleted rows."""
+    try:
+        with contextlib.closing(engine.raw_connection()) as raw:
+            raw.cursor().execute("VACUUM")  # not inside a transaction, which SQLAlchemy would begin
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"the database {show_url(engine.url)} could not be compacted: {error}") from error
 
 
 _CONFLICTS = ("40001", "40P01")  # PostgreSQL: serialization failure, deadlock

@@ -65,7 +65,7 @@ class _Batch:
 
 def add_trials(connection: Connection, new: Sequence[NewTrial]) -> list[int]:
     for trial in new:
-        _check(trial)
+        check_trial(trial)
     batch = _load(connection, {trial.task_id for trial in new})
     _resolve(connection, batch, new)
     rows = [_row(batch, trial) for trial in new]
@@ -77,7 +77,8 @@ def add_trials(connection: Connection, new: Sequence[NewTrial]) -> list[int]:
     return ids
 
 
-def _check(trial: NewTrial) -> None:
+def check_trial(trial: NewTrial) -> None:
+    """Raises InvalidRecord when `trial` contradicts itself."""
     if (trial.digest is None) != (trial.trace is None):
         raise InvalidRecord("a trial has both a digest and a trace, or neither")
     if trial.digest is not None and not 0 < len(trial.digest) <= 64:

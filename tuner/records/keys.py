@@ -26,3 +26,8 @@ def toolchain_key(toolchain: Mapping[str, str]) -> str:
     if "tunefarm" in toolchain:
         parts.append("tunefarm-" + ".".join(toolchain["tunefarm"].split(".")[:2]))
     return ",".join(parts) or "unknown"
+
+
+def candidate_digest(trace: str) -> str:
+    """The name of a candidate in records; equal traces have equal digests."""
+    return hashlib.sha256(trace.encode()).hexdigest()[:32]

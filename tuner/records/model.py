@@ -224,6 +224,7 @@ class Trial:
     task_id: int
     workload_key: str
     target: str
+    device_id: int | None
     device: str | None
     device_class: str | None
     purpose: TrialPurpose

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, ingest, lookup, runs, trials
-from tuner.records.database import connect, parse_url, reading, show_url, sqlite_path, write
+from tuner.records import catalog, ingest, lookup, prune, runs, stats, trials
+from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path, write
 from tuner.records.errors import InvalidRecord
 from tuner.records.migrate import state_of, upgrade
 from tuner.records.model import (
@@ -35,6 +35,7 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
+from tuner.records.stats import StoreStats
 
 T = TypeVar("T")
 
@@ -145,6 +146,11 @@ class RecordStore:
         """Devices with an id above `after`, by id."""
         with reading(self._engine) as connection:
             return catalog.devices(connection, after, _page_size(limit))
+
+    def device(self, device_id: int) -> Device:
+        """One device. Raises RecordNotFound."""
+        with reading(self._engine) as connection:
+            return catalog.find_device(connection, device_id)
 
     # ---------------------------------------------------------------------------------- runs
 
@@ -305,6 +311,40 @@ class RecordStore:
         RecordNotFound."""
         with reading(self._engine) as connection:
             return lookup.best_config(connection, config_id)
+
+
+    # -------------------------------------------------------------------------- the store itself
+
+    def stats(self, most_workloads: int = 50) -> StoreStats:
+        """What is in the store, with the workloads that have the most trials."""
+        with reading(self._engine) as connection:
+            return stats.collect(connection, _page_size(most_workloads))
+
+    def removable(self, run_id: int) -> str:
+        """Why the run must stay; empty when `remove_run` may take it."""
+        with reading(self._engine) as connection:
+            try:
+                prune.check_removable(connection, run_id)
+            except InvalidRecord as error:
+                return error.message
+        return ""
+
+    def remove_run(self, run_id: int) -> int:
+        """Delete a run, its trials, and the candidates only it tried; returns how many trials.
+
+        Not one transaction but many, so that a long run does not stop others from writing; when it is cut short, do
+        it again. Raises RecordNotFound; InvalidRecord while the run is under way or a best config comes from it.
+        """
+        removed = 0
+        while count := self._write(lambda c: prune.remove_trials(c, run_id)):
+            removed += count
+        self._write(lambda c: prune.remove_run(c, run_id))
+        return removed
+
+    def compact(self) -> None:
+        """Give the space of what was removed back to the disk (SQLite; PostgreSQL does so by itself)."""
+        if self._engine.dialect.name == "sqlite":
+            compact_sqlite(self._engine)
 
 
 def _page_size(limit: int) -> int:

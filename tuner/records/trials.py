@@ -59,6 +59,7 @@ def _to_trial(row: AnyRow, with_trace: bool) -> Trial:
         task_id=row.task_id,
         workload_key=row.workload_key,
         target=row.target,
+        device_id=row.device_id,
         device=row.device,
         device_class=row.device_class,
         purpose=TrialPurpose(row.purpose),

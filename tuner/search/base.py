@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from tuner.records.keys import candidate_digest
 from tuner.space.sketch import Sketch
 
 
@@ -26,7 +26,7 @@ class Candidate:
     @cached_property
     def digest(self) -> str:
         """Names the candidate in records; equal traces have equal digests."""
-        return hashlib.sha256(self.trace_json.encode()).hexdigest()[:32]
+        return candidate_digest(self.trace_json)
 
     @property
     def key(self) -> tuple[str, tuple[int, ...]]:

@@ -1,0 +1,299 @@
+"""`tunefarm records`: records in and out of the store, and what is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import click
+from rich.table import Table
+
+from tunefarm.cli.common import FILE, Span, console
+from tunefarm.cli.display import seconds
+from tunefarm.settings import Settings
+from tunefarm.version import __version__
+from tuner.interchange import jsonl, t4
+from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
+from tuner.records.errors import RecordError
+from tuner.records.model import Run, Trial
+from tuner.records.stats import StoreStats
+from tuner.records.store import RecordStore
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+_RUN = click.option("--run", "run_ids", type=int, multiple=True, help="Only this run; may be given again.")
+_WORKLOAD = click.option("--workload", default="", help="Only runs with this workload, by name or key.")
+_STDIO = Path("-")
+
+
+@click.group()
+def records() -> None:
+    """Move records between stores and tools, count them, and remove what is no longer wanted."""
+
+
+# ---------------------------------------------------------------------------------------- out
+
+_EXPORT_EPILOG = """\b
+Examples:
+  tunefarm records export all.jsonl.gz
+  tunefarm records export --run 12 - | ssh lab tunefarm records import -
+  tunefarm records export --format t4 --workload matmul:512,512,512:float32 matmul.json
+\b
+Formats:
+  jsonl  everything, to be imported again (gzip when the name ends in .gz)
+  t4     the auto-tuning results format that Kernel Tuner reads and writes
+"""
+
+
+@records.command("export", epilog=_EXPORT_EPILOG)
+@click.argument("file", type=FILE)
+@_DB
+@_RUN
+@_WORKLOAD
+@click.option("--format", "form", type=click.Choice(["jsonl", "t4"]), default="jsonl", show_default=True)
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(
+    settings: Settings, file: Path, db: str | None, run_ids: tuple[int, ...], workload: str, form: str, force: bool
+) -> None:
+    """Write records to FILE ("-": standard output)."""
+    selection = Selection(frozenset(run_ids), workload)
+    with RecordStore.open(db or settings.db) as store, _sink(file, force) as out:
+        if form == "t4":
+            count = t4.dump(_trials(store, selection), out)
+        else:
+            count = jsonl.dump(read(store, selection, written_by=f"tunefarm {__version__}"), out)
+    click.echo(f"{count} trials written to {'standard output' if file == _STDIO else file}", err=True)
+
+
+def _trials(store: RecordStore, selection: Selection) -> Iterator[Trial]:
+    for run in selected_runs(store, selection):
+        yield from store.all_trials(run.id)
+
+
+@contextmanager
+def _sink(file: Path, force: bool) -> Iterator[BinaryIO]:
+    """Where an export goes: a file appears under its name when it is whole."""
+    if file == _STDIO:
+        yield sys.stdout.buffer
+        return
+    if file.exists() and not force:
+        raise RecordError(f"{file} exists", hint="give another name, or --force to replace it")
+    if not file.parent.is_dir():
+        raise RecordError(f"the folder {file.parent} does not exist", hint="create it first")
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("wb") as raw:
+            if file.suffix == ".gz":
+                with gzip.open(raw, "wb") as packed:
+                    yield cast(BinaryIO, packed)
+            else:
+                yield raw
+        part.replace(file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+# ----------------------------------------------------------------------------------------- in
+
+_IMPORT_EPILOG = """\b
+Examples:
+  tunefarm records import all.jsonl.gz
+  tunefarm records import --db postgresql://tune@db/tunefarm lab.jsonl
+
+The file is checked from its first line to its last before anything of it is stored. Runs the store has already are
+not stored twice, so an import that was interrupted is simply done again.
+"""
+
+
+@records.command("import", epilog=_IMPORT_EPILOG)
+@click.argument("file", type=FILE)
+@_DB
+@click.option("--check", "only_check", is_flag=True, help="Check FILE and store nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def import_(settings: Settings, file: Path, db: str | None, only_check: bool, as_json: bool) -> None:
+    """Put the records of FILE ("-": standard input), made by `tunefarm records export`, into the store."""
+    with _source(file) as path:
+        counts = Counter(type(entry).__name__ for entry in jsonl.load(path))
+        if only_check:
+            click.echo(f"{file}: {counts['RunEntry']} runs and {counts['TrialEntry']} trials, all in order")
+            return
+        with RecordStore.open(db or settings.db, create=True) as store:
+            absorbed = write(store, jsonl.load(path), _progress(counts["TrialEntry"]))
+    _report(absorbed, as_json)
+
+
+@contextmanager
+def _source(file: Path) -> Iterator[Path]:
+    """The file; what comes on standard input is kept, for it is read twice."""
+    if file != _STDIO:
+        if not file.is_file():
+            raise RecordError(f"there is no file {file}")
+        yield file
+        return
+    with tempfile.NamedTemporaryFile(prefix="tunefarm-import-") as kept:
+        while chunk := sys.stdin.buffer.read(1 << 20):
+            kept.write(chunk)
+        kept.flush()
+        yield Path(kept.name)
+
+
+_MERGE_EPILOG = """\b
+Examples:
+  tunefarm records merge laptop.db --db sqlite:///lab.db
+  tunefarm records merge sqlite:///old.db --db postgresql://tune@db/tunefarm
+"""
+
+
+@records.command(epilog=_MERGE_EPILOG)
+@click.argument("source")
+@_DB
+@_RUN
+@_WORKLOAD
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def merge(
+    settings: Settings, source: str, db: str | None, run_ids: tuple[int, ...], workload: str, as_json: bool
+) -> None:
+    """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once."""
+    with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
+        if theirs.address == ours.address:
+            raise RecordError(f"{source} is the store to merge into", hint="give the other store with --db")
+        total = sum(run.trials for run in selected_runs(theirs, Selection(frozenset(run_ids), workload)))
+        absorbed = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
+    _report(absorbed, as_json)
+
+
+def _progress(total: int) -> Progress:
+    """Shows how many trials are in, on a terminal."""
+    shown = sys.stderr.isatty()
+
+    def tell(done: int) -> None:
+        if shown:
+            click.echo(f"\r{done} of {total} trials", err=True, nl=done >= total)
+
+    return tell
+
+
+def _report(absorbed: Absorbed, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(absorbed)))
+        return
+    click.echo(f"{absorbed.runs} new runs, {absorbed.trials} new trials")
+    if absorbed.known_runs:
+        click.echo(f"{absorbed.known_runs} runs and {absorbed.known_trials} trials were there already")
+    if absorbed.diverged:
+        runs = ", ".join(map(str, absorbed.diverged))
+        click.echo(
+            f"run {runs} went on in both places: this store's trials are kept, {absorbed.left_out} others left out"
+        )
+
+
+# -------------------------------------------------------------------------------------- stats
+
+
+@records.command(epilog="\b\nExamples:\n  tunefarm records stats\n  tunefarm records stats --json | jq .trials")
+@_DB
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many workloads to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def stats(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
+    """Say what is in the store."""
+    with RecordStore.open(db or settings.db) as store:
+        address, found = store.address, store.stats(limit)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found), default=lambda when: when.isoformat()))
+        return
+    _print_stats(address, found)
+
+
+def _print_stats(address: str, found: StoreStats) -> None:
+    size = f", {found.size / 1e6:.1f} MB" if found.size is not None else ""
+    click.echo(f"{address}{size}")
+    if not found.runs:
+        click.echo("no runs yet; start one: tunefarm tune matmul:512,512,512:float32")
+        return
+    states = ", ".join(f"{count} {state}" for state, count in found.runs_by_state.items())
+    click.echo(f"{found.runs} runs ({states}), from {found.first_run:%Y-%m-%d} to {found.last_change:%Y-%m-%d} (UTC)")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in found.failures.items())
+    click.echo(f"{found.trials} search trials, {found.failed} failed" + (f" ({kinds})" if kinds else ""))
+    click.echo(f"{found.workloads} workloads, {found.devices} devices, {found.best_configs} best configs")
+    table = Table("workload", "target", "runs", "trials", "failed", "best")
+    for row in found.by_workload:
+        best = seconds(row.best_cost) if row.best_cost is not None else "-"
+        table.add_row(row.workload, row.target, str(row.runs), str(row.trials), str(row.failed), best)
+    console().print(table)
+
+
+# -------------------------------------------------------------------------------------- prune
+
+_PRUNE_EPILOG = """\b
+Examples:
+  tunefarm records prune --older-than 90d --dry-run
+  tunefarm records prune --state failed --yes
+  tunefarm records prune --run 3 --run 4 --compact
+
+A run that holds a best config is kept, and so is one under way.
+"""
+
+
+@records.command(epilog=_PRUNE_EPILOG)
+@_DB
+@_RUN
+@_WORKLOAD
+@click.option("--older-than", type=Span(), help="Only runs that ended longer ago than this, such as 90d.")
+@click.option("--state", type=click.Choice(["finished", "failed", "interrupted"]), help="Only runs that ended so.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--yes", is_flag=True, help="Don't ask.")
+@click.option("--compact", is_flag=True, help="Give the space back to the disk (SQLite).")
+@click.pass_obj
+def prune(
+    settings: Settings,
+    db: str | None,
+    run_ids: tuple[int, ...],
+    workload: str,
+    older_than: float | None,
+    state: str | None,
+    dry_run: bool,
+    yes: bool,
+    compact: bool,
+) -> None:
+    """Remove whole runs from the store, with the candidates only they tried."""
+    if not (run_ids or workload or older_than is not None or state):
+        raise click.UsageError("say which runs: --run, --workload, --older-than or --state")
+    cutoff = None if older_than is None else datetime.now(UTC) - timedelta(seconds=older_than)
+    with RecordStore.open(db or settings.db) as store:
+        chosen = [
+            run
+            for run in selected_runs(store, Selection(frozenset(run_ids), workload))
+            if state in (None, str(run.state))
+        ]
+        old = [run for run in chosen if cutoff is None or (run.finished_at or run.updated_at) < cutoff]
+        gone = [run for run in old if not _kept(store, run)]
+        click.echo(f"{len(gone)} runs with {sum(run.trials for run in gone)} search trials to remove")
+        if dry_run or not gone:
+            return
+        if not yes:
+            click.confirm("remove them for good?", abort=True)
+        removed = sum(store.remove_run(run.id) for run in gone)
+        if compact:
+            store.compact()
+    click.echo(f"removed {len(gone)} runs and {removed} trials")
+
+
+def _kept(store: RecordStore, run: Run) -> bool:
+    """Whether the run must stay; says why."""
+    why = store.removable(run.id)
+    if why:
+        click.echo(why)
+    return bool(why)

@@ -1,0 +1,314 @@
+"""Records out of a store and into another one, as a stream of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from tuner.interchange.entries import (
+    DeviceEntry,
+    EndEntry,
+    Entry,
+    HeaderEntry,
+    RunEntry,
+    TaskEntry,
+    TrialEntry,
+    WorkloadEntry,
+    device_ref,
+    new_trial,
+    run_ref,
+    trial_entry,
+)
+from tuner.records.model import (
+    Device,
+    NewDevice,
+    NewRun,
+    NewRunTask,
+    NewTrial,
+    NewWorkload,
+    Run,
+    RunState,
+    Trial,
+    Workload,
+)
+from tuner.records.store import RecordStore
+
+BATCH = 500
+"""Trials stored in one transaction."""
+
+_PAGE = 200  # runs read at once
+
+Progress = Callable[[int], None]
+"""Told how many trials were done, now and then."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs: of these numbers, and with a workload of this name or key. Empty: all."""
+
+    runs: frozenset[int] = frozenset()
+    workload: str = ""
+
+    def takes(self, run: Run) -> bool:
+        names = {name for task in run.tasks for name in (task.workload.name, task.workload.key)}
+        return (not self.runs or run.id in self.runs) and (not self.workload or self.workload in names)
+
+
+def selected_runs(store: RecordStore, selection: Selection) -> Iterator[Run]:
+    """The runs, oldest first. Raises RecordNotFound for a number there is no run of."""
+    if selection.runs:
+        yield from (run for number in sorted(selection.runs) if selection.takes(run := store.run(number)))
+        return
+    yield from (run for run in reversed(list(_all_runs(store))) if selection.takes(run))
+
+
+def _all_runs(store: RecordStore) -> Iterator[Run]:
+    before = None
+    while page := store.runs(_PAGE, before):
+        yield from page
+        before = page[-1].id
+
+
+# ---------------------------------------------------------------------------------------- out
+
+
+def read(store: RecordStore, selection: Selection = Selection(), written_by: str = "") -> Iterator[Entry]:
+    """The selected runs with all they refer to. A run under way is given as far as it is."""
+    yield HeaderEntry(written_by=written_by)
+    workloads: set[str] = set()
+    devices: dict[int, str] = {}
+    runs = trials = 0
+    for run in selected_runs(store, selection):
+        for task in run.tasks:
+            if task.workload.key not in workloads:
+                workloads.add(task.workload.key)
+                yield _workload_entry(task.workload)
+        yield _run_entry(run)
+        runs += 1
+        position = {(task.workload.key, task.target): task.position for task in run.tasks}
+        for trial in store.all_trials(run.id):
+            if trial.device_id is not None and trial.device_id not in devices:
+                device = store.device(trial.device_id)
+                devices[trial.device_id] = device_ref(device)
+                yield _device_entry(device)
+            task_at = position[trial.workload_key, trial.target]
+            yield trial_entry(trial, task_at, None if trial.device_id is None else devices[trial.device_id])
+            trials += 1
+    yield EndEntry(runs=runs, trials=trials)
+
+
+def _workload_entry(workload: Workload) -> WorkloadEntry:
+    return WorkloadEntry(
+        key=workload.key,
+        name=workload.name,
+        spec=workload.spec,
+        function=workload.function,
+        flops=workload.flops,
+    )
+
+
+def _device_entry(device: Device) -> DeviceEntry:
+    return DeviceEntry(
+        ref=device_ref(device),
+        name=device.name,
+        key=device.key,
+        device_class=device.device_class,
+        fingerprint=device.fingerprint,
+        features=device.features,
+    )
+
+
+def _run_entry(run: Run) -> RunEntry:
+    return RunEntry(
+        ref=run_ref(run),
+        name=run.name,
+        state=str(run.state),
+        message=run.message,
+        options=run.options,
+        command=run.command,
+        host=run.host,
+        user=run.user,
+        toolchain=run.toolchain,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        tasks=tuple(TaskEntry(workload=t.workload.key, target=t.target, budget=t.budget) for t in run.tasks),
+    )
+
+
+# ----------------------------------------------------------------------------------------- in
+
+
+@dataclass
+class Absorbed:
+    """What came into a store: `runs` and `trials` that were new, and those `known` already.
+
+    `diverged` are the store's numbers of runs that went on in both places: theirs are kept, the others left out.
+    """
+
+    runs: int = 0
+    known_runs: int = 0
+    trials: int = 0
+    known_trials: int = 0
+    diverged: list[int] = field(default_factory=list)
+    left_out: int = 0
+
+
+def write(store: RecordStore, entries: Iterable[Entry], progress: Progress | None = None) -> Absorbed:
+    """Put `entries`, as `read` gives them or `jsonl.load` checked them, into `store`.
+
+    Runs the store has are continued, not repeated: doing it again adds nothing, and doing it again after an
+    interruption adds the rest. Best configs follow as if the trials had been measured here.
+    """
+    writer = _Writer(store, progress or (lambda done: None))
+    for entry in entries:
+        writer.take(entry)
+    return writer.absorbed
+
+
+@dataclass
+class _Writer:
+    store: RecordStore
+    progress: Progress
+    absorbed: Absorbed = field(default_factory=Absorbed)
+    devices: dict[str, int] = field(default_factory=dict)
+    workloads: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(init=False)
+    entry: RunEntry | None = None
+    run: Run | None = None
+    last: Trial | None = None
+    diverged: bool = False
+    waiting: list[NewTrial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.known = {run_ref(run): run.id for run in _all_runs(self.store)}
+        self.devices = {device_ref(device): device.id for device in _all_devices(self.store)}
+
+    def take(self, entry: Entry) -> None:
+        match entry:
+            case HeaderEntry():
+                pass
+            case WorkloadEntry():
+                new = NewWorkload(
+                    key=entry.key, name=entry.name, spec=entry.spec, function=entry.function, flops=entry.flops
+                )
+                self.workloads[entry.key] = self.store.upsert_workload(new).id
+            case DeviceEntry():
+                self._device(entry)
+            case RunEntry():
+                self._end_run()
+                self._begin_run(entry)
+            case TrialEntry():
+                self._trial(entry)
+            case EndEntry():
+                self._end_run()
+            case _:
+                assert_never(entry)
+
+    def _device(self, entry: DeviceEntry) -> None:
+        if entry.ref not in self.devices:
+            new = NewDevice(
+                name=entry.name,
+                key=entry.key,
+                device_class=entry.device_class,
+                fingerprint=entry.fingerprint,
+                features=entry.features,
+            )
+            self.devices[entry.ref] = self.store.upsert_device(new).id
+
+    def _begin_run(self, entry: RunEntry) -> None:
+        self.entry, self.last, self.diverged = entry, None, False
+        number = self.known.get(entry.ref)
+        if number is None:
+            # interrupted until it is all here: nobody works on it
+            self.run = self.store.start_run(self._new_run(entry), RunState.INTERRUPTED)
+            self.known[entry.ref] = self.run.id
+            self.absorbed.runs += 1
+        else:
+            self.run = self.store.run(number)
+            newest = self.store.trials(number, before=_ANY_SEQUENCE, limit=1, with_trace=False)
+            self.last = newest[0] if newest else None
+            self.absorbed.known_runs += 1
+
+    def _new_run(self, entry: RunEntry) -> NewRun:
+        tasks = tuple(
+            NewRunTask(
+                workload_id=self.workloads[task.workload],
+                target_id=self.store.upsert_target(task.target).id,
+                budget=task.budget,
+            )
+            for task in entry.tasks
+        )
+        return NewRun(
+            tasks=tasks,
+            toolchain=entry.toolchain,
+            name=entry.name,
+            options=entry.options,
+            command=entry.command,
+            host=entry.host,
+            user=entry.user,
+            started_at=entry.started_at,
+        )
+
+    def _trial(self, entry: TrialEntry) -> None:
+        assert self.run is not None
+        if self.last is not None and entry.sequence == self.last.sequence:
+            self.diverged = not _is_same(entry, self.last)
+        if self.diverged:
+            self.absorbed.left_out += 1
+        elif self.last is not None and entry.sequence <= self.last.sequence:
+            self.absorbed.known_trials += 1
+        else:
+            device = None if entry.device is None else self.devices[entry.device]
+            self.waiting.append(new_trial(entry, self.run.tasks[entry.task].id, device))
+            if len(self.waiting) >= BATCH:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self.waiting:
+            return
+        self.store.add_trials(self.waiting)
+        self.absorbed.trials += len(self.waiting)
+        self.waiting = []
+        self.progress(self.absorbed.trials)
+
+    def _end_run(self) -> None:
+        if self.run is None or self.entry is None:
+            return
+        before = self.run.trials
+        self._flush()
+        grew = self.last is None or self.store.run(self.run.id).trials > before
+        if self.diverged:
+            self.absorbed.diverged.append(self.run.id)
+        elif grew:
+            state = RunState(self.entry.state)
+            self.store.set_run_state(
+                self.run.id,
+                state if state.ended else RunState.INTERRUPTED,
+                self.entry.message,
+                at=self.entry.finished_at,
+            )
+        self.entry = self.run = None
+
+
+_ANY_SEQUENCE = 2**31 - 1  # the widest the column takes
+
+
+def _is_same(entry: TrialEntry, trial: Trial) -> bool:
+    return (entry.digest, entry.samples, entry.purpose) == (trial.digest, trial.samples, str(trial.purpose))
+
+
+def _all_devices(store: RecordStore) -> Iterator[Device]:
+    after = 0
+    while page := store.devices(after, 1000):
+        yield from page
+        after = page[-1].id
+
+
+def copy(
+    source: RecordStore, target: RecordStore, selection: Selection = Selection(), progress: Progress | None = None
+) -> Absorbed:
+    """Put the selected runs of `source` into `target`."""
+    return write(target, read(source, selection), progress)
+
+
