@@ -16,3 +16,20 @@ def pad_einsum(s: Schedule) -> None:
 @case(w.matmul_relu)
 def pad_einsum_reduction(s: Schedule) -> None:
     s.pad_einsum(s.get_block("C"), [1, 1, 4])
+
+
+@case(w.conv)
+def decompose_padding(s: Schedule) -> None:
+    block = s.get_block("pad_temp")
+    s.decompose_padding(block, s.get_loops(block)[1])
+
+
+@case(w.conv)
+def decompose_padding_tiled(s: Schedule) -> None:
+    """Loops that run over more than an axis keep their extents, and the copy gets conditions."""
+    block = s.get_block("pad_temp")
+    _, _, y, x = s.get_loops(block)
+    y0, y1 = s.split(y, [None, 4])
+    x0, x1 = s.split(x, [None, 4])
+    s.reorder(y0, x0, y1, x1)
+    s.decompose_padding(block, x0)

@@ -5,6 +5,7 @@ from compiler.schedule import (
     blockize,
     cache,
     compute_at,
+    decompose_padding,
     inline,
     kinds,
     layout,
@@ -20,6 +21,6 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "blockaxes", "blockize", "cache", "compute_at", "inline", "kinds", "layout", "loops", "pad_einsum",
-    "query", "reduction", "reindex", "rfactor", "sampling", "storage", "tensorize",
+    "blockaxes", "blockize", "cache", "compute_at", "decompose_padding", "inline", "kinds", "layout", "loops",
+    "pad_einsum", "query", "reduction", "reindex", "rfactor", "sampling", "storage", "tensorize",
 ]  # fmt: skip

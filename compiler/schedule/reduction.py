@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compiler.schedule import tree
 from compiler.schedule.dataflow import fresh_block_name, scope_around, with_regions
 from compiler.schedule.expr import conjunction, conjuncts, subst, subst_tree, variables
@@ -59,14 +61,7 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
             repeating.loop_var,
             hint="decompose at a loop inside it",
         )
-    outside = {f.loop_var for f in around[:position]}
-    dropped = {f.loop_var for f in inside} - data
-    if any(variables(c) & dropped and variables(c) & outside for c in conjuncts(realize.predicate)):
-        raise Illegal(
-            f"whether block {block!r} runs hangs on loops on both sides of the place of its init",
-            loop,
-            hint="decompose at a loop further out",
-        )
+    check_separable(realize, around, position, data, "init")
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
     init = init_nest(realize, inside, data, init_name)
@@ -75,6 +70,21 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
     new = replaced(func, path[: loop_depth + 1], seq(init, update))
     return Effect(new, (init_name,), {block: update_name})
+
+
+def check_separable(
+    realize: n.BlockRealize, around: Sequence[n.For], position: int, data: set[n.Var], part: str
+) -> None:
+    """A part of the block can run before loop `around[position]`, in loops along data axes alone: no condition ties
+    the other loops there to those outside."""
+    outside = {f.loop_var for f in around[:position]}
+    dropped = {f.loop_var for f in around[position:]} - data
+    if any(variables(c) & dropped and variables(c) & outside for c in conjuncts(realize.predicate)):
+        raise Illegal(
+            f"whether block {realize.block.name_hint!r} runs hangs on loops on both sides of the place of its {part}",
+            around[position].loop_var,
+            hint="decompose at a loop further out",
+        )
 
 
 def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], name: str) -> Stmt:

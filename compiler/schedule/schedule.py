@@ -214,6 +214,11 @@ class Schedule(Recorder):
         """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
         self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
 
+    def decompose_padding(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+        """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
+        that fills."""
+        return _one(BlockRV, self.take("decompose_padding", (block, loop)))
+
     # -------------------------------------------------------------------------- reductions
 
     def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
