@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
@@ -43,19 +42,24 @@ class IndexMap(Node):
         places = result if isinstance(result, tuple | list) else (result,)
         return IndexMap(initial, tuple(map(ops.as_expr, places)))
 
-    def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
-        """Where the element at `indices` lies. Raises IRError for a wrong number of them."""
+    def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[PrimExpr]:
+        """Where the element at `indices` lies; what `analyzer` knows of them makes that simpler. Raises IRError for a
+        wrong number of them."""
         if len(indices) != len(self.initial_indices):
             raise IRError(f"{self} maps {len(self.initial_indices)} indices, {len(indices)} are given")
         given = {var: ops.cast(var.dtype, index) for var, index in zip(self.initial_indices, indices)}
-        analyzer = Analyzer()
-        return [analyzer.simplify(substitute(place, given)) for place in self.final_indices]
+        knowing = analyzer or Analyzer()
+        return [knowing.simplify(substitute(place, given)) for place in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The smallest shape that holds every element of a buffer of `shape`. Raises IRError when that is unknown."""
         domains, analyzer = self._domains(shape)
         found = []
         for place in self.final_indices:
+            high = analyzer.const_int_bound(place)[1]
+            if high is not None:
+                found.append(ops.const(high + 1, place.dtype))
+                continue
             ends = analyzer.int_set(place, domains)
             if ends is None:
                 raise IRError(f"{self}: it is not known how large {place} gets")
@@ -75,18 +79,31 @@ class IndexMap(Node):
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
         """The map back, for a buffer of constant `shape`. Raises IRError where two elements meet, where there are
         places without an element, or where this is more than splitting, joining and reordering of indices."""
+        back, beyond = self.non_surjective_inverse(shape)
+        if not ops.is_const(beyond, 0):
+            raise IRError(f"{self} has no inverse: places where {beyond} have no element")
+        return back
+
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """The map back, and the condition under which a place, in the indices of that map, has no element: it is
+        padding. For a buffer of constant `shape`. Raises IRError where two elements meet, or where this is more than
+        splitting, joining and reordering of indices."""
         sizes = [ops.as_int(s) for s in shape]
         if len(sizes) != len(self.initial_indices) or any(s is None or s < 1 for s in sizes):
             raise IRError(f"{self}: inverse needs {len(self.initial_indices)} positive constant sizes")
         extents = dict(zip(self.initial_indices, (s for s in sizes if s is not None)))
-        places = tuple(n.Var(f"i{k}", self.initial_indices[0].dtype) for k in range(len(self.final_indices)))
+        places = tuple(n.Var(f"i{k}", final.dtype) for k, final in enumerate(self.final_indices))
         digits: dict[n.Var, list[tuple[int, int, PrimExpr]]] = {var: [] for var in extents}
         analyzer = Analyzer()
         for var, extent in extents.items():
             analyzer.bind(var, (0, extent))
+        beyond: list[PrimExpr] = []
         for place, final in zip(places, self.final_indices):
-            self._read(place, analyzer.simplify(final), extents, digits)
-        return IndexMap(places, tuple(self._joined(var, extents[var], found) for var, found in digits.items()))
+            beyond += self._read(place, analyzer.simplify(final), extents, digits)
+        joined = {var: self._joined(var, extents[var], found) for var, found in digits.items()}
+        beyond += [ops.greater_equal(joined[var], extents[var]) for var, found in digits.items()
+                   if found and max(divisor * size for divisor, size, _ in found) > extents[var]]  # fmt: skip
+        return IndexMap(places, tuple(joined.values())), ops.logical_or(ops.const(False), *beyond)
 
     def _domains(self, shape: Sequence[Any]) -> tuple[dict[n.Var, tuple[Any, Any]], Analyzer]:
         if len(shape) != len(self.initial_indices):
@@ -100,17 +117,23 @@ class IndexMap(Node):
     def _read(
         self, place: n.Var, final: PrimExpr, extents: dict[n.Var, int],
         digits: dict[n.Var, list[tuple[int, int, PrimExpr]]],
-    ) -> None:  # fmt: skip
-        """Note which digit (divisor, size) of which index each part of the sum `final` holds, and where."""
+    ) -> list[PrimExpr]:  # fmt: skip
+        """Note which digit (divisor, size) of which index each part of the sum `final` holds, and where. Returns when
+        `place` lies in a gap between the parts."""
         parts = sorted((self._digit(term, extents) for term in _terms(final)), key=lambda part: part[0])
-        step = 1
-        for factor, var, divisor, size in parts:
-            if factor != step:
-                raise IRError(f"{self} has no inverse: the parts of {final} overlap or leave gaps")
-            whole = step == 1 and len(parts) == 1
-            value = place if whole else ops.floormod(ops.floordiv(place, step), size)
+        first = parts[0][0] if parts else 1
+        gaps: list[PrimExpr] = [ops.not_equal(ops.floormod(place, first), 0)] if first > 1 else []
+        for (factor, var, divisor, size), following in zip(parts, [*(part[0] for part in parts[1:]), None]):
+            value: PrimExpr = place if factor == 1 else ops.floordiv(place, factor)
+            if following is not None:
+                room = following // factor
+                if following % factor or room < size:
+                    raise IRError(f"{self} has no inverse: the parts of {final} overlap, or are no multiples of each other")
+                value = ops.floormod(value, room)
+                if room > size:
+                    gaps.append(ops.greater_equal(value, size))
             digits[var].append((divisor, size, value))
-            step *= size
+        return gaps
 
     def _digit(self, term: PrimExpr, extents: dict[n.Var, int]) -> tuple[int, n.Var, int, int]:
         """`term` as (factor, index, divisor, size): factor * (index // divisor % size)."""
@@ -136,8 +159,8 @@ class IndexMap(Node):
         steps = [divisor for divisor, _, _ in found] + [extent]
         if (not found and extent > 1) or (found and steps[0] != 1):
             raise IRError(f"{self} has no inverse: {var.name} is lost")
-        for (divisor, size, _), (_, following) in zip(found, pairwise(steps)):
-            if divisor * size != following:
+        for at, ((divisor, size, _), following) in enumerate(zip(found, steps[1:]), 1):
+            if divisor * size != following and (at < len(found) or divisor * size < extent):
                 raise IRError(f"{self} has no inverse over {extent} values of {var.name}: its parts do not make it up")
         total: PrimExpr = ops.const(0, var.dtype)
         for divisor, _, value in reversed(found):

@@ -6,9 +6,11 @@ from itertools import product
 
 import pytest
 
+from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
 from compiler.tir.index_map import IndexMap
-from compiler.tir.ops import as_int
+from compiler.tir.ops import as_int, const
+from compiler.tir.visit import substitute
 
 MAPS = [
     (lambda i, j: [j, i], (3, 5)),
@@ -35,6 +37,29 @@ def test_the_inverse_leads_back(mapping, shape):
         places.add(place)
     sizes = values(forth.map_shape(shape))
     assert places == set(product(*map(range, sizes)))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "shape"),
+    [
+        *MAPS,
+        (lambda i, j: [i // 4, j, i % 4], (13, 5)),
+        (lambda i, j: [i * 8 + j], (3, 5)),
+        (lambda i, j: [i * 3, j % 4, j // 4], (3, 6)),
+        (lambda i, j: [j // 4, i * 18 + j % 4 * 3], (2, 7)),
+        (lambda i: [i // 12, i // 4 % 3, i % 4], (31,)),
+        (lambda i, j: [i // 4, j], (1, 3)),
+    ],
+)
+def test_a_place_is_padding_or_leads_back(mapping, shape):
+    forth = IndexMap.from_func(mapping)
+    back, beyond = forth.non_surjective_inverse(shape)
+    elements = {values(forth.map_indices(point)): point for point in product(*map(range, shape))}
+    for place in product(*map(range, values(forth.map_shape(shape)))):
+        given = dict(zip(back.initial_indices, map(const, place)))
+        padding = bool(as_int(Analyzer().simplify(substitute(beyond, given))))
+        assert padding == (place not in elements)
+        assert padding or values(back.map_indices(place)) == elements[place]
 
 
 def test_equivalence():
