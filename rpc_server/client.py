@@ -182,7 +182,7 @@ class RPCSession:
         self._connection = connection
         self._opened = opened
         self._dial = dial
-        self._lane = _enter_lane(opened)
+        self._lane = None if connection.relayed else _enter_lane(opened)
         self._logging = enable_logging
         self._lock = threading.RLock()
         self._freed: deque[FreeHandles] = deque()

@@ -6,6 +6,7 @@ threads, one at a time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -16,6 +17,8 @@ import zmq
 from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError, DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.messages import AnyMessage, SessionEnded, public_codec
+from rpc_server.relay_knock import KnockFailed, knock
+from rpc_server.relay_pass import shown_address, split_via
 from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
 from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
 
@@ -45,7 +48,8 @@ class Connection:
         liveness: Liveness | None = None,
         keys: PeerKeys | None = None,
     ) -> None:
-        self.address = f"{host}:{port}"
+        self.address = shown_address(host, port)
+        self.relayed = bool(split_via(host)[0])
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._next_id = 1
@@ -163,8 +167,9 @@ class Connection:
             while (frames := self._receive()) is not None:
                 self._file(frames)
             if self._gone is None:
+                lost = "the box or its relay" if self.relayed else "the server"
                 self._gone = self._ended or SessionClosed(
-                    f"the connection to {self.address} is gone", hint="the server ended or the network failed"
+                    f"the connection to {self.address} is gone", hint=f"{lost} ended or the network failed"
                 )
 
     def _receive(self) -> list[memoryview] | None:
@@ -193,36 +198,58 @@ def _connect(
     host: str, port: int, timeout_s: float, liveness: Liveness, keys: PeerKeys | None
 ) -> tuple[zmq.Socket[bytes], Monitor]:
     deadline = time.monotonic() + timeout_s
+    given, dialled = split_via(host)
     problem = ""
-    for address in resolve(host, port):
-        sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        prepare(sock, liveness)
-        secure_client(sock, keys)
-        sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
-        monitor = Monitor(sock, _NEWS)
+    for address in resolve(dialled, port):
         try:
-            sock.connect(endpoint(address, port))
-            problem = _await_handshake(monitor, deadline, keys is not None)
-        except zmq.ZMQError as error:
-            problem = str(error.strerror)
-        except BaseException:
-            monitor.close()
-            sock.close()
-            raise
-        if not problem:
-            return sock, monitor
+            if not given:
+                return _dial(address, port, deadline, liveness, keys)
+            line, door = knock(address, port, given, deadline)
+            with contextlib.closing(line):
+                return _dial(address, door, deadline, liveness, keys)
+        except (_Unusable, KnockFailed) as error:
+            problem = str(error)
+    otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
+    raise ConnectError(
+        f"cannot reach a tunefarm server at {shown_address(host, port)}: {problem}",
+        hint=_HINTS.get(problem, _ASK_AGAIN if given else otherwise),
+        detail={"host": dialled, "port": port},
+    )
+
+
+class _Unusable(Exception):
+    """Why an address will not do, in a phrase."""
+
+
+def _dial(
+    address: str, port: int, deadline: float, liveness: Liveness, keys: PeerKeys | None
+) -> tuple[zmq.Socket[bytes], Monitor]:
+    """Raises _Unusable."""
+    sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    prepare(sock, liveness)
+    secure_client(sock, keys)
+    sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
+    monitor = Monitor(sock, _NEWS)
+    try:
+        sock.connect(endpoint(address, port))
+        problem = _await_handshake(monitor, deadline, keys is not None)
+    except zmq.ZMQError as error:
+        problem = str(error.strerror)
+    except BaseException:
         monitor.close()
         sock.close()
-    raise ConnectError(
-        f"cannot reach a tunefarm server at {host}:{port}: {problem}",
-        hint=_HINTS.get(problem, f"start one there with `tunefarm server --port {port}`, or check host and port"),
-        detail={"host": host, "port": port},
-    )
+        raise
+    if problem:
+        monitor.close()
+        sock.close()
+        raise _Unusable(problem)
+    return sock, monitor
 
 
 _TURNED_AWAY = "it does not know this machine's key"
 _OTHER_KEY = "it does not prove to hold the key that is known for it"
 _ASKS_FOR_KEYS = "what listens there asks for keys, or does not speak tunefarm's protocol"
+_ASK_AGAIN = "request a device again; `tunefarm devices` shows how the box is"
 _HINTS = {
     _TURNED_AWAY: "have this machine's key (`tunefarm keys show`) authorized there",
     _OTHER_KEY: "if its key was changed on purpose, say so with `tunefarm keys trust`; else somebody else is there",

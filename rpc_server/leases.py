@@ -55,7 +55,7 @@ class LeaseTable:
         self._leases: dict[str, Lease] = {}
         self._ended: list[LeaseEnded] = []
         self._reports: SimpleQueue[LeaseReport] = SimpleQueue()
-        self._wake: Callable[[], None] = lambda: None
+        self._listeners: list[Callable[[], None]] = []
 
     # --- for the tracker's thread -------------------------------------------------------------------------
 
@@ -84,6 +84,11 @@ class LeaseTable:
         with self._lock:
             return tuple(self._leases)
 
+    def tokens(self) -> tuple[str, ...]:
+        """Those of the leases held now."""
+        with self._lock:
+            return tuple(lease.token for lease in self._leases.values())
+
     def next_report(self, timeout: float | None = None) -> LeaseReport | None:
         """The next report, waiting up to `timeout` seconds (None: for ever, 0: not at all)."""
         try:
@@ -94,8 +99,12 @@ class LeaseTable:
     # --- for the supervisor's loop ------------------------------------------------------------------------
 
     def on_change(self, wake: Callable[[], None]) -> None:
-        """Call `wake` (from the changing thread) after every change; it must only nudge the loop."""
-        self._wake = wake
+        """Call `wake`, too, (from the changing thread) after every change; it must only nudge a loop."""
+        self._listeners.append(wake)
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def holds(self, public: str) -> bool:
         """Whether a lease is for this key."""

@@ -86,7 +86,8 @@ class Registrar:
     the box come from. `check` runs before the box registers, and in a thread of its own whenever the tracker wants
     a device checked; without one, a box that answers counts as fit.
 
-    With `hours` the box is lent only then; `end_at_close` ends the leases it has at closing time.
+    With `hours` the box is lent only then; `end_at_close` ends the leases it has at closing time. Nor is it lent while
+    `unreachable` says why clients cannot reach it; `wake` makes the thread ask that.
 
     Raises ConnectError when `tracker` is no address or an unknown host.
     """
@@ -103,8 +104,10 @@ class Registrar:
         keys: PeerKeys | None = None,
         hours: Hours | None = None,
         end_at_close: bool = False,
+        unreachable: Callable[[], str] = lambda: "",
     ) -> None:
         self._hours = hours
+        self._unreachable = unreachable
         self._end_at_close = end_at_close
         host, port = split_address(tracker)
         self._keys = keys
@@ -136,7 +139,7 @@ class Registrar:
     def stop(self, reason: str = "the server shuts down", timeout_s: float = 3.0) -> None:
         """Say goodbye and end the thread. Leases end."""
         self._stop_reason = reason
-        self._wake()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         if not self._thread.is_alive():
@@ -148,9 +151,10 @@ class Registrar:
     def suspect(self, slot: int, reason: str) -> None:
         """Ask that a device be lent no more until it passes a check. Safe in any thread."""
         self._suspects.put((slot, reason))
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Make the thread look at everything again. Safe in any thread."""
         with self._wake_lock:
             if self._wake_fd is not None:
                 os.eventfd_write(self._wake_fd, 1)
@@ -195,9 +199,9 @@ class Registrar:
         while self._stop_reason is None:
             self._take_news(sock)
             now = time.monotonic()
-            if self._hours is not None:
-                closed = self._hours.closed(datetime.now(UTC))
-                self._obey(sock, self._core.at_hours(closed, self._end_at_close, now))
+            closed = "" if self._hours is None else self._hours.closed(datetime.now(UTC))
+            end_leases = self._end_at_close and bool(closed)
+            self._obey(sock, self._core.at_hours(closed or self._unreachable(), end_leases, now))
             self._obey(sock, self._core.tick(now))
             wait_s = max(0.0, self._core.next_tick() - now)
             if self._core.is_ending:
@@ -265,7 +269,7 @@ class Registrar:
 
     def _check_slot(self, slot: int, baseline: Scores | None) -> None:
         self._checked.put((slot, self._health_of(slot, baseline)))
-        self._wake()
+        self.wake()
 
     def _health_of(self, slot: int, baseline: Scores | None) -> Health:
         if self._check is None:

@@ -9,7 +9,7 @@ import os
 import pwd
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,11 @@ from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
 from rpc_server.messages import BoxStatus
 from rpc_server.processes import ExecutorSettings
-from rpc_server.registrar import Registrar, cpu_device
+from rpc_server.registrar import Registrar, cpu_device, split_address
+from rpc_server.relay_agent import AgentOptions
+from rpc_server.relay_link import RelayLink
+from rpc_server.relay_messages import DEFAULT_RELAY_PORT
+from rpc_server.relay_pass import via
 from rpc_server.service import (
     ChildService,
     announce,
@@ -39,7 +43,7 @@ from rpc_server.service import (
     stop_on_signals,
     watch_lifeline,
 )
-from rpc_server.sockets import Liveness, prepare
+from rpc_server.sockets import Liveness, prepare, resolve
 from rpc_server.supervisor import Supervisor
 from rpc_server.supervisor_records import SupervisorConfig
 
@@ -56,7 +60,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `tracker` ("host:port")
     lends the box out: then only its lease tokens open sessions, and `address` is the host that clients are
-    told (default: `host`). `name` is the box's name (default: hostname:port).
+    told (default: `host`). `name` is the box's name (default: hostname:port). `relay` ("host:port") is the relay
+    that clients reach it through; then `address` is that one's host as clients know it.
     `hours` are when the tracker may lend it (see rpc_server/hours.py), in `timezone` ("": the machine's); leases go on
     after closing time unless `end_at_close`.
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
@@ -74,6 +79,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     tracker: str = ""
     address: str = ""
+    relay: str = ""
     tags: tuple[str, ...] = ()
     hours: str = ""
     timezone: str = ""
@@ -225,29 +231,73 @@ def _registered(
     if leases is None:
         yield
         return
-    # An empty host: the tracker takes the one it sees the box come from.
-    host = options.address or ("" if options.host in _EVERY_INTERFACE else options.host)
+    link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
     try:
         registrar = Registrar(
             options.tracker,
             box=name,
-            address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            address=_told_address(options, fingerprint, port),
             devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
             leases=leases,
             check=check,
             hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
             end_at_close=options.end_at_close,
             keys=keys_for(ring, options.tracker),
+            unreachable=link.trouble if link is not None else lambda: "",
         )
     except HoursError as error:
         raise ServerStartError(error.message, hint=error.hint) from None
     except ConnectError as error:
         raise ServerStartError(f"tracker {options.tracker}: {error.message}", hint=error.hint) from None
-    registrar.start()
+    with contextlib.nullcontext() if link is None else link:
+        registrar.start()
+        try:
+            yield
+        finally:
+            registrar.stop()
+
+
+def _told_address(options: ServerOptions, fingerprint: Fingerprint, port: int) -> str:
+    """Where clients reach the box."""
+    if options.relay:
+        host, relay_port = split_address(options.relay, DEFAULT_RELAY_PORT)
+        return via(f"{fingerprint.hostname}-{port}", (options.address or host, relay_port))
+    # An empty host: the tracker takes the one it sees the box come from.
+    host = options.address or ("" if options.host in _EVERY_INTERFACE else options.host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _relay_link(
+    options: ServerOptions,
+    name: str,
+    port: int,
+    leases: LeaseTable,
+    ring: KeyRing | None,
+    on_change: Callable[[], None],
+) -> RelayLink | None:
+    if not options.relay:
+        return None
     try:
-        yield
-    finally:
-        registrar.stop()
+        host, relay_port = split_address(options.relay, DEFAULT_RELAY_PORT)
+        address = resolve(host, relay_port)[0]
+    except ConnectError as error:
+        raise ServerStartError(f"relay {options.relay}: {error.message}", hint=error.hint) from None
+    known = {} if ring is None else ring.known()
+    listed = f"{host}:{relay_port}"
+    beside_tracker = host == split_address(options.tracker)[0]
+    return RelayLink(
+        AgentOptions(
+            relay=(address, relay_port),
+            listed=listed,
+            local=("127.0.0.1" if options.host in _EVERY_INTERFACE else resolve(options.host, port)[0], port),
+            box=name,
+            keys=options.keys,
+            server=known.get(listed, "") or (known.get(options.tracker, "") if beside_tracker else ""),
+        ),
+        leases,
+        listed,
+        on_change,
+    )
 
 
 # --- a server in a child process ---------------------------------------------------------------------------
@@ -278,7 +328,8 @@ class Server:
         **options: Any,
     ) -> None:
         if is_proxy:
-            raise ServerStartError("tunefarm has no RPC proxy", hint="boxes behind NAT work through the tracker")
+            hint = "a box that can only dial out has a relay: Server(relay='host:port')"
+            raise ServerStartError("tunefarm has no RPC proxy", hint=hint)
         settings = ServerOptions(
             host=host,
             port=port,

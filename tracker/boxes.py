@@ -168,7 +168,7 @@ def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:
     box.seen = now
     if box.closed != event.closed:
         farm.set_closed(box, event.closed)
-        farm.log_box(LogKind.STANDING, now, box, f"closed: {box.closed}" if box.closed else "ok: its hours begin")
+        farm.log_box(LogKind.STANDING, now, box, f"closed: {box.closed}" if box.closed else "ok: it may be lent again")
         for device in box.devices.values():
             lending.settle(farm, device, now)
     if box.late:

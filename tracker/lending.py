@@ -8,6 +8,7 @@ secret; together they are its token, and a box or a tracker that sees an older o
 
 from __future__ import annotations
 
+from rpc_server.relay_pass import granted_address
 from rpc_server.tracker_messages import (
     CheckDevice,
     Granted,
@@ -137,7 +138,7 @@ def send_grant(farm: Farm, lease: Lease) -> None:
         device=device.id,
         slot=device.spec.slot,
         key=device.spec.key,
-        address=device.box.address,
+        address=granted_address(device.box.address, lease.token),
         fingerprint=device.spec.fingerprint,
         attributes=device.spec.attributes,
         renew_s=farm.timing.renew_s,

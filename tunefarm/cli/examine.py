@@ -18,7 +18,8 @@ from rpc_server.fingerprint import Fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from rpc_server.messages import BoxStatus
-from rpc_server.sockets import resolve
+from rpc_server.relay_pass import shown_address, split_via
+from rpc_server.sockets import is_loopback, resolve
 from rpc_server.tracker_messages import DeviceInfo
 from tracker.client import TrackerSession
 from tunefarm.cli.common import span
@@ -58,7 +59,7 @@ def failed(subject: str, about: str, error: TunefarmError) -> Finding:
 
 def examine_server(host: str, port: int, keys: KeyRing, token: str = "", server_key: str = "") -> Iterator[Finding]:
     """Findings about a box, as they come: what it says of itself, then a session with a kernel."""
-    name = f"{host}:{port}"
+    name = shown_address(host, port)
     try:
         start = time.time()
         status = box_status(host, port, keys=keys, server_key=server_key)
@@ -67,7 +68,7 @@ def examine_server(host: str, port: int, keys: KeyRing, token: str = "", server_
         yield failed(name, "reachable", error)
         return
     yield Finding(name, "reachable", Level.OK, f"{status.box} answers in {1000 * delay:.1f} ms")
-    yield encryption(name, host, bool(server_key or keys.known().get(name)))
+    yield encryption(name, host, bool(server_key or keys.known().get(f"{host}:{port}")))
     yield from judge_status(name, status, __version__, start + delay / 2)
     if status.sessions and not token:
         yield Finding(name, "session", Level.WARNING, "it is in use: no kernel was run", "try again when it is free")
@@ -87,7 +88,7 @@ def encryption(name: str, host: str, keyed: bool) -> Finding:
     """Whether the connection is encrypted, where others could listen."""
     if keyed:
         return Finding(name, "keys", Level.OK, "encrypted; the other side proved its key")
-    if resolve(host, 1)[0].startswith("127.") or resolve(host, 1)[0] == "::1":
+    if is_loopback(resolve(split_via(host)[1], 1)[0]):
         return Finding(name, "keys", Level.OK, "no keys, and reachable from this machine only")
     todo = "run `tunefarm keys new` on both sides; see docs/security.md"
     return Finding(name, "keys", Level.WARNING, "not encrypted, and anybody who reaches it may use it", todo)

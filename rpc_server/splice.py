@@ -1,0 +1,168 @@
+"""Two TCP connections made one: bytes are copied between them unread, in bounded memory.
+
+What one side does not take keeps the other from being read, so a slow reader slows its sender down by TCP's own flow
+control, and costs a chunk of memory at most.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from rpc_server.event_loop import BROKEN, READ, WRITE, EventLoop, Timer
+
+CHUNK = 1 << 18
+"""Most bytes kept of one direction of one splice."""
+_TURNS = 4  # chunks of one direction before others get a turn
+_FLUSH_S = 10.0
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+
+
+def tune(sock: socket.socket) -> socket.socket:
+    """Nothing blocks, small messages leave at once, and a dead end is noticed."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    return sock
+
+
+class _Way:
+    """One direction. `backlog`: read from `source` and not taken by `sink`."""
+
+    __slots__ = ("backlog", "sink", "source")
+
+    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+        self.source, self.sink = source, sink
+        self.backlog: memoryview | None = None
+
+    def move(self, buffer: memoryview) -> bool:
+        """Copy what there is. False when an end is closed or broken."""
+        for _ in range(_TURNS):
+            try:
+                count = self.source.recv_into(buffer)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if not count:
+                return False
+            try:
+                sent = self.sink.send(buffer[:count])
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return False
+            if sent < count:
+                self.backlog = memoryview(bytes(buffer[sent:count]))
+                return True
+            if count < len(buffer):
+                return True
+        return True
+
+    def flush(self) -> bool:
+        """Give the sink more of the backlog. False when it is broken."""
+        assert self.backlog is not None
+        try:
+            self.backlog = self.backlog[self.sink.send(self.backlog) :] or None
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+
+class Splice:
+    """Owns both sockets, which are made by `tune` and may still be connecting. `on_end` is called once."""
+
+    def __init__(
+        self, loop: EventLoop, buffer: memoryview, one: socket.socket, other: socket.socket, on_end: Callable[[], None]
+    ) -> None:
+        self._loop, self._buffer, self._on_end = loop, buffer, on_end
+        self._ways = (_Way(one, other), _Way(other, one))
+        self._wanted = {one: READ, other: READ}  # those that are open, and what for
+        self._last: Timer | None = None
+        loop.watch(one.fileno(), lambda events: self._on_events(events, *self._ways))
+        loop.watch(other.fileno(), lambda events: self._on_events(events, *self._ways[::-1]))
+
+    @property
+    def held(self) -> int:
+        """Bytes read and not passed on."""
+        return sum(len(way.backlog) for way in self._ways if way.backlog is not None)
+
+    def close(self) -> None:
+        """Harmless when it has ended."""
+        if self._wanted:
+            for sock in list(self._wanted):
+                self._drop(sock)
+            if self._last is not None:
+                self._last.cancel()
+            self._on_end()
+
+    def _on_events(self, events: int, out: _Way, back: _Way) -> None:
+        """Something about the socket that `out` reads and `back` writes."""
+        alive = not events & WRITE or back.backlog is None or back.flush()
+        if alive and events & (READ | BROKEN) and out.backlog is None:
+            alive = out.move(self._buffer)
+        if not alive or events & BROKEN:
+            self._end(out)
+        elif self._last is not None and back.backlog is None:
+            self.close()
+        else:
+            self._rest()
+
+    def _end(self, way: _Way) -> None:
+        """What `way` reads is no more. What was read of it still goes out, if that can be done in time."""
+        if way.backlog is None or way.sink not in self._wanted or self._last is not None:
+            self.close()
+            return
+        self._drop(way.source)
+        self._want(way.sink, WRITE)
+        self._last = self._loop.after(_FLUSH_S, self.close)
+
+    def _rest(self) -> None:
+        """Read only what can be passed on, write only what there is."""
+        if self._last is None:
+            one, other = self._ways
+            for way, opposite in ((one, other), (other, one)):
+                reading = READ if way.backlog is None else 0
+                self._want(way.source, reading | (WRITE if opposite.backlog is not None else 0))
+
+    def _want(self, sock: socket.socket, events: int) -> None:
+        if self._wanted[sock] != events:
+            self._wanted[sock] = events
+            self._loop.want(sock.fileno(), events)
+
+    def _drop(self, sock: socket.socket) -> None:
+        del self._wanted[sock]
+        self._loop.unwatch(sock.fileno())
+        sock.close()
+
+
+class Splicer:
+    """The splices of a loop; they share one buffer, as only one moves at a time."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._buffer = memoryview(bytearray(CHUNK))
+        self._splices: set[Splice] = set()
+
+    def __len__(self) -> int:
+        return len(self._splices)
+
+    def join(
+        self, one: socket.socket, other: socket.socket, on_end: Callable[[], None] = lambda: None
+    ) -> Splice:
+        def ended() -> None:
+            self._splices.discard(splice)
+            on_end()
+
+        splice = Splice(self._loop, self._buffer, one, other, ended)
+        self._splices.add(splice)
+        return splice
+
+    def close(self) -> None:
+        for splice in list(self._splices):
+            splice.close()
+
