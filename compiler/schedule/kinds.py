@@ -164,13 +164,28 @@ def _check_not_nested(path: Path, kind: ForKind) -> None:
 # -------------------------------------------------------------------------------- annotations
 
 
-@primitive("block|loop", attrs={"ann_key": (str,), "ann_val": (str, int, float, bool, tuple, type(None))})
-def annotate(func: n.PrimFunc, where: n.Var | str, ann_key: str, ann_val: Any) -> Effect:
-    """Note `ann_key`: `ann_val` on a loop or a block, for passes and the code generator. The value is plain data.
+def _spell_annotate(inputs: list[str], attrs: dict[str, Any]) -> str:
+    value = attrs["ann_val"]
+    shown = inputs[1] if len(inputs) > 1 else repr(list(value)) if isinstance(value, tuple) else repr(value)
+    return f"{inputs[0]}, ann_key={attrs['ann_key']!r}, ann_val={shown}"
+
+
+@primitive(
+    "block|loop",
+    "int*",
+    attrs={"ann_key": (str,), "ann_val": (str, int, float, bool, tuple, type(None))},
+    spell=_spell_annotate,
+)
+def annotate(func: n.PrimFunc, where: n.Var | str, *sampled: int, ann_key: str, ann_val: Any) -> Effect:
+    """Note `ann_key`: `ann_val` on a loop or a block, for passes and the code generator. The value is plain data, or
+    one that was sampled.
 
         for i in 64: ...          →   for i in T.serial(64, annotations={"pragma_unroll": 4}): ...
     """
-    return _annotations(func, where, lambda old: {**old, ann_key: ann_val})
+    if len(sampled) > 1 or (sampled and ann_val is not None):
+        raise Illegal("an annotation has one value", where)
+    value = sampled[0] if sampled else ann_val
+    return _annotations(func, where, lambda old: {**old, ann_key: value})
 
 
 @primitive("block|loop", attrs={"ann_key": (str,)})

@@ -119,7 +119,10 @@ class Schedule(Recorder):
         self.take("bind", (loop,), thread_axis=thread_axis)
 
     def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
-        """Note `ann_key`: `ann_val` (plain data) on a block or loop."""
+        """Note `ann_key`: `ann_val` (plain data, or what was sampled) on a block or loop."""
+        if isinstance(ann_val, ExprRV):
+            self.take("annotate", (block_or_loop, ann_val), ann_key=ann_key, ann_val=None)
+            return
         value = tuple(ann_val) if isinstance(ann_val, list) else ann_val
         self.take("annotate", (block_or_loop,), ann_key=ann_key, ann_val=value)
 

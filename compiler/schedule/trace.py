@@ -129,6 +129,9 @@ class Trace:
             raise ScheduleError(f"trace: steps and decisions must be lists, of at most {_MAX_STEPS} steps")
         return Trace(_read_steps(steps), tuple(_as_decision(d) for d in decisions))
 
+    def __str__(self) -> str:
+        return self.as_python()
+
     def as_python(self, name: str = "sch") -> str:
         """The trace as the Python calls that make it."""
         lines: list[str] = []

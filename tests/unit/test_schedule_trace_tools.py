@@ -51,3 +51,23 @@ def test_a_trace_is_applied_to_a_schedule_with_steps_of_its_own() -> None:
     made.trace.apply_to_schedule(plain)
     assert plain.func.script() == made.func.script()
     assert plain.trace.as_json()["steps"]
+
+
+def test_a_sampled_value_may_be_noted() -> None:
+    sch = Schedule(w.matmul(12, 8, 4))
+    block = sch.get_block("C")
+    sch.annotate(block, "unroll", sch.sample_categorical([16, 64], [0.5, 0.5], decision=1))
+    assert sch.get(block).annotations["unroll"] == 64
+    assert str(sch.trace).endswith("sch.annotate(b0, ann_key='unroll', ann_val=v0)")
+    other = apply_trace(w.matmul(12, 8, 4), Trace.from_json(sch.trace.to_json()).with_decision(0, 0))
+    assert other.get(other.get_block("C")).annotations["unroll"] == 16
+    rerun = Schedule(w.matmul(12, 8, 4), seed=3)
+    exec(str(sch.trace), {"sch": rerun})
+    assert rerun.func.script() == sch.func.script()
+
+
+def test_a_note_has_one_value() -> None:
+    sch = Schedule(w.matmul(12, 8, 4))
+    block, value = sch.get_block("C"), sch.sample_categorical([1], [1.0])
+    with pytest.raises(ScheduleError, match="annotate: an annotation has one value"):
+        sch.take("annotate", (block, value), ann_key="unroll", ann_val=3)
