@@ -11,6 +11,7 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -53,6 +54,7 @@ from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
 from tracker.log import EventLog
+from tracker.relay import kept_relay
 from tracker.state import Tick, TrackerState
 
 logger = logging.getLogger("tracker")
@@ -73,7 +75,8 @@ class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
     `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
     authorized boxes, clients and admins come in. `port` 0 takes a free one; with `port_end` the first free one of
     [port, port_end). `port_file` is written with the port once it listens. `log_size` events are kept. `lifeline_fd`
-    is a descriptor whose end of file ends the tracker.
+    is a descriptor whose end of file ends the tracker. With `relay_port` a relay runs beside it, at that port (0: a
+    free one, which is printed), for boxes that can only dial out.
     """
 
     host: str = "127.0.0.1"
@@ -81,6 +84,7 @@ class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
     port_end: int = 0
     insecure: bool = False
     keys: str = ""
+    relay_port: int = -1
     timing: Timing = Timing()
     log_size: int = 20_000
     port_file: str = ""
@@ -115,11 +119,26 @@ def serve(options: TrackerOptions) -> None:
             loop = TrackerLoop(front, options.timing, options.log_size, gate)
             with stop_on_signals(loop.stop):
                 watch_lifeline(options.lifeline_fd, loop.stop)
-                announce(options.host, port, port_file=options.port_file, silent=options.silent)
-                loop.run()
+                with _relay_beside(options) as relay_port:
+                    announce(options.host, port, port_file=options.port_file, silent=options.silent)
+                    if relay_port and not options.silent:
+                        print(f"relay listening on {options.host}:{relay_port}", flush=True)
+                    loop.run()
     finally:
         front.close(linger=200)
         context.term()
+
+
+@contextlib.contextmanager
+def _relay_beside(options: TrackerOptions) -> Iterator[int]:
+    """Its port, or 0 when there is to be none."""
+    if options.relay_port < 0:
+        yield 0
+        return
+    with kept_relay(
+        options.host, options.relay_port, insecure=options.insecure, keys=options.keys, silent=options.silent
+    ) as port:
+        yield port
 
 
 class SteadyClock:

@@ -12,6 +12,7 @@ from rpc_server.client import RPCSession
 from rpc_server.keys import KeyRing
 from rpc_server.local import LocalSession, with_minrpc
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.relay import Relay
 from rpc_server.server import Server
 from tracker import client as _tracker
 from tracker.client import TrackerSession
@@ -26,6 +27,7 @@ __all__ = [
     "MeasureRequest",
     "MeasureResult",
     "RPCSession",
+    "Relay",
     "Server",
     "Tracker",
     "TrackerSession",

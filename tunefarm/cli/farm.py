@@ -25,6 +25,7 @@ _TRACKER_EPILOG = """\b
 Examples:
   tunefarm tracker
   tunefarm keys new && tunefarm tracker --host 0.0.0.0
+  tunefarm tracker --relay-port 9290
 \b
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
 """
@@ -34,9 +35,10 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--host", help="Interface to listen on.  [default: the setting, 127.0.0.1]")
 @click.option("--port", type=PORT, default=9190, show_default=True, help="Port; 0 takes a free one.")
 @click.option("--port-file", type=FILE, help="Write the port here once it listens.")
+@click.option("--relay-port", type=PORT, help="Run a relay here, too, as `tunefarm relay --port` does.")
 @click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without keys.")
 @click.pass_obj
-def tracker(settings: Settings, host: str | None, port: int, port_file: Path | None, insecure: bool) -> None:
+def tracker(settings: Settings, /, host: str | None, port: int, port_file: Path | None, **given: Any) -> None:
     """Run the tracker: devices register with it, and it lends them to whoever asks.
 
     Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it; servers find a new one at the same address by
@@ -49,8 +51,9 @@ def tracker(settings: Settings, host: str | None, port: int, port_file: Path | N
             host=host or settings.host,
             port=port,
             port_file=str(port_file or ""),
-            insecure=insecure or settings.insecure,
+            insecure=given["insecure"] or settings.insecure,
             keys=str(settings.keys_folder),
+            relay_port=-1 if given["relay_port"] is None else given["relay_port"],
         )
     )
 
@@ -59,6 +62,7 @@ _SERVER_EPILOG = """\b
 Examples:
   tunefarm server
   tunefarm server --tracker 127.0.0.1:9190 --key cpu
+  tunefarm server --tracker tracker.lab:9190 --relay relay.lab:9290
   tunefarm server --port 0 --port-file /run/box0.port --cores 0,1 --tag quiet
 \b
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
@@ -73,7 +77,8 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--key", default="", help="Key the device is asked for by.  [default: cpu]")
 @click.option("--tag", "tags", multiple=True, help="A further word it can be asked for by; may be given often.")
 @click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
-@click.option("--address", "told", default="", metavar="HOST", help="Host that clients are told.  [default: --host]")
+@click.option("--address", "told", default="", metavar="HOST", help="Host clients dial.  [default: --host, --relay]")
+@click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
@@ -89,8 +94,11 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
     """
     if given["tracker"]:
         address(given["tracker"], "--tracker")
-    elif given["hours"]:
-        raise click.UsageError("--hours are those of a tracker's lending: give --tracker as well")
+    elif given["hours"] or given["relay"]:
+        option = "--hours are those" if given["hours"] else "--relay is that"
+        raise click.UsageError(f"{option} of a tracker's lending: give --tracker as well")
+    if given["relay"]:
+        address(given["relay"], "--relay")
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
     from rpc_server.server import ServerOptions, serve
@@ -106,6 +114,7 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             tags=given["tags"],
             name=given["name"],
             address=given["told"],
+            relay=given["relay"] or "",
             user=given["user"],
             hours=given["hours"],
             timezone=given["timezone"],

@@ -50,6 +50,7 @@ COMMANDS = {
     "check": Subcommand("tunefarm.cli.admin:check", "Check the health of a device or box."),
     "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
     "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
+    "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
     "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
     "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
     "db": Subcommand("tunefarm.cli.db:db", "Create, check and upgrade the record store."),
