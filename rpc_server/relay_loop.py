@@ -360,6 +360,9 @@ class RelayLoop:
             return
         self._meetings.discard(meeting)
         meeting.timer.cancel()
+        if meeting.door is not None:
+            self._loop.unwatch(meeting.door.fileno())
+            self._doors.close(meeting.door)
         self._loop.unwatch(meeting.knock.fileno())
         meeting.knock.close()
         if meeting in (early := self._early.get(meeting.answer.id, [])):
@@ -372,8 +375,5 @@ class RelayLoop:
             meeting.box.close()
         with contextlib.suppress(ValueError):
             self._doorless.remove(meeting)
-        if meeting.door is not None:
-            self._loop.unwatch(meeting.door.fileno())
-            self._doors.close(meeting.door)
-            if self._doorless:
-                self._open_door(self._doorless.popleft())
+        if meeting.door is not None and self._doorless:
+            self._open_door(self._doorless.popleft())

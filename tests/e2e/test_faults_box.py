@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import zmq
 from fault_farm import until
+from network_kit import other_network
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
@@ -129,41 +129,20 @@ def test_a_reference_that_does_not_fit_on_the_disk_is_blamed_on_the_disk(small_d
 
 
 @pytest.fixture
-def other_network():
-    """A network namespace reached over a pair of interfaces: (name, our interface, its address)."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("only root can make a network namespace, with the ip command")
-    name = f"tf{os.getpid() % 100_000}"
-    net = f"10.{random.randrange(200, 250)}.{random.randrange(250)}"
-    steps = [
-        f"netns add {name}",
-        f"link add {name}a type veth peer name {name}b netns {name}",
-        f"addr add {net}.1/30 dev {name}a",
-        f"link set {name}a up",
-        f"-n {name} addr add {net}.2/30 dev {name}b",
-        f"-n {name} link set {name}b up",
-        f"-n {name} link set lo up",
-    ]
-    try:
-        for step in steps:
-            done = subprocess.run(["ip", *step.split()], capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"no network namespace can be made here: ip {step}: {done.stderr.strip()}")
-        yield name, f"{name}a", f"{net}.2"
-    finally:
-        subprocess.run(["ip", "link", "del", f"{name}a"], capture_output=True)
-        subprocess.run(["ip", "netns", "del", name], capture_output=True)
+def elsewhere():
+    with other_network() as network:
+        yield network
 
 
-def test_a_dead_network_ends_the_session_on_both_sides(other_network):
-    name, interface, address = other_network
+def test_a_dead_network_ends_the_session_on_both_sides(elsewhere):
+    interface, address = elsewhere.interface, elsewhere.there
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         code = (
             "from rpc_server.server import ServerOptions, serve\n"
             f"serve(ServerOptions(host='{address}', port=0, insecure=True, port_file='{port_file}', silent=True))\n"
         )
-        inside = ["ip", "netns", "exec", name]
+        inside = elsewhere.inside
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         box = subprocess.Popen([*inside, sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
         try:
