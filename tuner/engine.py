@@ -17,16 +17,18 @@ from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.measure import MeasureRequest
 from tuner import fleet as fl
+from tuner.budget import Limits
 from tuner.builder import Builder, BuildRequest, BuildResult, pack_func
-from tuner.engine_state import (
+from tuner.engine_events import (
     Built,
+    Claim,
+    Claimed,
     Command,
-    EngineState,
     Event,
     Job,
-    Limits,
     Measured,
     RecordTrial,
+    Release,
     RunEnded,
     SlotDown,
     SlotUp,
@@ -34,6 +36,7 @@ from tuner.engine_state import (
     SubmitMeasure,
     TaskEnded,
 )
+from tuner.engine_state import EngineState
 from tuner.errors import NoDevicesError
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
@@ -41,6 +44,7 @@ from tuner.progress import Silent, Snapshot, TaskProgress, Watcher
 from tuner.records.model import TrialPurpose
 from tuner.search.registry import make_strategy
 from tuner.space.generate import generate
+from tuner.task_state import Plan
 from tuner.task import TuningTask
 
 _TICK_S = 0.25
@@ -179,7 +183,9 @@ class TuningRun:
                     if error is not None:
                         self._errors[task] = error
                         self._watcher.note(f"{self._tasks[task].name} gave up: {error}")
-                case RunEnded():
+                case Claim(job):
+                    self._carry_out(self._state.handle(Claimed(job)))
+                case RunEnded() | Release():
                     pass
 
     # -- doing things
@@ -260,7 +266,7 @@ class TuningRun:
             make_strategy(options.strategy, self._ledger.sketches(i, generate(t.func, t.target)), options.seed, ())
             for i, t in enumerate(self._tasks)
         ]
-        return EngineState(strategies, limits)
+        return EngineState([Plan(s) for s in strategies], limits)
 
     def _restore(self) -> None:
         for index in range(len(self._tasks)):

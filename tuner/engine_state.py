@@ -1,166 +1,60 @@
 """The tuning engine's decisions, without I/O: events in, commands out.
 
-Every device slot is kept busy: candidates are asked for and built ahead of the measurements, results are told
-to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
-(baseline, and the reference every candidate's output is compared with), the search, and the finals, in which
-the best few are measured again, in turns, on one device.
+Every device slot is kept busy: candidates are asked for, claimed and built ahead of the measurements, results are
+told to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
+(baseline, and the reference every candidate's output is compared with), the search, and the finals, in which the best
+few and what the store serves are measured again, in turns, on one device.
+
+Every search candidate that is asked for ends in exactly one way: a recorded trial, another run's result (`Known`), or
+a released claim. Only a candidate whose device vanished is measured again.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-from rpc_server.measure import FailureKind, MeasureResult
+from rpc_server.measure import FailureKind
+from tuner.budget import Limits
 from tuner.builder import BuildResult
+from tuner.engine_events import (
+    Built,
+    Claim,
+    Claimed,
+    Command,
+    Event,
+    Incumbent,
+    Job,
+    Known,
+    Measured,
+    RecordTrial,
+    Release,
+    RunEnded,
+    SlotDown,
+    SlotUp,
+    Stop,
+    SubmitBuild,
+    SubmitMeasure,
+    Taken,
+    TaskEnded,
+    Tick,
+)
 from tuner.records.model import TrialPurpose
-from tuner.search.base import Candidate, SearchStrategy
-
-
-@dataclass(frozen=True)
-class Job:
-    """One build and measurement of one candidate (None: the untuned function)."""
-
-    id: int
-    task: int
-    purpose: TrialPurpose
-    candidate: Candidate | None
-
-
-# --------------------------------------------------------------------------------- events
-
-
-@dataclass(frozen=True)
-class Built:
-    job: Job
-    result: BuildResult
-
-
-@dataclass(frozen=True)
-class Measured:
-    job: Job
-    slot: int
-    result: MeasureResult
-
-
-@dataclass(frozen=True)
-class SlotUp:
-    """A device is leased and waits for work."""
-
-    slot: int
-
-
-@dataclass(frozen=True)
-class SlotDown:
-    """A device is gone; the job it held, if any, was not measured."""
-
-    slot: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Finish what is in flight on no account: the user wants out."""
-
-    reason: str
-
-
-Event = Built | Measured | SlotUp | SlotDown | Stop
-
-# ------------------------------------------------------------------------------- commands
-
-
-@dataclass(frozen=True)
-class SubmitBuild:
-    job: Job
-
-
-@dataclass(frozen=True)
-class SubmitMeasure:
-    """Measure `artifact` on `slot`, outputs compared with `reference`."""
-
-    job: Job
-    slot: int
-    artifact: bytes
-    reference: bytes
-
-
-@dataclass(frozen=True)
-class RecordTrial:
-    """A trial is over: `measured` is None when it failed before a device saw it."""
-
-    job: Job
-    slot: int | None
-    build: BuildResult
-    measured: MeasureResult | None
-    failure: FailureKind | None
-    text: str
-
-
-@dataclass(frozen=True)
-class TaskEnded:
-    """A task used its budget or its space, or gave up (`error`)."""
-
-    task: int
-    error: str | None
-
-
-@dataclass(frozen=True)
-class RunEnded:
-    reason: str
-
-
-Command = SubmitBuild | SubmitMeasure | RecordTrial | TaskEnded | RunEnded
-
-# ---------------------------------------------------------------------------------- state
-
-
-@dataclass(frozen=True)
-class Limits:
-    """`trials` a task. A task gives up when its first `equal_failures` trials all fail with one kind.
-    `build_ahead` candidates wait built for each slot; `lost_retries`: how often a job whose device vanished
-    is tried on another before the job itself is suspected."""
-
-    trials: int
-    build_ahead: int = 2
-    builders: int = 2
-    finalists: int = 3
-    final_rounds: int = 2
-    equal_failures: int = 12
-    lost_retries: int = 1
+from tuner.scheduling import Objective, choose
+from tuner.search.base import Proposal
+from tuner.task_state import Finals, Plan, TaskState
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A trial recorded before: `candidate` is None when its trace is of no sketch known today."""
+    """A trial recorded before: `candidate` is None when it is of no space known today."""
 
-    candidate: Candidate | None
+    candidate: Proposal | None
     cost: float | None
     failure: FailureKind | None
-
-
-@dataclass
-class TaskState:
-    """One task's progress. `done` counts search trials finished, failed ones included."""
-
-    index: int
-    strategy: SearchStrategy
-    reference: bytes | None = None
-    asked: int = 0
-    done: int = 0
-    exhausted: bool = False
-    baseline_cost: float | None = None
-    best_cost: float | None = None
-    best: Candidate | None = None
-    failures: Counter[FailureKind] = field(default_factory=Counter)
-    first_failure: str = ""
-    ranking: list[tuple[float, Candidate]] = field(default_factory=list)
-    finals_left: list[Candidate] | None = None
-    final_costs: dict[str, list[float]] = field(default_factory=dict)
-    ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,15 +66,20 @@ class _Ready:
 class EngineState:
     """See the module's text. Not thread safe: one thread feeds it."""
 
-    def __init__(self, strategies: Sequence[SearchStrategy], limits: Limits) -> None:
+    def __init__(self, plans: Sequence[Plan], limits: Limits, objective: Objective | None = None) -> None:
         self.limits = limits
-        self.tasks = [TaskState(i, s) for i, s in enumerate(strategies)]
+        self.tasks = [TaskState(i, p) for i, p in enumerate(plans)]
+        self.ended = False
+        self._objective = objective
         self._next_job = 0
+        self._claiming: dict[int, Job] = {}
+        self._taken: dict[int, Job] = {}  # another run is at these
         self._building: dict[int, Job] = {}
         self._ready: deque[_Ready] = deque()
         self._slots: dict[int, _Ready | None] = {}
         self._lost: Counter[int] = Counter()
-        self.ended = False
+        self._elapsed = 0.0
+        self._device_seen = False
 
     # -- what the outside may look at
 
@@ -188,25 +87,31 @@ class EngineState:
     def slots_up(self) -> int:
         return len(self._slots)
 
+    @property
+    def slots_busy(self) -> int:
+        return sum(held is not None for held in self._slots.values())
+
     def in_flight(self, task: int) -> int:
-        jobs = [*self._building.values(), *(r.job for r in self._ready)]
-        jobs += [r.job for r in self._slots.values() if r is not None]
-        return sum(job.task == task for job in jobs)
+        """The task's jobs that are claimed, built, waiting or measured."""
+        return sum(job.task == task for job in self._jobs())
+
+    def _jobs(self) -> Iterator[Job]:
+        yield from self._claiming.values()
+        yield from self._building.values()
+        yield from (r.job for r in self._ready)
+        yield from (r.job for r in self._slots.values() if r is not None)
 
     def restore(self, task: int, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
-        """Take up a task where an earlier run left it; call before `start`."""
+        """Take up a task where an earlier session left it; call before `start`."""
         state = self.tasks[task]
         state.baseline_cost = baseline_cost
         for trial in trials:
             state.asked += 1
             if trial.cost is None:
                 assert trial.failure is not None
-                state.done += 1
-                state.failures[trial.failure] += 1
-                if trial.candidate is not None:
-                    state.strategy.tell(trial.candidate, None)
+                state.failed(trial.candidate, trial.failure, "")
             elif trial.candidate is not None:
-                self._succeeded(state, Job(0, task, TrialPurpose.SEARCH, trial.candidate), trial.cost)
+                state.succeeded(trial.candidate, trial.cost)
             else:
                 state.done += 1
 
@@ -222,14 +127,23 @@ class EngineState:
             return []
         commands: list[Command] = []
         match event:
+            case Claimed() | Known() | Taken():
+                commands += self._on_claim(event)
             case Built():
                 commands += self._on_built(event)
             case Measured():
                 commands += self._on_measured(event)
             case SlotUp():
                 self._slots[event.slot] = None
+                self._device_seen = True
             case SlotDown():
-                commands += self._on_slot_down(event)
+                held = self._slots.pop(event.slot, None)
+                commands += [] if held is None else self._retry_or_fail(held, event.slot, event.reason)
+            case Incumbent():
+                self.tasks[event.task].incumbent = event.candidate
+            case Tick():
+                self._elapsed = event.elapsed_s
+                commands += self._ask_again()
             case Stop():
                 self.ended = True
                 return [RunEnded(event.reason)]
@@ -238,25 +152,77 @@ class EngineState:
         commands += self._advance()
         return commands
 
-    # -- one event each
+    # -- claims
+
+    def _on_claim(self, event: Claimed | Known | Taken) -> list[Command]:
+        job = event.job
+        del self._claiming[job.id]
+        task = self.tasks[job.task]
+        assert job.candidate is not None
+        match event:
+            case Claimed():
+                late = task.ended or self._out_of_time(task)
+                return self._release(job) if late else [self._submit(job)]
+            case Known(_, cost, _):
+                task.asked -= 1
+                task.learned(job.candidate, cost)
+            case Taken():
+                task.asked -= 1
+                self._taken[job.id] = job
+        return []
+
+    def _ask_again(self) -> list[Command]:
+        """What other runs were at: perhaps there is a result by now, or the run has died."""
+        commands: list[Command] = []
+        waiting, self._taken = self._taken, {}
+        for job in waiting.values():
+            if self._in_budget(self.tasks[job.task]):
+                commands.append(self._claim(job))
+        return commands
+
+    def _claim(self, job: Job) -> Claim:
+        self.tasks[job.task].asked += 1
+        self._claiming[job.id] = job
+        return Claim(job)
+
+    def _release(self, job: Job) -> list[Command]:
+        """Give up a claimed search candidate that no device has seen."""
+        if job.purpose is not TrialPurpose.SEARCH:
+            return []
+        self.tasks[job.task].asked -= 1
+        return [Release(job)]
+
+    # -- builds
 
     def _on_built(self, event: Built) -> list[Command]:
         job, result = event.job, event.result
-        self._building.pop(job.id, None)
+        if self._building.pop(job.id, None) is None:
+            return []
         task = self.tasks[job.task]
         if task.ended:
-            return []
+            return self._release(job)
         if result.artifact is None:
             if job.purpose is TrialPurpose.BASELINE:
                 return self._give_up(task, f"the untuned function does not build: {result.text}")
             kind = result.failure or FailureKind.BUILD
             return [RecordTrial(job, None, result, None, kind, result.text), *self._failed(job, kind, result.text)]
-        if job.purpose is TrialPurpose.BASELINE:
-            task.reference = result.artifact
-            if task.baseline_cost is not None:
-                return []  # measured before the run was resumed
-        self._ready.append(_Ready(job, result))
+        match job.purpose:
+            case TrialPurpose.BASELINE:
+                task.reference = result.artifact
+                if task.baseline_cost is None:  # else measured before the run was resumed
+                    self._ready.appendleft(_Ready(job, result))
+            case TrialPurpose.SEARCH:
+                self._ready.append(_Ready(job, result))
+            case TrialPurpose.FINAL:
+                assert task.finals is not None
+                assert job.candidate is not None
+                task.finals.building.discard(job.candidate.digest)
+                task.builds[job.candidate.digest] = result
+            case _:
+                assert_never(job.purpose)
         return []
+
+    # -- measurements
 
     def _on_measured(self, event: Measured) -> list[Command]:
         job, result = event.job, event.result
@@ -269,21 +235,21 @@ class EngineState:
         self._slots[event.slot] = None
         record = RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
         task = self.tasks[job.task]
+        if job.purpose is TrialPurpose.SEARCH:
+            task.spent(held.build.seconds, result.elapsed_s)
         if result.failure is not None:
             if job.purpose is TrialPurpose.BASELINE:
                 return [record, *self._give_up(task, f"the untuned function fails: {result.text}")]
             return [record, *self._failed(job, result.failure, result.text)]
-        self._succeeded(task, job, statistics.median(result.costs))
+        self._succeeded(task, job, held.build, result.costs)
         return [record]
-
-    def _on_slot_down(self, event: SlotDown) -> list[Command]:
-        held = self._slots.pop(event.slot, None)
-        return [] if held is None else self._retry_or_fail(held, event.slot, event.reason)
 
     def _retry_or_fail(self, held: _Ready, slot: int, reason: str) -> list[Command]:
         """Another device gets a job whose device vanished; a job that loses several is to blame itself."""
         job = held.job
         self._lost[job.id] += 1
+        if self.tasks[job.task].ended:
+            return self._release(job)
         if self._lost[job.id] <= self.limits.lost_retries:
             self._ready.appendleft(held)
             return []
@@ -293,48 +259,44 @@ class EngineState:
             return self._give_up(self.tasks[job.task], text)
         return [RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
 
-    def _succeeded(self, task: TaskState, job: Job, cost: float) -> None:
+    def _succeeded(self, task: TaskState, job: Job, build: BuildResult, samples: Sequence[float]) -> None:
         match job.purpose:
             case TrialPurpose.BASELINE:
-                task.baseline_cost = cost
+                task.baseline_cost = statistics.median(samples)
             case TrialPurpose.SEARCH:
                 assert job.candidate is not None
-                task.done += 1
-                task.strategy.tell(job.candidate, cost)
-                task.ranking.append((cost, job.candidate))
-                task.ranking.sort(key=lambda entry: entry[0])
-                del task.ranking[max(8, self.limits.finalists) :]
-                if task.best_cost is None or cost < task.best_cost:
-                    task.best_cost, task.best = cost, job.candidate
+                task.succeeded(job.candidate, statistics.median(samples), build)
             case TrialPurpose.FINAL:
                 assert job.candidate is not None
-                task.final_costs.setdefault(job.candidate.digest, []).append(cost)
+                assert task.finals is not None
+                task.finals.samples.setdefault(job.candidate.digest, []).extend(samples)
             case _:
                 assert_never(job.purpose)
 
     def _failed(self, job: Job, kind: FailureKind, text: str) -> list[Command]:
         task = self.tasks[job.task]
-        task.failures[kind] += 1
-        task.first_failure = task.first_failure or text
-        if job.purpose is not TrialPurpose.SEARCH or job.candidate is None:
+        if job.purpose is TrialPurpose.FINAL:
+            assert job.candidate is not None
+            assert task.finals is not None
+            task.note_failure(kind, text)
+            task.finals.building.discard(job.candidate.digest)
+            task.finals.drop(job.candidate.digest)
             return []
-        task.done += 1
-        task.strategy.tell(job.candidate, None)
-        alike = task.done >= self.limits.equal_failures and task.failures[kind] == task.done
-        if alike:
-            return self._give_up(
-                task, f"the first {task.done} trials all failed with {kind}; the first one:\n{task.first_failure}"
-            )
-        return []
+        task.failed(job.candidate, kind, text)
+        if task.ended or not task.is_like(self.limits.equal_failures, kind):
+            return []
+        return self._give_up(
+            task, f"the first {task.done} trials all failed with {kind}; the first one:\n{task.first_failure}"
+        )
 
     # -- moving on
 
     def _advance(self) -> list[Command]:
-        commands: list[Command] = []
+        commands = self._drop_late()
         commands += self._feed_builders()
-        commands += self._feed_slots()
         for task in self.tasks:
             commands += self._finish_if_done(task)
+        commands += self._feed_slots()
         if not self.ended and all(t.ended for t in self.tasks):
             self.ended = True
             commands.append(RunEnded("done"))
@@ -343,72 +305,113 @@ class EngineState:
     def _feed_builders(self) -> list[Command]:
         commands: list[Command] = []
         target = self.limits.builders + self.limits.build_ahead * max(1, len(self._slots))
-        while len(self._building) + len(self._ready) < target:
-            task = self._hungriest()
+        while len(self._claiming) + len(self._building) + len(self._ready) < target:
+            able = [t for t in self.tasks if self._may_ask(t)]
+            task = self._choose(able)
             if task is None:
                 break
             candidates = task.strategy.ask(1)
             if not candidates:
                 task.exhausted = True
                 continue
-            task.asked += 1
-            commands.append(self._submit(Job(self._new_id(), task.index, TrialPurpose.SEARCH, candidates[0])))
+            commands.append(self._claim(Job(self._new_id(), task.index, TrialPurpose.SEARCH, candidates[0])))
         return commands
 
-    def _hungriest(self) -> TaskState | None:
-        """The task furthest from its budget, among those that may ask for more."""
-        able = [t for t in self.tasks if self._may_ask(t)]
-        return min(able, key=lambda t: t.asked, default=None)
+    def _choose(self, able: Sequence[TaskState]) -> TaskState | None:
+        if len(able) < 2:
+            return able[0] if able else None
+        views = [t.view(len(self._slots), self.limits.builders) for t in self.tasks]
+        among = [views[t.index] for t in able]
+        chosen = choose(among, self.limits.policy, self.limits.gradient, views, self._objective)
+        return None if chosen is None else self.tasks[chosen]
 
     def _may_ask(self, task: TaskState) -> bool:
-        begun = task.reference is not None and task.baseline_cost is not None
-        return begun and not task.ended and not task.exhausted and task.asked < self.limits.trials
+        return task.begun and self._device_seen and not task.exhausted and self._in_budget(task)
+
+    def _in_budget(self, task: TaskState) -> bool:
+        return not task.ended and task.finals is None and self.limits.allow(task, self.tasks, self._elapsed)
+
+    def _out_of_time(self, task: TaskState) -> bool:
+        return self.limits.out_of_time(task, self._elapsed)
+
+    def _drop_late(self) -> list[Command]:
+        """Candidates that wait for a device when their task's time is up."""
+        commands: list[Command] = []
+        late = [r for r in self._ready if r.job.purpose is TrialPurpose.SEARCH]
+        for ready in late:
+            if self._out_of_time(self.tasks[ready.job.task]):
+                self._ready.remove(ready)
+                commands += self._release(ready.job)
+        return commands
 
     def _feed_slots(self) -> list[Command]:
         commands: list[Command] = []
-        for slot, held in list(self._slots.items()):
-            if held is not None:
+        for slot in [s for s, held in self._slots.items() if held is None]:
+            ready = next((r for r in self._ready if self._fits(r, slot)), None)
+            if ready is None:
                 continue
-            while self._ready:
-                ready = self._ready.popleft()
-                task = self.tasks[ready.job.task]
-                if task.ended:
-                    continue
-                assert ready.build.artifact is not None
-                assert task.reference is not None
-                self._slots[slot] = ready
-                commands.append(SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference))
-                break
+            self._ready.remove(ready)
+            self._slots[slot] = ready
+            task = self.tasks[ready.job.task]
+            assert ready.build.artifact is not None
+            assert task.reference is not None
+            best = task.best_cost if ready.job.purpose is TrialPurpose.SEARCH else None
+            commands.append(SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best))
         return commands
 
+    def _fits(self, ready: _Ready, slot: int) -> bool:
+        """Finals stay on one device while it is there: others are faster or slower by a little."""
+        finals = self.tasks[ready.job.task].finals
+        if ready.job.purpose is not TrialPurpose.FINAL or finals is None:
+            return True
+        if finals.slot not in self._slots:
+            finals.slot = slot
+        return finals.slot == slot
+
+    # -- the end of a task
+
     def _finish_if_done(self, task: TaskState) -> list[Command]:
-        begun = task.reference is not None and task.baseline_cost is not None
-        if task.ended or not begun or self._may_ask(task) or self.in_flight(task.index):
+        if task.ended or not task.begun or self._may_ask(task):
             return []
-        if task.finals_left is None:
-            finalists = [c for _, c in task.ranking[: self.limits.finalists]]
-            task.finals_left = finalists * self.limits.final_rounds if len(finalists) > 1 else []
-        if task.finals_left:
-            # one at a time: finalists take turns, so a drift of the machine hits all of them
-            candidate = task.finals_left.pop(0)
-            return [self._submit(Job(self._new_id(), task.index, TrialPurpose.FINAL, candidate))]
-        self._crown(task)
+        if self.in_flight(task.index) or (task.exhausted and self._awaits(task)):
+            return []
+        if task.finals is None:
+            if task.ranking and not self._device_seen:
+                return []  # a resumed run with nothing left to ask for: its finals need a device
+            return self._begin_finals(task)
+        return self._next_turn(task)
+
+    def _awaits(self, task: TaskState) -> bool:
+        """Whether another run is at candidates of the task; what it finds still counts here."""
+        return any(job.task == task.index for job in self._taken.values()) and not self._out_of_time(task)
+
+    def _begin_finals(self, task: TaskState) -> list[Command]:
+        finalists = task.finalists(self.limits.finalists)
+        task.finals = Finals.of(finalists, self.limits.final_rounds)
+        missing = [c for c in finalists if c.digest not in task.builds]
+        task.finals.building = {c.digest for c in missing}
+        if missing:
+            return [self._submit(Job(self._new_id(), task.index, TrialPurpose.FINAL, c)) for c in missing]
+        return self._next_turn(task)
+
+    def _next_turn(self, task: TaskState) -> list[Command]:
+        finals = task.finals
+        assert finals is not None
+        if finals.turns:
+            candidate = finals.turns.pop(0)
+            job = Job(self._new_id(), task.index, TrialPurpose.FINAL, candidate)
+            self._ready.appendleft(_Ready(job, task.builds[candidate.digest]))
+            return []
+        task.crown()
         task.ended = True
         return [TaskEnded(task.index, None)]
 
-    def _crown(self, task: TaskState) -> None:
-        """The best after the finals: lowest median, counting each finalist's search measurement too."""
-        if not task.final_costs:
-            return
-        costs = {c.digest: ([cost, *task.final_costs.get(c.digest, [])], c) for cost, c in task.ranking}
-        finalists = [(statistics.median(v), c) for d, (v, c) in costs.items() if d in task.final_costs]
-        if finalists:
-            task.best_cost, task.best = min(finalists, key=lambda entry: entry[0])
-
     def _give_up(self, task: TaskState, error: str) -> list[Command]:
         task.ended = True
+        waiting = [r for r in self._ready if r.job.task == task.index]
         self._ready = deque(r for r in self._ready if r.job.task != task.index)
-        return [TaskEnded(task.index, error)]
+        released = [command for ready in waiting for command in self._release(ready.job)]
+        return [*released, TaskEnded(task.index, error)]
 
     def _submit(self, job: Job) -> SubmitBuild:
         self._building[job.id] = job

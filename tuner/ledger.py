@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from compiler.errors import ScheduleError
 from compiler.schedule.trace import Trace
-from tuner.engine_state import RecordTrial, Restored
+from tuner.engine_events import RecordTrial
+from tuner.engine_state import Restored
 from tuner.errors import TuningError
 from tuner.fleet import DeviceInfo
 from tuner.options import RunOptions

@@ -8,25 +8,32 @@ from dataclasses import dataclass
 import pytest
 
 from rpc_server.measure import FailureKind, MeasureResult
+from tuner.budget import Limits
 from tuner.builder import BuildResult
-from tuner.engine_state import (
+from tuner.engine_events import (
     Built,
+    Claim,
+    Claimed,
     Command,
-    EngineState,
+    Incumbent,
     Job,
-    Limits,
+    Known,
     Measured,
     RecordTrial,
-    Restored,
+    Release,
     RunEnded,
     SlotDown,
     SlotUp,
     Stop,
     SubmitBuild,
     SubmitMeasure,
+    Taken,
     TaskEnded,
+    Tick,
 )
+from tuner.engine_state import EngineState, Restored
 from tuner.records.model import TrialPurpose as Purpose
+from tuner.task_state import Plan
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class Point:
     """Stands where a Candidate stands: the state machine only looks at its digest."""
 
     digest: str
+    trace_json: str = "[]"
 
 
 class Listed:
@@ -56,7 +64,8 @@ GOOD = BuildResult(b"object", None, "", 0.1)
 
 def engine(tasks: int = 1, offered: int = 100, **limits: int) -> tuple[EngineState, list[Listed]]:
     strategies = [Listed(offered) for _ in range(tasks)]
-    return EngineState(strategies, Limits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
+    plans = [Plan(s) for s in strategies]
+    return EngineState(plans, Limits(**{"trials": 8, **limits})), strategies  # type: ignore[arg-type]
 
 
 def of(commands: Sequence[Command], kind: type) -> list:
@@ -90,6 +99,8 @@ class Driver:
             if self.state.ended or not self.pending:
                 return
             match self.pending.pop(0):
+                case Claim(job):
+                    self.send(Claimed(job))
                 case SubmitBuild(job):
                     self.send(Built(job, GOOD))
                 case SubmitMeasure(job, slot):
@@ -123,9 +134,11 @@ def test_every_slot_is_kept_busy_with_builds_ahead():
     state, _ = engine(trials=50, builders=2, build_ahead=2)
     driver = Driver(state, slots=3)
     # finish the baseline, then let builds finish but no measurement
-    while of(driver.pending, SubmitBuild) or of(driver.pending, SubmitMeasure):
+    while any(isinstance(c, Claim | SubmitBuild | SubmitMeasure) for c in driver.pending):
         command = driver.pending.pop(0)
-        if isinstance(command, SubmitBuild):
+        if isinstance(command, Claim):
+            driver.send(Claimed(command.job))
+        elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure) and command.job.purpose is Purpose.BASELINE:
             driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
@@ -139,7 +152,9 @@ def test_a_lost_device_requeues_its_trial_on_another():
     driver = Driver(state, slots=2)
     while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
         command = driver.pending.pop(0)
-        if isinstance(command, SubmitBuild):
+        if isinstance(command, Claim):
+            driver.send(Claimed(command.job))
+        elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure):
             driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
@@ -158,7 +173,9 @@ def test_a_candidate_that_loses_two_devices_is_to_blame():
     driver = Driver(state, slots=1)
     while not any(c.job.purpose is Purpose.SEARCH for c in of(driver.log, SubmitMeasure)):
         command = driver.pending.pop(0)
-        if isinstance(command, SubmitBuild):
+        if isinstance(command, Claim):
+            driver.send(Claimed(command.job))
+        elif isinstance(command, SubmitBuild):
             driver.send(Built(command.job, GOOD))
         elif isinstance(command, SubmitMeasure):
             driver.send(Measured(command.job, command.slot, driver.cost(command.job)))
@@ -202,6 +219,8 @@ def test_build_failures_are_recorded_with_kind_and_text():
     bad = BuildResult(None, FailureKind.BUILD_TIMEOUT, "took longer", 10.0)
     while not state.ended:
         match driver.pending.pop(0):
+            case Claim(job):
+                driver.send(Claimed(job))
             case SubmitBuild(job):
                 driver.send(Built(job, GOOD if job.candidate is None else bad))
             case SubmitMeasure(job, slot):
@@ -263,6 +282,8 @@ def test_no_slot_ever_holds_two_jobs(slots):
     held: dict[int, int] = {}
     while driver.pending and not state.ended:
         match driver.pending.pop(0):
+            case Claim(job):
+                driver.send(Claimed(job))
             case SubmitBuild(job):
                 driver.send(Built(job, GOOD))
             case SubmitMeasure(job, slot):
@@ -275,7 +296,7 @@ def test_no_slot_ever_holds_two_jobs(slots):
                         driver.send(Measured(done.job, s, driver.cost(done.job)))
             case _:
                 pass
-        if not any(isinstance(c, SubmitBuild | SubmitMeasure) for c in driver.pending):
+        if not any(isinstance(c, Claim | SubmitBuild | SubmitMeasure) for c in driver.pending):
             for s, j in list(held.items()):
                 del held[s]
                 done = next(c for c in of(driver.log, SubmitMeasure) if c.job.id == j)

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from tuner.records.keys import candidate_digest
 from tuner.space.sketch import Sketch
+
+
+class Proposal(Protocol):
+    """Anything a strategy may offer. The engine looks at nothing else of it."""
+
+    @property
+    def digest(self) -> str:
+        """Names it in records (at most 64 characters): equal exactly where `trace_json` is."""
+
+    @property
+    def trace_json(self) -> str:
+        """The tuning record, as JSON: what it takes to build the same again."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +49,12 @@ class SearchStrategy(Protocol):
     """Ask/tell. `ask` never returns a candidate twice, nor one that was told before.
 
     `tell` takes seconds per call, or None for a candidate that failed. Both are called from one thread, in any
-    order, with any number of candidates outstanding: there are no rounds.
+    order, with any number of candidates outstanding: there are no rounds. A strategy is told only candidates that it
+    asked for, or that its task's `recognise` made of a record.
     """
 
-    def ask(self, count: int) -> Sequence[Candidate]:
+    def ask(self, count: int) -> Sequence[Proposal]:
         """Up to `count` new candidates; fewer (or none) when the space is used up."""
 
-    def tell(self, candidate: Candidate, cost: float | None) -> None:
+    def tell(self, candidate: Any, cost: float | None) -> None:
         """The measured cost of `candidate`, or None when it failed."""

@@ -1,0 +1,46 @@
+"""What a run may spend, and whether a task has spent it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tuner.scheduling import GradientOptions, Policy
+from tuner.task_state import TaskState
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets, each without a limit when 0: `trials` and `task_seconds` (of devices' time) a task, `total_trials` and
+    `seconds` (of wall time) the run, `early_stopping` trials of a task without a better one. A task gives up when
+    its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot;
+    `lost_retries`: how often a job whose device vanished is tried on another before the job itself is suspected."""
+
+    trials: int = 0
+    total_trials: int = 0
+    seconds: float = 0.0
+    task_seconds: float = 0.0
+    early_stopping: int = 0
+    build_ahead: int = 2
+    builders: int = 2
+    finalists: int = 3
+    final_rounds: int = 2
+    equal_failures: int = 12
+    lost_retries: int = 1
+    policy: Policy = Policy.GRADIENT
+    gradient: GradientOptions = field(default=GradientOptions())
+
+    def out_of_time(self, task: TaskState, elapsed_s: float) -> bool:
+        """Whether no more of the task's candidates may begin."""
+        run_over = self.seconds > 0 and elapsed_s >= self.seconds
+        return run_over or 0 < self.task_seconds <= task.device_s
+
+    def allow(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> bool:
+        """Whether one more candidate of `task`, of the run's `tasks`, may be asked for."""
+        if self.out_of_time(task, elapsed_s):
+            return False
+        if self.trials and task.asked >= self.trials:
+            return False
+        if self.total_trials and sum(t.asked for t in tasks) >= self.total_trials:
+            return False
+        return not 0 < self.early_stopping <= task.stale

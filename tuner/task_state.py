@@ -1,0 +1,192 @@
+"""One task's progress within a run: what was found, what it cost, and its finals. No I/O."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rpc_server.measure import FailureKind
+from tuner.builder import BuildResult
+from tuner.records.best import Verdict, compare, interval
+from tuner.scheduling import TaskView
+from tuner.search.base import Proposal, SearchStrategy
+
+_RANKED = 8
+_RECENT = 0.2  # weight of the newest trial in the running mean of what trials take
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and ""."""
+
+    strategy: SearchStrategy
+    weight: float = 1.0
+    flops: float = 0.0
+    group: str = ""
+
+
+@dataclass
+class TaskState:
+    """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
+    result another run had count in `known` only. `stale` is how many were done since the last gain."""
+
+    index: int
+    plan: Plan
+    reference: bytes | None = None
+    asked: int = 0
+    done: int = 0
+    known: int = 0
+    stale: int = 0
+    exhausted: bool = False
+    baseline_cost: float | None = None
+    best_cost: float | None = None
+    best: Proposal | None = None
+    failures: Counter[FailureKind] = field(default_factory=Counter)
+    first_failure: str = ""
+    history: list[float] = field(default_factory=list)
+    ranking: list[tuple[float, Proposal]] = field(default_factory=list)
+    builds: dict[str, BuildResult] = field(default_factory=dict)
+    incumbent: Proposal | None = None
+    finals: Finals | None = None
+    device_s: float = 0.0
+    trial_device_s: float | None = None
+    trial_build_s: float | None = None
+    ended: bool = False
+
+    @property
+    def strategy(self) -> SearchStrategy:
+        return self.plan.strategy
+
+    @property
+    def begun(self) -> bool:
+        """The untuned function is built and measured."""
+        return self.reference is not None and self.baseline_cost is not None
+
+    @property
+    def cost(self) -> float:
+        """Seconds a call of the best there is, the untuned function included."""
+        return min((c for c in (self.baseline_cost, self.best_cost) if c is not None), default=0.0)
+
+    def view(self, slots: int, builders: int) -> TaskView:
+        """What the scheduler sees. Builds and measurements overlap, so the slower of the two sets the pace."""
+        seconds = None
+        if self.trial_device_s is not None and self.trial_build_s is not None:
+            seconds = max(self.trial_device_s / max(1, slots), self.trial_build_s / max(1, builders))
+        return TaskView(
+            index=self.index,
+            asked=self.asked,
+            cost=self.cost,
+            history=self.history,
+            stale=self.stale,
+            seconds=seconds,
+            weight=self.plan.weight,
+            flops=self.plan.flops,
+            group=self.plan.group,
+        )
+
+    # -- results
+
+    def spent(self, build_s: float, device_s: float) -> None:
+        """What a trial took."""
+        self.device_s += device_s
+        self.trial_build_s = _mean(self.trial_build_s, build_s)
+        self.trial_device_s = _mean(self.trial_device_s, device_s)
+
+    def succeeded(self, candidate: Proposal, cost: float, build: BuildResult | None = None) -> None:
+        """A search trial has a time. Its build is kept while the candidate may come into the finals."""
+        self.strategy.tell(candidate, cost)
+        self._rank(candidate, cost, build)
+        self._count()
+
+    def failed(self, candidate: Proposal | None, kind: FailureKind, text: str) -> None:
+        """A search trial failed. `candidate` is None when it is of no space known today."""
+        self.note_failure(kind, text)
+        if candidate is not None:
+            self.strategy.tell(candidate, None)
+        self._count()
+
+    def note_failure(self, kind: FailureKind, text: str) -> None:
+        self.failures[kind] += 1
+        self.first_failure = self.first_failure or text
+
+    def learned(self, candidate: Proposal, cost: float | None) -> None:
+        """Another run's result, which costs this one nothing."""
+        self.known += 1
+        self.strategy.tell(candidate, cost)
+        if cost is not None:
+            self._rank(candidate, cost, None)
+
+    def _rank(self, candidate: Proposal, cost: float, build: BuildResult | None) -> None:
+        self.ranking.append((cost, candidate))
+        self.ranking.sort(key=lambda entry: entry[0])
+        if build is not None:
+            self.builds[candidate.digest] = build
+        for _, dropped in self.ranking[_RANKED:]:
+            self.builds.pop(dropped.digest, None)
+        del self.ranking[_RANKED:]
+        if self.best_cost is None or cost < self.best_cost:
+            self.best_cost, self.best = cost, candidate
+
+    def _count(self) -> None:
+        before = self.history[-1] if self.history else self.baseline_cost
+        self.done += 1
+        self.history.append(self.cost)
+        self.stale = 0 if before is not None and self.cost < before else self.stale + 1
+
+    def is_like(self, count: int, kind: FailureKind) -> bool:
+        """Whether all of the first `count` or more trials failed with `kind`."""
+        return self.done >= count and self.failures[kind] == self.done
+
+    # -- finals
+
+    def finalists(self, count: int) -> list[Proposal]:
+        """The fastest `count`, and what the store serves, once each. Empty when there is nothing to compare."""
+        found = {c.digest: c for _, c in self.ranking[:count]}
+        if not found:
+            return []
+        if self.incumbent is not None:
+            found = {self.incumbent.digest: found.get(self.incumbent.digest, self.incumbent)} | found
+        return list(found.values()) if len(found) > 1 else []
+
+    def crown(self) -> None:
+        """The best after the finals: the lowest median of the samples taken there, in turns. The incumbent stays
+        unless another one is clearly faster."""
+        samples = self.finals.samples if self.finals is not None else {}
+        known = {c.digest: c for _, c in self.ranking}
+        if self.incumbent is not None:
+            known.setdefault(self.incumbent.digest, self.incumbent)
+        entries = {d: s for d, s in samples.items() if s and d in known}
+        if not entries:
+            return
+        winner = min(entries, key=lambda d: statistics.median(entries[d]))
+        held = self.incumbent.digest if self.incumbent is not None else None
+        if held in entries and held is not None and held != winner:
+            verdict = compare(interval(entries[held]), interval(entries[winner]))
+            winner = winner if verdict is Verdict.FASTER else held
+        self.best, self.best_cost = known[winner], statistics.median(entries[winner])
+
+
+@dataclass
+class Finals:
+    """The last comparison: whose turns are left, what was measured, and the slot it happens on."""
+
+    turns: list[Proposal]
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    building: set[str] = field(default_factory=set)
+    slot: int | None = None
+
+    @staticmethod
+    def of(finalists: Sequence[Proposal], rounds: int) -> Finals:
+        """`rounds` turns each, in turns, so that a drift of the machine hits all of them."""
+        return Finals([*finalists] * rounds)
+
+    def drop(self, digest: str) -> None:
+        """A finalist that failed is out, whatever it showed before."""
+        self.turns = [c for c in self.turns if c.digest != digest]
+        self.samples.pop(digest, None)
+
+
+def _mean(old: float | None, new: float) -> float:
+    return new if old is None else (1 - _RECENT) * old + _RECENT * new
