@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from rpc_server.relay_messages import SILENCE_S
 from rpc_server.relay_pass import Pass
 
+MAX_BOXES = 1 << 16
 MAX_LINES = 64
 """Most connections at a time through one box's pass, so that none can fill the relay."""
 
@@ -44,6 +45,9 @@ class Desk:
 
     def __len__(self) -> int:
         return len(self._boxes)
+
+    def is_full_for(self, route: bytes) -> bool:
+        return len(self._boxes) >= MAX_BOXES and route not in self._boxes
 
     def heard(self, route: bytes, public: str, name: str, passes: Iterable[Pass], now: float) -> Changes:
         """A box says which passes lead to it. A pass that another key's box has is left to that one."""

@@ -170,6 +170,9 @@ class RelayLoop:
                 self._say(route.bytes, GoAway("this key is not authorized as a box any more"))
                 return
             public = principal.public
+        if self._desk.is_full_for(route.bytes):
+            self._say(route.bytes, GoAway("it has all the boxes it can serve"))
+            return
         changes = self._desk.heard(route.bytes, public, said.box, passes, time.monotonic())
         self._say(route.bytes, HereToo())
         for name in changes.new & self._early.keys():

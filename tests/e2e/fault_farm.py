@@ -17,6 +17,7 @@ from pathlib import Path
 from fault_proxy import CuttableProxy
 
 from rpc_server.errors import ConnectError, RPCError
+from rpc_server.relay import Relay
 from rpc_server.server import Server
 from rpc_server.tracker_messages import LogEvent
 from tracker.client import TrackerSession, connect_tracker
@@ -112,6 +113,7 @@ class FaultFarm:
     boxes: dict[str, Box] = field(default_factory=dict)
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     box_options: dict[str, dict[str, object]] = field(default_factory=dict)
+    relay: Relay | None = None
 
     def __post_init__(self) -> None:
         self.mark = secrets.token_hex(8)
@@ -148,6 +150,18 @@ class FaultFarm:
         self.tracker.terminate()
         self.watch.another_run()
         self.tracker = Tracker(port=self.port, timing=TIMING, silent=True)
+
+    def start_relay(self) -> str:
+        """Again, where it was, if there was one. For a box's options: its address."""
+        port = self.relay.port if self.relay is not None else 0
+        self.relay = Relay(port=port, first=0, silent=True)
+        return f"127.0.0.1:{self.relay.port}"
+
+    def kill_relay(self) -> None:
+        """SIGKILL; it can be started again."""
+        assert self.relay is not None
+        os.kill(self.relay.pid, signal.SIGKILL)
+        self.relay.terminate()
 
     def journal(self, name: str) -> Path:
         return self.folder / f"{name}.journal"
@@ -211,6 +225,8 @@ class FaultFarm:
                 os.kill(box.server.pid, signal.SIGCONT)
             box.server.terminate()
             box.proxy.close()
+        if self.relay is not None:
+            self.relay.terminate()
         self.tracker.terminate()
         del os.environ[_MARK]
 

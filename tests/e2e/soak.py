@@ -1,7 +1,7 @@
 """A randomized mix of faults on a farm of this machine: `python tests/e2e/soak.py SECONDS [SEED]`.
 
-Two boxes and a few clients work while executors, servers, the tracker and clients are killed or stopped at random
-moments and the network between box and tracker is cut. Says what it did and what it checked; exit status 1 when
+Three boxes, one of them behind a relay, and a few clients work while executors, servers, the tracker, the relay and
+clients are killed or stopped at random moments and the network between box and tracker is cut. Says what it did and what it checked; exit status 1 when
 something did not hold. The same seed draws the same faults; when they strike depends on the machine.
 """
 
@@ -44,6 +44,13 @@ def kill_tracker(farm: FaultFarm, rng: random.Random) -> str:
     return ""
 
 
+def kill_relay(farm: FaultFarm, rng: random.Random) -> str:
+    farm.kill_relay()
+    time.sleep(rng.random())
+    farm.start_relay()
+    return ""
+
+
 def kill_client(farm: FaultFarm, rng: random.Random) -> str:
     name = rng.choice(sorted(farm.workers))
     farm.kill_worker(name)
@@ -64,6 +71,11 @@ def stop_executor(farm: FaultFarm, rng: random.Random) -> str:
 
 def stop_tracker(farm: FaultFarm, rng: random.Random) -> str:
     return _stopped(farm.tracker.pid, rng)
+
+
+def stop_relay(farm: FaultFarm, rng: random.Random) -> str:
+    assert farm.relay is not None
+    return _stopped(farm.relay.pid, rng)
 
 
 def stop_client(farm: FaultFarm, rng: random.Random) -> str:
@@ -95,8 +107,8 @@ def fill_disk(farm: FaultFarm, rng: random.Random) -> str:
 
 
 FAULTS: tuple[Callable[[FaultFarm, random.Random], str], ...] = (
-    kill_executor, kill_server, kill_tracker, kill_client,
-    stop_box, stop_executor, stop_tracker, stop_client, cut_network, fill_disk,
+    kill_executor, kill_server, kill_tracker, kill_relay, kill_client,
+    stop_box, stop_executor, stop_tracker, stop_relay, stop_client, cut_network, fill_disk,
 )  # fmt: skip
 
 
@@ -132,6 +144,7 @@ def soak(seconds: float, seed: int) -> None:
         on_disk = stack.enter_context(small_disk(disk))
         farm = stack.enter_context(fault_farm(folder, "one", seed=seed))
         farm.start_box("two", **({"folder": str(disk)} if on_disk else {}))
+        farm.start_box("three", relay=farm.start_relay())
         for name in WORKERS:
             farm.start_worker(name)
         started = time.monotonic()
