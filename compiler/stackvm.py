@@ -19,8 +19,9 @@ from compiler.ir.module import IRModule
 from compiler.lower.interp import compile_func
 from compiler.runtime.arguments import packer_for
 from compiler.runtime.device import Device, find_api
-from compiler.runtime.module import Module, PackedFunc
+from compiler.runtime.module import Module
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.tir import nodes as n

@@ -13,7 +13,8 @@ from compiler.runtime.device import Device, device
 from compiler.runtime.dtypes import storage_dtype
 from compiler.runtime.host import HostBuffer
 from compiler.runtime.library import load_file
-from compiler.runtime.module import CPUFunction, CPUModule, Module, PackedFunc
+from compiler.runtime.module import CPUFunction, CPUModule, Module
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.registry import get_global_func
 from compiler.runtime.special_modules import system_lib

@@ -4,7 +4,12 @@ from compiler.ir.base import GlobalVar, Node, Op, Span
 from compiler.ir.module import IRModule
 from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import Range
-from compiler.tir.structural import assert_structural_equal, structural_equal, structural_hash
+from compiler.tir.structural import (
+    assert_structural_equal,
+    get_first_structural_mismatch,
+    structural_equal,
+    structural_hash,
+)
 from tunefarm import instrument, transform
 
 __all__ = [
@@ -15,6 +20,7 @@ __all__ = [
     "Range",
     "Span",
     "assert_structural_equal",
+    "get_first_structural_mismatch",
     "instrument",
     "load_json",
     "save_json",

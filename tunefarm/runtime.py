@@ -1,6 +1,7 @@
 """Running compiled code: devices, arrays, modules, timing, the function registry."""
 
 from compiler.artifact import Artifact
+from compiler.ir.object_path import ObjectPath, ObjectPathPair
 from compiler.runtime import profiling
 from compiler.runtime.device import (
     Device,
@@ -20,9 +21,10 @@ from compiler.runtime.device import (
     vulkan,
     webgpu,
 )
-from compiler.runtime.module import Module, PackedFunc, load_module
+from compiler.runtime.module import Module, load_module
 from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
 from compiler.runtime.ndarray import array as tensor
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.params import (
     load_param_dict,
     load_param_dict_from_file,
@@ -56,6 +58,8 @@ __all__ = [
     "NDArray",
     "Object",
     "ObjectGeneric",
+    "ObjectPath",
+    "ObjectPathPair",
     "PackedFunc",
     "Report",
     "ShapeTuple",

@@ -16,6 +16,7 @@ from compiler.runtime.arguments import packer_for
 from compiler.runtime.device import Device, find_api
 from compiler.runtime.header import header
 from compiler.runtime.loader import load_object
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.target import Target
@@ -34,19 +35,6 @@ class KernelError(DeviceError):
     """A kernel that started and reported a failure."""
 
     kind = "kernel"
-
-
-class PackedFunc(ABC):
-    """A function of a module, called with NDArrays and numbers. It writes its outputs into its arguments."""
-
-    name: str
-
-    @abstractmethod
-    def __call__(self, *args: Any) -> Any:
-        """Check the arguments and run. Raises ArgumentError naming one that does not fit."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
 
 class Module(ABC):

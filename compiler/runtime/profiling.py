@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from compiler.errors import ArgumentError
 from compiler.runtime.counters import Counters, available
 from compiler.runtime.device import Device
-from compiler.runtime.module import Module, PackedFunc
+from compiler.runtime.module import Module
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.report import Count, Duration, Metric, Percent, Ratio, Report
 

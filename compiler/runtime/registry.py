@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from compiler.errors import TunefarmError
+from compiler.runtime.packed import PackedFunc, packed
 
 AnyFunction = Callable[..., Any]
-F = TypeVar("F", bound=AnyFunction)
 
 
 class RegistryError(TunefarmError, ValueError):
@@ -17,43 +17,45 @@ class RegistryError(TunefarmError, ValueError):
     kind = "registry"
 
 
-_functions: dict[str, AnyFunction] = {}
+_functions: dict[str, PackedFunc] = {}
 
 
 @overload
-def register_func(func_name: F, f: None = None, override: bool = False) -> F: ...
+def register_func(func_name: AnyFunction, f: None = None, override: bool = False) -> PackedFunc: ...
 @overload
-def register_func(func_name: str, f: F, override: bool = False) -> F: ...
+def register_func(func_name: str, f: AnyFunction, override: bool = False) -> PackedFunc: ...
 @overload
-def register_func(func_name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
+def register_func(
+    func_name: str, f: None = None, override: bool = False
+) -> Callable[[AnyFunction], PackedFunc]: ...
 def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
     """Register a global function: `@register_func`, `@register_func("name")` or `register_func("name", f)`.
 
-    Returns the function. Raises RegistryError (a ValueError) if the name is taken and `override` is false.
+    Returns it as a packed function. Raises RegistryError (a ValueError) if the name is taken and `override` is false.
     """
     if callable(func_name):
         return register_func(func_name.__name__, func_name, override)
     if not isinstance(func_name, str) or not func_name:
         raise RegistryError(f"a global function's name is a string, not {func_name!r}")
 
-    def register(function: AnyFunction) -> AnyFunction:
+    def register(function: AnyFunction) -> PackedFunc:
         if not callable(function):
             raise RegistryError(f"global function {func_name!r}: {function!r} cannot be called")
         if func_name in _functions and not override:
             raise RegistryError(
                 f"a global function {func_name!r} is already registered", hint="pass override=True to replace it"
             )
-        _functions[func_name] = function
-        return function
+        _functions[func_name] = packed(function)
+        return _functions[func_name]
 
     return register if f is None else register(f)
 
 
 @overload
-def get_global_func(name: str) -> AnyFunction: ...
+def get_global_func(name: str) -> PackedFunc: ...
 @overload
-def get_global_func(name: str, allow_missing: bool) -> AnyFunction | None: ...
-def get_global_func(name: str, allow_missing: bool = False) -> AnyFunction | None:
+def get_global_func(name: str, allow_missing: bool) -> PackedFunc | None: ...
+def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None:
     """A registered function. Raises RegistryError when it is missing and may not be."""
     function = _functions.get(name)
     if function is None and not allow_missing:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from compiler.errors import ArtifactError
 from compiler.runtime.device import Device
 from compiler.runtime.elf import read_object
-from compiler.runtime.module import Module, PackedFunc
+from compiler.runtime.module import Module
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions
 
 if TYPE_CHECKING:

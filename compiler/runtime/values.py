@@ -12,8 +12,9 @@ from compiler.dtype import DType, parse_dtype
 from compiler.errors import ArgumentError
 from compiler.ir.base import Node
 from compiler.runtime.device import Device
-from compiler.runtime.module import Module, PackedFunc
+from compiler.runtime.module import Module
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc, packed
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.ops import const
 
@@ -128,9 +129,9 @@ def convert_to_object(value: Any, span: object = None) -> Any:
 
 
 def convert(value: Any, span: object = None) -> Any:
-    """`convert_to_object`, which also lets functions through: they can be called as they are."""
+    """`convert_to_object`, which also makes packed functions of Python's."""
     if callable(value) and not isinstance(value, (Node, ObjectGeneric, Module)):
-        return value
+        return packed(value)
     return convert_to_object(value)
 
 

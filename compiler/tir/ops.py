@@ -19,8 +19,8 @@ from compiler.tir.nodes import PrimExpr
 # ------------------------------------------------------------------------------ conversion
 
 
-def const(value: bool | int | float, dtype: str | None = None) -> PrimExpr:
-    """A constant. Without a dtype: bool → bool, int → int32, float → float32."""
+def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
+    """A constant. Without a dtype: bool → bool, int → int32, float → float32. `span` is taken and left unused."""
     if dtype is None:
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
     parsed = parse_dtype(dtype)

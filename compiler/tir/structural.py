@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.ir.base import GlobalVar, Node, Op
 from compiler.ir.module import IRModule
+from compiler.ir.object_path import ObjectPath, ObjectPathPair
 from compiler.tir import nodes as n
 
 _IGNORED = frozenset({"span", "name", "name_hint"})
@@ -28,8 +29,16 @@ def assert_structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> None
     matcher = _Matcher(map_free_vars)
     if matcher.equal(a, b) or matcher.difference is None:
         return
-    path, x, y = matcher.difference
-    raise AssertionError(f"the two differ at <root>{path}:\n--- left\n{_shown(x)}\n--- right\n{_shown(y)}")
+    paths, x, y = matcher.difference
+    raise AssertionError(f"the two differ at {paths.lhs_path}:\n--- left\n{_shown(x)}\n--- right\n{_shown(y)}")
+
+
+def get_first_structural_mismatch(a: Any, b: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
+    """Where `a` and `b` differ first, as a path in each of them; None when they have the same structure."""
+    matcher = _Matcher(map_free_vars)
+    if matcher.equal(a, b) or matcher.difference is None:
+        return None
+    return matcher.difference[0]
 
 
 def _shown(value: Any) -> str:
@@ -37,8 +46,9 @@ def _shown(value: Any) -> str:
     return "\n".join([*lines[:20], "..."] if len(lines) > 20 else lines) + f"    ({type(value).__name__})"
 
 
-def _key(key: Any) -> str:
-    return repr(key.name_hint if isinstance(key, GlobalVar) else key)
+def _key(key: Any) -> Any:
+    """What a path calls a map's key."""
+    return key.name_hint if isinstance(key, GlobalVar) else key
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
@@ -102,6 +112,18 @@ def _plain(buffer: n.Buffer) -> tuple[Any, ...]:
 # ----------------------------------------------------------------------------------- equality
 
 
+_Step = tuple[Callable[..., ObjectPath], Any]
+"""How to make one step of a path, and of what."""
+_MISSING_ENTRY: _Step = (lambda path, _: path.missing_map_entry(), None)
+
+
+def _path(steps: Sequence[_Step]) -> ObjectPath:
+    path: ObjectPath = ObjectPath.root()
+    for make, key in steps:
+        path = make(path, key)
+    return path
+
+
 class _Matcher:
     """Matches two trees, keeping which variable and buffer of one stands for which of the other."""
 
@@ -109,18 +131,23 @@ class _Matcher:
         self._map_free = map_free
         self._forward: dict[Node, Node] = {}
         self._backward: dict[Node, Node] = {}
-        self._path: list[str] = []
-        self.difference: tuple[str, Any, Any] | None = None  # path and both sides of the first one
+        self._path: list[_Step] = []
+        self.difference: tuple[ObjectPathPair, Any, Any] | None = None  # of the first one, paths and what is there
 
     def equal(self, a: Any, b: Any) -> bool:
         same = self._equal(a, b)
-        if not same and self.difference is None:
-            self.difference = "".join(self._path), a, b
+        if not same:
+            self._note((), (), a, b)
         return same
 
-    def _at(self, step: str, a: Any, b: Any) -> bool:
-        """Whether the parts of both sides that `step` leads to are equal."""
-        self._path.append(step)
+    def _note(self, left: tuple[_Step, ...], right: tuple[_Step, ...], a: Any, b: Any) -> None:
+        """Keep the difference between `a` and `b`, found after these steps from here, if it is the first."""
+        if self.difference is None:
+            self.difference = ObjectPathPair(_path((*self._path, *left)), _path((*self._path, *right))), a, b
+
+    def _at(self, kind: Callable[..., ObjectPath], key: Any, a: Any, b: Any) -> bool:
+        """Whether the parts of both sides that a step of that kind leads to are equal."""
+        self._path.append((kind, key))
         same = self.equal(a, b)
         self._path.pop()
         return same
@@ -131,9 +158,7 @@ class _Matcher:
         if isinstance(a, n.Buffer):
             return isinstance(b, n.Buffer) and self._same_buffer(a, b, defined=False)
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-            if type(a) is not type(b) or len(a) != len(b):
-                return False
-            return all(self._at(f"[{i}]", x, y) for i, (x, y) in enumerate(zip(a, b)))
+            return type(a) is type(b) and self._same_sequence(a, b)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             return self._same_mapping(a, b)
         if type(a) is not type(b):
@@ -142,7 +167,10 @@ class _Matcher:
             case Op() | GlobalVar():
                 return bool(a == b)
             case IRModule():
-                return self._at(".functions", a.functions, b.functions) and self._at(".attrs", a.attrs, b.attrs)
+                return all(
+                    self._at(ObjectPath.attr, name, getattr(a, name), getattr(b, name))
+                    for name in ("functions", "attrs")
+                )
             case float():
                 return repr(a) == repr(b)
             case Node():
@@ -150,7 +178,26 @@ class _Matcher:
         return a is b or bool(a == b)
 
     def _same_mapping(self, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
-        return a.keys() == b.keys() and all(self._at(f"[{_key(key)}]", value, b[key]) for key, value in a.items())
+        for key, value in a.items():
+            if key not in b:
+                self._note(((ObjectPath.map_value, _key(key)),), (_MISSING_ENTRY,), a, b)
+                return False
+            if not self._at(ObjectPath.map_value, _key(key), value, b[key]):
+                return False
+        for key in b:
+            if key not in a:
+                self._note((_MISSING_ENTRY,), ((ObjectPath.map_value, _key(key)),), a, b)
+                return False
+        return True
+
+    def _same_sequence(self, a: Sequence[Any], b: Sequence[Any]) -> bool:
+        if not all(self._at(ObjectPath.array_index, i, x, y) for i, (x, y) in enumerate(zip(a, b))):
+            return False
+        if len(a) != len(b):
+            end = min(len(a), len(b))
+            there, missing = ((ObjectPath.array_index, end),), ((ObjectPath.missing_array_element, end),)
+            self._note(there if len(a) > end else missing, there if len(b) > end else missing, a, b)
+        return len(a) == len(b)
 
     def _same_node(self, a: Node, b: Any) -> bool:
         ours, theirs = list(_definitions(a)), list(_definitions(b))
@@ -163,7 +210,7 @@ class _Matcher:
             if name == "producer":
                 if x is not y:
                     return False
-            elif not self._at(f".{name}", x, y):
+            elif not self._at(ObjectPath.attr, name, x, y):
                 return False
         return True
 

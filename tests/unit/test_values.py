@@ -14,6 +14,7 @@ from compiler import driver
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.module import load_artifact, load_module
 from compiler.runtime.ndarray import array, empty, numpyasarray
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.special_modules import load_static_library, system_lib
 from compiler.runtime.values import DataType, DataTypeCode, ShapeTuple, String, convert, convert_to_object
 from compiler.te.operation import compute, placeholder
@@ -44,7 +45,10 @@ def test_convert() -> None:
     assert isinstance(half, FloatImm)
     assert (one.dtype, half.dtype) == ("int32", "float32")
     assert isinstance(convert_to_object({"k": "v"})["k"], String)
-    assert convert(len) is len
+    length = convert(len)
+    assert isinstance(length, PackedFunc)
+    assert length("abc") == 3
+    assert convert(length) is length
     with pytest.raises(ArgumentError, match="object"):
         convert_to_object(object())
 
