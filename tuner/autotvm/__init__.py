@@ -1,0 +1,1 @@
+"""autotvm: templates with knobs, tuned by the one engine."""
