@@ -1,8 +1,9 @@
 """A randomized mix of faults on a farm of this machine: `python tests/e2e/soak.py SECONDS [SEED]`.
 
 Three boxes, one of them behind a relay, and a few clients work while executors, servers, the tracker, the relay and
-clients are killed or stopped at random moments and the network between box and tracker is cut. Says what it did and what it checked; exit status 1 when
-something did not hold. The same seed draws the same faults; when they strike depends on the machine.
+clients are killed or stopped at random moments and the network between box and tracker is cut. Says what it did and
+what it checked; exit status 1 when something did not hold. The same seed draws the same faults; when they strike
+depends on the machine.
 """
 
 from __future__ import annotations
