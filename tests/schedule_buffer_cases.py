@@ -33,3 +33,22 @@ def decompose_padding_tiled(s: Schedule) -> None:
     x0, x1 = s.split(x, [None, 4])
     s.reorder(y0, x0, y1, x1)
     s.decompose_padding(block, x0)
+
+
+@case(w.chain)
+def transform_layout_padded(s: Schedule) -> None:
+    """A plain block fills the padding itself."""
+    s.transform_layout(s.get_block("B"), "B", lambda i, j: (j // 4, i, j % 4), pad_value=0)
+
+
+@case(w.matmul_relu)
+def transform_layout_padded_apart(s: Schedule) -> None:
+    """The padding of what a reduction writes is filled by a block of its own."""
+    s.transform_layout(
+        s.get_block("D"), ("read", 0), lambda i, j: [i, j // 4, j % 4], lambda i, jo, ji: i * 2 - ji
+    )
+
+
+@case(lambda: w.matmul(8, 11, 6))
+def transform_block_layout(s: Schedule) -> None:
+    s.transform_block_layout(s.get_block("C"), lambda i, j, k: (i // 4, k, j, i % 4))

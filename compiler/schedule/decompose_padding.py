@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from compiler.arith.analyzer import Analyzer
-from compiler.ir.base import Node, Op
+from compiler.ir.base import Op
 from compiler.schedule import tree
 from compiler.schedule.dataflow import Member, Scope, fresh_block_name, own_nest, scope_around, with_regions
-from compiler.schedule.expr import conjunction, conjuncts, subst, subst_tree, variables
+from compiler.schedule.expr import conjunction, conjuncts, relocated, subst, variables
 from compiler.schedule.loops import loop_roles
 from compiler.schedule.placement import analyzer_of
 from compiler.schedule.reduction import check_separable, init_nest
@@ -18,7 +18,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
 from compiler.tir.regions import linear
-from compiler.tir.visit import replace, seq, transform, walk
+from compiler.tir.visit import replace, seq, walk
 
 Bounds = dict[n.Var, tuple[int, int]]  # [low, high) of an axis
 
@@ -28,7 +28,7 @@ def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     """Write the constant of a block that pads first, right before `loop`, and then only what is inside.
 
     The block must be one store of `T.if_then_else(inside, value, constant)`. It keeps its name, and axes and loops
-    that `inside` bounds by constants shrink to these; other conditions stay. The block that fills is the result.
+    that `inside` bounds by constants shrink to these; its other conditions stay. The block that fills is the result.
 
         for i in 10:                          →   for i in 10:
           block P: P[vi] = T.if_then_else(          block P_pad_const: P[vi] = 0
@@ -53,8 +53,11 @@ def decompose_padding(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     depth = me.path.index(around[position])
     bounds, rest = _bounds(me, inside)
     shrinking = {f.loop_var for f in me.path[max(depth, own_nest(me)) :] if isinstance(f, n.For)}
-    copying = with_regions(replace(me.block, body=replace(store, value=value)))
-    narrowed, loops = _narrowed(tree.with_block(me.realize, copying), around, bounds, rest, shrinking)
+    body: Stmt = replace(store, value=value)
+    if rest:  # in the block: other steps take a block's predicate to be about its axes' domains alone
+        body = n.IfThenElse(conjunction(rest), body)
+    copying = tree.with_block(me.realize, replace(me.block, body=body))
+    narrowed, loops = _narrowed(copying, around, bounds, shrinking)
     copy: Stmt = narrowed
     for node, child in zip(reversed(me.path[depth:-1]), reversed(me.path[depth + 1 :])):
         copy = tree.replace_at((node, child), copy)
@@ -141,7 +144,7 @@ def _bound(condition: PrimExpr, domains: Mapping[n.Var, n.Range]) -> tuple[n.Var
 
 
 def _narrowed(
-    realize: n.BlockRealize, around: Iterable[n.For], bounds: Bounds, rest: list[PrimExpr], shrinking: set[n.Var]
+    realize: n.BlockRealize, around: Iterable[n.For], bounds: Bounds, shrinking: set[n.Var]
 ) -> tuple[n.BlockRealize, dict[n.Var, PrimExpr]]:
     """The block with its axes from 0 over what is inside; and the new extents of loops of `shrinking`, which run over
     just that. Where a loop runs over more, the block gets a condition."""
@@ -161,11 +164,10 @@ def _narrowed(
         for side in (ops.greater_equal(values[axis], low), ops.less(values[axis], high))
     ]
     conditions = _needed([subst(c, shifted) for c in conjuncts(realize.predicate)], sides, analyzer)
-    conditions += [subst(c, values) for c in rest]
     conditions = _needed(sides, conditions, analyzer) + conditions
     axes = tuple(_narrow_axis(iv, bounds) for iv in realize.block.iter_vars)
     moved = {axis: ops.add(axis, low) for axis, (low, _) in bounds.items()}
-    block = replace(realize.block, iter_vars=axes, body=_moved(realize.block.body, moved))
+    block = replace(realize.block, iter_vars=axes, body=relocated(realize.block.body, moved, Analyzer()))
     starts = (analyzer.simplify(ops.sub(v, bounds[axis][0])) if axis in bounds else v for axis, v in values.items())
     return n.BlockRealize(tuple(starts), conjunction(conditions), with_regions(block), realize.span), extents
 
@@ -181,20 +183,6 @@ def _narrow_axis(iv: n.IterVar, bounds: Bounds) -> n.IterVar:
         return iv
     low, high = bounds[iv.var]
     return replace(iv, dom=n.Range(ops.const(0, iv.var.dtype), ops.const(high - low, iv.var.dtype)))
-
-
-def _moved(body: Stmt, moved: Mapping[n.Var, PrimExpr]) -> Stmt:
-    """`body` in terms of the axes that start at 0; places such as `v + 1 - 1` are written plainly."""
-    analyzer = Analyzer()
-
-    def plain(node: Node) -> Node | None:
-        if not isinstance(node, n.BufferLoad | n.BufferStore):
-            return None
-        return replace(node, indices=tuple(map(analyzer.simplify, node.indices)))
-
-    result = transform(subst_tree(body, moved), post=plain)
-    assert isinstance(result, Stmt)
-    return result
 
 
 def _spans(loop: n.For, axis: n.IterVar) -> bool:

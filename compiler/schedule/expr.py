@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
 from compiler.schedule.tree import with_body
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, walk
+from compiler.tir.visit import map_children, replace, transform, walk
 
 TRUE = ops.const(True)
 Mapped = Mapping[n.Var, PrimExpr]
@@ -40,6 +41,20 @@ def subst_tree(node: Stmt, mapping: Mapped) -> Stmt:
         return subst(child, mapping) if isinstance(child, PrimExpr) else map_children(child, go)
 
     result = go(node)
+    assert isinstance(result, Stmt)
+    return result
+
+
+def relocated(node: Stmt, mapping: Mapped, analyzer: Analyzer) -> Stmt:
+    """`subst_tree`, and places in buffers written as simply as `analyzer` can: 1 - 1 does not stay in them."""
+
+    def plain(child: Node) -> Node | None:
+        if not isinstance(child, n.BufferLoad | n.BufferStore):
+            return None
+        indices = tuple(map(analyzer.simplify, child.indices))
+        return None if all(a is b for a, b in zip(indices, child.indices)) else replace(child, indices=indices)
+
+    result = transform(subst_tree(node, mapping), post=plain)
     assert isinstance(result, Stmt)
     return result
 

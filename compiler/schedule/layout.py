@@ -1,176 +1,122 @@
-"""How the elements of a buffer are laid out: transform_layout.
-
-The map from old to new indices travels in the trace as the text of a Python lambda, of which only sums, products,
-quotients and remainders of its parameters and integers are read; nothing is evaluated as Python.
-"""
+"""How the elements of a buffer are laid out: transform_layout."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
-from compiler.errors import ScheduleError
 from compiler.ir.base import Node
 from compiler.schedule import tree
-from compiler.schedule.dataflow import is_parameter, with_regions
-from compiler.schedule.expr import subst
+from compiler.schedule.blockaxes import laid_out, loops_by_axis, nest_over_axes
+from compiler.schedule.dataflow import Member, fresh_block_name, is_parameter, own_nest, scope_around, with_regions
+from compiler.schedule.expr import relocated
 from compiler.schedule.injective import undetermined
-from compiler.schedule.state import Effect, Illegal, block_path, realize_at
+from compiler.schedule.map_text import PadValue, read_map, read_pad
+from compiler.schedule.placement import is_data
+from compiler.schedule.state import Effect, Illegal, block_path, realize_at, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.index_map import IndexMap
+from compiler.tir.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
-
-_MAX_TEXT = 2000
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], PrimExpr]] = {
-    ast.Add: ops.add,
-    ast.Sub: ops.sub,
-    ast.Mult: ops.mul,
-    ast.FloorDiv: ops.floordiv,
-    ast.Mod: ops.floormod,
-}
+from compiler.tir.visit import map_children, replace, seq, walk
 
 
 def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:
     buffer = (attrs["buffer_index_type"], attrs["buffer_index"])
-    return f"{inputs[0]}, {buffer!r}, {attrs['index_map']!r}, [{', '.join(inputs[1:])}]"
+    options = [f"pad_value={attrs['pad_value']!r}"] if attrs["pad_value"] is not None else []
+    options += ["assume_injective_transform=True"] if attrs["assume_injective_transform"] else []
+    options += [f"sizes=[{', '.join(inputs[1:])}]"] if inputs[1:] else []
+    return ", ".join([inputs[0], repr(buffer), repr(attrs["index_map"]), *options])
 
 
 @primitive(
     "block", "int*",
-    attrs={"buffer_index": (int,), "buffer_index_type": (str,), "index_map": (str,)},
+    attrs={
+        "buffer_index": (int,), "buffer_index_type": (str,), "index_map": (str,),
+        "pad_value": (str, int, float, type(None)), "assume_injective_transform": (bool,),
+    },
     spell=_spelled,
 )  # fmt: skip
 def transform_layout(
-    func: n.PrimFunc, block: str, *sizes: int, buffer_index: int, buffer_index_type: str, index_map: str
-) -> Effect:
+    func: n.PrimFunc, block: str, *sizes: int, buffer_index: int, buffer_index_type: str, index_map: str,
+    pad_value: PadValue, assume_injective_transform: bool,
+) -> Effect:  # fmt: skip
     """Lay a buffer out anew: element [i, j] moves to `index_map`(i, j). The block only names the buffer, as the
     `buffer_index`-th one it reads or writes ("read", "write"); every access in the function follows. `sizes` are
-    further arguments of the map. No two elements may meet; arguments of the function stay as they are.
+    further arguments of the map. No two elements may meet, which `assume_injective_transform` takes on trust;
+    arguments of the function stay as they are.
+
+    Where the map leaves places without an element they hold `pad_value`, a number or a map of the places, or
+    nothing of meaning (None). The block that writes the buffer fills them in new loops along the new dimensions, if
+    it is a plain one in loops of its own; else a block of its own does, B_pad.
 
     compute_at and reverse_compute_at follow plain indices, so move blocks first.
 
         index_map = lambda i, j: (j // 16, i, j % 16)
 
         B[vk, vj] = ...                   →   B[vj // 16, vk, vj % 16] = ...
+
+        with pad_value = 0, j in 40       →   B[v0, v1, v2] = T.if_then_else(v0 * 16 + v2 >= 40, 0, ...)
     """
     found = realize_at(block_path(func, block)).block
-    regions = {"read": found.reads, "write": found.writes}.get(buffer_index_type)
-    if regions is None:
-        raise Illegal(f"buffer_index_type is 'read' or 'write', not {buffer_index_type[:20]!r}", block)
-    if not 0 <= buffer_index < len(regions):
-        raise Illegal(f"block {block!r} has no {buffer_index_type} buffer number {buffer_index}", block)
-    buffer = regions[buffer_index].buffer
+    buffer = region_of(found, buffer_index_type, buffer_index).buffer
     if is_parameter(func, buffer):
         raise Illegal(f"buffer {buffer.name!r} is an argument of the function", block, hint="use a cache of it")
-    dims, places = _read_map(index_map, len(buffer.shape), sizes)
-    shape = _new_shape(buffer, dims, places)
+    chosen = read_map(index_map, [size.dtype for size in buffer.shape], sizes)
+    shape = _new_shape(buffer, chosen, assume_injective_transform)
     new = n.decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope, data_alignment=buffer.data_alignment)
-    body = _moved(func.body, buffer, new, dims, places)
-    return Effect(func.with_body(body))
+    if pad_value is not None:
+        func = _padded(func, buffer, new, chosen, pad_value)
+    return Effect(func.with_body(_moved(func.body, buffer, new, chosen)))
 
 
-def map_text(index_map: Callable[..., Any] | str, rank: int, sizes: int) -> str:
-    """The text of an index map over `rank` indices and `sizes` further arguments. Raises ScheduleError when the
-    callable does not take so many arguments or uses more than + - * // %."""
-    if isinstance(index_map, str):
-        return index_map
-    names = [f"d{i}" for i in range(rank)] + [f"s{i}" for i in range(sizes)]
-    parameters = inspect.signature(index_map).parameters.values()
-    count = len(parameters)
-    if count != len(names) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        raise ScheduleError(f"transform_layout: the index map takes {count} arguments, {len(names)} are needed")
-    result = index_map(*(n.Var(name) for name in names))
-    places = result if isinstance(result, tuple | list) else (result,)
-    return f"lambda {', '.join(names)}: ({''.join(f'{_text(ops.as_expr(p))}, ' for p in places).rstrip()})"
+def region_of(block: n.Block, kind: str, index: int) -> n.BufferRegion:
+    """The `index`-th region that `block` reads or writes ("read", "write"). Raises Illegal when there is none."""
+    name = block.name_hint
+    regions = {"read": block.reads, "write": block.writes}.get(kind)
+    if regions is None:
+        raise Illegal(f"buffer_index_type is 'read' or 'write', not {kind[:20]!r}", name)
+    if not 0 <= index < len(regions):
+        raise Illegal(f"block {name!r} has no {kind} buffer number {index}", name)
+    return regions[index]
 
 
-def _text(expr: PrimExpr) -> str:
-    match expr:
-        case n.Var():
-            return expr.name
-        case n.IntImm():
-            return str(expr.value)
-    signs = {n.Add: "+", n.Sub: "-", n.Mul: "*", n.FloorDiv: "//", n.FloorMod: "%"}
-    sign = signs.get(type(expr))  # type: ignore[arg-type]
-    if sign is None or not isinstance(expr, n.BinaryOp):
-        raise ScheduleError(f"transform_layout: an index map is made of + - * // %, not {type(expr).__name__}")
-    return f"({_text(expr.a)} {sign} {_text(expr.b)})"
-
-
-# ------------------------------------------------------------------------------- reading a map
-
-
-def _read_map(text: str, rank: int, sizes: Sequence[int]) -> tuple[list[n.Var], list[PrimExpr]]:
-    """Variables for the old indices, and the new indices in them. Raises Illegal for a text that is no such map."""
-    try:
-        parsed = ast.parse(text if len(text) <= _MAX_TEXT else "", mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise Illegal("the index map cannot be read") from None
-    if not isinstance(parsed, ast.Lambda):
-        raise Illegal("the index map is no lambda")
-    names = [a.arg for a in parsed.args.args]
-    if len(names) != rank + len(sizes) or len(set(names)) != len(names):
-        raise Illegal(f"the index map takes {len(names)} arguments, {rank + len(sizes)} are needed")
-    dims = [n.Var(name) for name in names[:rank]]
-    values: dict[str, PrimExpr] = dict(zip(names, [*dims, *map(ops.const, sizes)]))
-    items = parsed.body.elts if isinstance(parsed.body, ast.Tuple) else [parsed.body]
-    return dims, [_expression(item, values) for item in items]
-
-
-def _expression(node: ast.expr, values: dict[str, PrimExpr]) -> PrimExpr:
-    match node:
-        case ast.Name(id=name) if name in values:
-            return values[name]
-        case ast.Constant(value=int() as value) if type(value) is int and abs(value) < 1 << 31:
-            return ops.const(value)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            a, b = _expression(left, values), _expression(right, values)
-            size = ops.as_int(b)
-            if isinstance(op, ast.FloorDiv | ast.Mod) and (size is None or size < 1):
-                raise Illegal("the index map divides by something that is no positive constant")
-            return _OPERATORS[type(op)](a, b)
-    raise Illegal(f"the index map holds more than + - * // % of its arguments: {ast.unparse(node)[:40]!r}")
-
-
-def _new_shape(buffer: n.Buffer, dims: list[n.Var], places: list[PrimExpr]) -> tuple[PrimExpr, ...]:
+def _new_shape(buffer: n.Buffer, index_map: IndexMap, trusted: bool) -> tuple[PrimExpr, ...]:
     """The extents that hold every place. Raises Illegal when two elements may get the same place."""
     analyzer = Analyzer()
     loops: list[n.For] = []
-    for var, size in zip(dims, buffer.shape):
+    for var, size in zip(index_map.initial_indices, buffer.shape):
         analyzer.bind(var, n.Range(ops.const(0, size.dtype), size))
         loops.append(n.For(var, ops.const(0), size, n.ForKind.SERIAL, n.Evaluate(ops.const(0))))
-    shape: list[PrimExpr] = []
-    for place in places:
+    for place in index_map.final_indices:
         low, high = analyzer.const_int_bound(place)
         if low is None or high is None or low < 0:
             raise Illegal(f"the index map does not give {buffer.name!r} constant extents from 0 up")
-        shape.append(ops.const(high + 1))
-    lost = undetermined(places, loops, loops)
+    lost = [] if trusted else undetermined(index_map.final_indices, loops, loops)
     if lost:
         raise Illegal(
             f"the index map may put two elements of {buffer.name!r} in one place: it loses index "
-            f"{dims.index(lost[0].loop_var)}"
+            f"{index_map.initial_indices.index(lost[0].loop_var)}"
         )
-    return tuple(shape)
+    return tuple(index_map.map_shape(buffer.shape))
 
 
-def _moved(body: Stmt, old: n.Buffer, new: n.Buffer, dims: list[n.Var], places: list[PrimExpr]) -> Stmt:
+def _moved(body: Stmt, old: n.Buffer, new: n.Buffer, index_map: IndexMap) -> Stmt:
     """`body` with every access of `old` turned into one of `new`."""
-
-    def place(indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        mapping = dict(zip(dims, indices))
-        return tuple(subst(p, mapping) for p in places)
+    analyzer = Analyzer()
+    for node in walk(body):
+        for iv in node.iter_vars if isinstance(node, n.Block) else ():
+            if iv.dom is not None:
+                analyzer.bind(iv.var, iv.dom)
 
     def go(node: Node) -> Node:
         rebuilt = map_children(node, go)
         match rebuilt:
             case n.BufferLoad() | n.BufferStore() if rebuilt.buffer is old:
-                return replace(rebuilt, buffer=new, indices=place(rebuilt.indices))
+                places = index_map.map_indices(rebuilt.indices, analyzer)
+                return replace(rebuilt, buffer=new, indices=tuple(places))
             case n.Block():
                 return _block(rebuilt)
         return rebuilt
@@ -187,3 +133,66 @@ def _moved(body: Stmt, old: n.Buffer, new: n.Buffer, dims: list[n.Var], places: 
     result = go(body)
     assert isinstance(result, Stmt)
     return result
+
+
+# ----------------------------------------------------------------------------------- padding
+
+
+def _padded(func: n.PrimFunc, old: n.Buffer, new: n.Buffer, index_map: IndexMap, value: PadValue) -> n.PrimFunc:
+    """`func` with what lies between the elements set in `new`. Its elements are still those of `old`, but for the
+    stores of a block that was rewritten."""
+    owner = next(p for p in tree.block_paths(func.body) if any(b is old for b in realize_at(p).block.alloc_buffers))
+    around = realize_at(owner)
+    writers = [r.block for r in tree.realizes(around.block.body) if any(w.buffer is old for w in r.block.writes)]
+    me = _plain_writer(func, old, writers[0].name_hint) if len(writers) == 1 else None
+    axes = _axes_by_index(me) if me is not None else _axes_of(old)
+    places = laid_out(axes, index_map, me.name if me is not None else None)
+    point = tuple(iv.var for iv in places.axes)
+    fill = read_pad(value, point, new.dtype)
+    if ops.is_const(places.beyond, 0):
+        return func
+    if me is not None:
+        moved = relocated(me.block.body, places.was, places.analyzer)
+        assert isinstance(moved, n.BufferStore)
+        own = n.BufferStore(new, if_then_else(places.beyond, fill, moved.value), point)
+        block = with_regions(replace(me.block, iter_vars=places.axes, body=own))
+        return replaced(func, me.path[: own_nest(me) + 1], nest_over_axes(block))
+    name = fresh_block_name(func, f"{old.name}_pad")
+    # The condition stands in the block: other steps take a block's predicate to be about its axes' domains alone.
+    store = n.IfThenElse(places.beyond, n.BufferStore(new, fill, point))
+    block = with_regions(n.Block(places.axes, (), (), name, store))
+    body = seq(nest_over_axes(block), around.block.body)
+    return replaced(func, owner, tree.with_block(around, tree.with_block_body(around.block, body)))
+
+
+def _plain_writer(func: n.PrimFunc, buffer: n.Buffer, name: str) -> Member | None:
+    """The block called `name` if it is one store to each element of `buffer`, in loops of its own and no other."""
+    me, _ = scope_around(func, name)
+    block, store = me.block, me.block.body
+    if not isinstance(store, n.BufferStore) or store.predicate is not None or block.init is not None:
+        return None
+    if me.reads(buffer) or block.match_buffers or any(not is_data(iv) for iv in block.iter_vars):
+        return None
+    if sorted(map(id, store.indices)) != sorted(id(iv.var) for iv in block.iter_vars):
+        return None
+    sizes = {id(index): ops.as_int(size) for index, size in zip(store.indices, buffer.shape)}
+    if any(iv.dom is None or ops.as_int(iv.dom.extent) != sizes[id(iv.var)] for iv in block.iter_vars):
+        return None
+    try:
+        loops = loops_by_axis(me)
+    except Illegal:
+        return None
+    plain = all(f.kind is n.ForKind.SERIAL and not f.annotations for f in loops.values())
+    return me if plain else None
+
+
+def _axes_by_index(me: Member) -> list[n.IterVar]:
+    """The axes of a plain writer in the order of the dimensions that they index."""
+    store = me.block.body
+    assert isinstance(store, n.BufferStore)
+    axes = {id(iv.var): iv for iv in me.block.iter_vars}
+    return [axes[id(index)] for index in store.indices]
+
+
+def _axes_of(buffer: n.Buffer) -> list[n.IterVar]:
+    return [n.IterVar(n.Range(ops.const(0, size.dtype), size), n.Var("i", size.dtype)) for size in buffer.shape]

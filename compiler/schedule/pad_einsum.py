@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.arith.analyzer import Analyzer
+from compiler.schedule.blockaxes import loops_by_axis, nest_over_axes
 from compiler.schedule.dataflow import (
     Member,
     allocated,
@@ -15,7 +16,6 @@ from compiler.schedule.dataflow import (
     with_regions,
 )
 from compiler.schedule.expr import variables
-from compiler.schedule.placement import new_nest
 from compiler.schedule.reindex import only_place, redirected
 from compiler.schedule.rfactor import reduction_of
 from compiler.schedule.state import Effect, Illegal, replaced
@@ -45,7 +45,7 @@ def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect
     """
     me, scope = scope_around(func, block)
     check_leaf(me)
-    loops = _loops_by_axis(me)
+    loops = loops_by_axis(me)
     padded = _padded_axes(me, padding)
     store = _store(me, padded)
     if not padded:
@@ -78,29 +78,6 @@ def pad_einsum(func: n.PrimFunc, block: str, padding: tuple[int, ...]) -> Effect
 # ------------------------------------------------------------------------------------ checks
 
 
-def _loops_by_axis(me: Member) -> dict[n.Var, n.For]:
-    """The loop that each axis is bound to, outermost first. Raises Illegal unless the block's own loops are one an
-    axis, over all of it, and no condition stands in them."""
-    axes = {value: iv for iv, value in zip(me.block.iter_vars, me.realize.iter_values) if isinstance(value, n.Var)}
-    loops = [f for f in me.path[own_nest(me) :] if isinstance(f, n.For)]
-    found: dict[n.Var, n.For] = {}
-    analyzer = Analyzer()
-    for loop in loops:
-        iv = axes.get(loop.loop_var)
-        if iv is None or iv.dom is None or not analyzer.can_prove_equal(loop.extent, iv.dom.extent):
-            name = loop.loop_var.name
-            hint = "pad before splitting, fusing or moving"
-            raise Illegal(f"loop {name!r} does not run over one axis of block {me.name!r}", loop.loop_var, hint=hint)
-        if not ops.is_const(loop.min, 0) or not ops.is_const(iv.dom.min, 0):
-            raise Illegal(f"axis {iv.var.name!r} of block {me.name!r} does not start at 0", loop.loop_var)
-        if loop.thread_binding is not None:
-            raise Illegal(f"loop {loop.loop_var.name!r} is bound to a thread", loop.loop_var, hint="pad before binding")
-        found[iv.var] = loop
-    if len(found) != len(me.block.iter_vars) or not ops.is_const(me.realize.predicate, 1):
-        raise Illegal(f"block {me.name!r} does not run once for each point of its axes in loops of its own", me.name)
-    return found
-
-
 def _padded_axes(me: Member, padding: tuple[int, ...]) -> Padded:
     """The axes that grow, with their new extents."""
     axes = me.block.iter_vars
@@ -130,16 +107,24 @@ def _store(me: Member, padded: Padded) -> n.BufferStore:
     if not all(w.buffer is store.buffer for w in block.writes):
         raise Illegal(f"block {me.name!r} writes more than one buffer", me.name)
     for buffer in (r.buffer for r in (*block.reads, *block.writes)):
-        for index in only_place(me, buffer):
-            if variables(index) & padded.keys() and index not in padded:
-                raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} is no axis by itself", me.name)
+        _check_indices(me, buffer, padded)
     for iv in block.iter_vars:
-        if iv.var not in padded:
-            continue
-        if iv.iter_type is IterType.COMM_REDUCE:
+        if iv.var in padded and iv.iter_type is IterType.COMM_REDUCE:
             _check_sum(me, iv.var)
     _check_box(me, store)
     return store
+
+
+def _check_indices(me: Member, buffer: n.Buffer, padded: Padded) -> None:
+    """A padded axis is an index of `buffer` by itself, or none, and stays inside."""
+    extents = {iv.var: iv.dom.extent for iv in me.block.iter_vars if iv.dom is not None}
+    for index, size in zip(only_place(me, buffer), buffer.shape):
+        if not variables(index) & padded.keys():
+            continue
+        if not isinstance(index, n.Var):
+            raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} is no axis by itself", me.name)
+        if not Analyzer().can_prove(ops.less_equal(extents[index], size)):
+            raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} may lie outside of it", me.name)
 
 
 def _check_box(me: Member, store: n.BufferStore) -> None:
@@ -197,20 +182,15 @@ def _filled(source: n.Buffer, larger: n.Buffer, ends: Sequence[PrimExpr | None],
     point = tuple(iv.var for iv in axes)
     inside = ops.logical_and(*(ops.less(var, end) for var, end in zip(point, ends) if end is not None))
     value = if_then_else(inside, source[point], ops.const(0, source.dtype))
-    return _nest(axes, name, n.BufferStore(larger, value, point))
+    return nest_over_axes(with_regions(n.Block(axes, (), (), name, n.BufferStore(larger, value, point))))
 
 
 def _cropped(larger: n.Buffer, store: n.BufferStore, loops: Mapping[n.Var, n.For], name: str) -> Stmt:
     """Loops that copy back what the block wrote before it was padded."""
     axes = _axes([loops[i].extent if isinstance(i, n.Var) else ops.const(1, i.dtype) for i in store.indices])
     point = tuple(iv.var for iv in axes)
-    return _nest(axes, name, n.BufferStore(store.buffer, larger[point], point))
+    return nest_over_axes(with_regions(n.Block(axes, (), (), name, n.BufferStore(store.buffer, larger[point], point))))
 
 
 def _axes(extents: Sequence[PrimExpr]) -> tuple[n.IterVar, ...]:
     return tuple(n.IterVar(n.Range(ops.const(0, e.dtype), e), n.Var(f"v{d}", e.dtype)) for d, e in enumerate(extents))
-
-
-def _nest(axes: tuple[n.IterVar, ...], name: str, store: n.BufferStore) -> Stmt:
-    block = with_regions(n.Block(axes, (), (), name, store))
-    return new_nest(Analyzer(), block, {}, preserve_unit_loops=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from compiler.schedule.step import (
 )
 from compiler.schedule.trace import Trace
 from compiler.tir import nodes as n
+
+T = TypeVar("T", BlockRV, LoopRV, ExprRV)
 
 
 class Recorder:
@@ -143,6 +145,17 @@ class Recorder:
         number = self._count[kind]
         self._count[kind] = number + 1
         return kind(number)
+
+
+def one(kind: type[T], outputs: tuple[RV, ...]) -> T:
+    """The one result of a step, which is of `kind`."""
+    [rv] = all_of(kind, outputs)
+    return rv
+
+
+def all_of(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
+    """The results of a step, which are of `kind`."""
+    return [rv for rv in outputs if isinstance(rv, kind)]
 
 
 def _function_of(func_or_mod: n.PrimFunc | IRModule) -> tuple[n.PrimFunc, IRModule, str]:

@@ -18,6 +18,7 @@ from compiler.schedule.dataflow import (
 )
 from compiler.schedule.expr import subst, variables
 from compiler.schedule.injective import undetermined
+from compiler.schedule.layout import region_of
 from compiler.schedule.state import Effect, Illegal
 from compiler.schedule.step import primitive
 from compiler.schedule.tree import with_block
@@ -47,12 +48,7 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     """
     me, scope = scope_around(func, block)
     check_leaf(me)
-    regions = {"read": me.block.reads, "write": me.block.writes}.get(buffer_index_type)
-    if regions is None:
-        raise Illegal(f"buffer_index_type is 'read' or 'write', not {buffer_index_type[:20]!r}", block)
-    if not 0 <= buffer_index < len(regions):
-        raise Illegal(f"block {block!r} has no {buffer_index_type} buffer number {buffer_index}", block)
-    buffer = regions[buffer_index].buffer
+    buffer = region_of(me.block, buffer_index_type, buffer_index).buffer
     indices = only_place(me, buffer)
     axes = [iv for iv in me.block.iter_vars if any(iv.var in variables(i) for i in indices)]
     _check_inside(me, buffer, indices)

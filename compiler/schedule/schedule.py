@@ -8,24 +8,21 @@ schedule as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from compiler.errors import ScheduleError
-from compiler.schedule.layout import map_text
-from compiler.schedule.recorder import Recorder
-from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
-from compiler.tir import nodes as n
+from compiler.schedule.recorder import all_of, one
+from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
+from compiler.schedule.schedule_buffers import BufferSteps
 
 __all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule"]
 
 Factor = int | ExprRV | None
-T = TypeVar("T", BlockRV, LoopRV, ExprRV)
 
 
-class Schedule(Recorder):
+class Schedule(BufferSteps):
     """Schedules a function, or the function "main" (or the only one) of a module. `seed` drives sampling.
 
     The function given is not changed: `func` is the scheduled one, `mod` the module with it in place.
@@ -35,46 +32,38 @@ class Schedule(Recorder):
 
     def get_block(self, name: str) -> BlockRV:
         """The block called `name`."""
-        return _one(BlockRV, self.take("get_block", (), name=name))
+        return one(BlockRV, self.take("get_block", (), name=name))
 
     def get_loops(self, block: BlockRV) -> list[LoopRV]:
         """The loops around `block`, outermost first."""
-        return _all(LoopRV, self.take("get_loops", (block,)))
+        return all_of(LoopRV, self.take("get_loops", (block,)))
 
     def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
         """The blocks right inside a block or loop."""
-        return _all(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
+        return all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
 
     def get_producers(self, block: BlockRV) -> list[BlockRV]:
         """The blocks that write what `block` reads."""
-        return _all(BlockRV, self.take("get_producers", (block,)))
+        return all_of(BlockRV, self.take("get_producers", (block,)))
 
     def get_consumers(self, block: BlockRV) -> list[BlockRV]:
         """The blocks that read what `block` writes."""
-        return _all(BlockRV, self.take("get_consumers", (block,)))
+        return all_of(BlockRV, self.take("get_consumers", (block,)))
 
     def get_output_blocks(self, scope_block: BlockRV) -> list[BlockRV]:
         """The blocks right inside a block that write an argument of the function."""
-        return _all(BlockRV, self.take("get_output_blocks", (scope_block,)))
-
-    def read_index(self, block: BlockRV, buffer_name: str) -> int:
-        """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
-        return _buffer_index(self.get(block).reads, buffer_name, "read")
-
-    def write_index(self, block: BlockRV, buffer_name: str) -> int:
-        """The position of the buffer called `buffer_name` among the writes of `block`. Not a step."""
-        return _buffer_index(self.get(block).writes, buffer_name, "written")
+        return all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
 
     def split(
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
         """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed)."""
         steps = self.take("split", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
-        return _all(LoopRV, steps)
+        return all_of(LoopRV, steps)
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """One loop of loops nested right inside one another, given outermost first."""
-        return _one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
+        return one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
         """Put nested loops in this order, outermost first."""
@@ -82,12 +71,12 @@ class Schedule(Recorder):
 
     def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
         """A new loop of one iteration right around a block or loop."""
-        return _one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
+        return one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
 
     def blockize(self, target: LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
         """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
         targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
-        return _one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
+        return one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
     def reorder_block_iter_var(self, block: BlockRV, new_order: Sequence[int]) -> None:
         """Put the axes of `block` in another order, given by their positions now."""
@@ -152,85 +141,15 @@ class Schedule(Recorder):
         """Put the elementwise `block` into the block that makes its input."""
         self.take("reverse_compute_inline", (block,))
 
-    # ----------------------------------------------------------------------------- buffers
-
-    def cache_read(
-        self,
-        block: BlockRV,
-        read_buffer_index: int,
-        storage_scope: str,
-        consumer_blocks: Sequence[BlockRV] = (),
-    ) -> BlockRV:
-        """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
-        inputs = (block, *consumer_blocks)
-        attrs: dict[str, Any] = {"read_buffer_index": read_buffer_index, "storage_scope": storage_scope}
-        return _one(BlockRV, self.take("cache_read", inputs, **attrs))
-
-    def cache_write(self, block: BlockRV, write_buffer_index: int, storage_scope: str) -> BlockRV:
-        """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
-        attrs: dict[str, Any] = {"write_buffer_index": write_buffer_index, "storage_scope": storage_scope}
-        return _one(BlockRV, self.take("cache_write", (block,), **attrs))
-
-    def set_scope(self, block: BlockRV, buffer_index: int, storage_scope: str) -> None:
-        """Keep a buffer that `block` writes in `storage_scope`."""
-        self.take("set_scope", (block,), buffer_index=buffer_index, storage_scope=storage_scope)
-
-    def storage_align(
-        self, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int
-    ) -> None:
-        """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
-        attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
-        self.take("storage_align", (block,), **attrs)
-
-    def transform_layout(
-        self,
-        block: BlockRV,
-        buffer: tuple[str, int] | str,
-        index_map: Callable[..., Any] | str,
-        sizes: Sequence[int | ExprRV] = (),
-    ) -> None:
-        """Lay out anew a buffer of `block`, given as ("read" or "write", index) or by name: element [i, j] moves to
-        `index_map(i, j, *sizes)`."""
-        kind, index = buffer if isinstance(buffer, tuple) else self._find_buffer(block, buffer)
-        regions = self.get(block).writes if kind == "write" else self.get(block).reads
-        rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
-        text = map_text(index_map, rank, len(sizes))
-        self.take(
-            "transform_layout", (block, *sizes), buffer_index=index, buffer_index_type=kind, index_map=text
-        )
-
-    def reindex(self, block: BlockRV, buffer: tuple[str, int] | str) -> BlockRV:
-        """Use a buffer of `block`, given as ("read" or "write", index) or by name, through a copy indexed by the
-        block's axes; returns the copying block."""
-        kind, index = buffer if isinstance(buffer, tuple) else self._find_buffer(block, buffer)
-        attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
-        return _one(BlockRV, self.take("reindex", (block,), **attrs))
-
-    def _find_buffer(self, block: BlockRV, name: str) -> tuple[str, int]:
-        if any(w.buffer.name == name for w in self.get(block).writes):
-            return "write", self.write_index(block, name)
-        return "read", self.read_index(block, name)
-
-    # ----------------------------------------------------------------------------- padding
-
-    def pad_einsum(self, block: BlockRV, padding: Sequence[int]) -> None:
-        """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
-        self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
-
-    def decompose_padding(self, block: BlockRV, loop: LoopRV) -> BlockRV:
-        """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
-        that fills."""
-        return _one(BlockRV, self.take("decompose_padding", (block, loop)))
-
     # -------------------------------------------------------------------------- reductions
 
     def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
         """Take the init of `block` out, to before `loop`; returns the init block."""
-        return _one(BlockRV, self.take("decompose_reduction", (block, loop)))
+        return one(BlockRV, self.take("decompose_reduction", (block, loop)))
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Reduce each iteration of `loop` apart first; returns the block of partial results."""
-        return _one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
+        return one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
 
     # ---------------------------------------------------------------------------- sampling
 
@@ -239,7 +158,7 @@ class Schedule(Recorder):
     ) -> ExprRV:
         """One of the integers `candidates`; `decision` is its position."""
         attrs = {"candidates": tuple(map(int, candidates)), "probs": tuple(map(float, probs))}
-        return _one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
+        return one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
@@ -247,11 +166,11 @@ class Schedule(Recorder):
         """`n` factors whose product is the extent of `loop`; `decision` gives them."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
+        return all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
 
     def sample_compute_location(self, block: BlockRV, decision: int | None = None) -> LoopRV:
         """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
-        return _one(LoopRV, self.take("sample_compute_location", (block,), decision))
+        return one(LoopRV, self.take("sample_compute_location", (block,), decision))
 
     def enter_postproc(self) -> None:
         """Mark where a search's steps end in the trace."""
@@ -271,21 +190,4 @@ class Schedule(Recorder):
         """`n` factors that cover the extent of `loop`, dividing it or not; `decision` gives all but the first."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return _all(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
-
-
-def _one(kind: type[T], outputs: tuple[RV, ...]) -> T:
-    [rv] = _all(kind, outputs)
-    return rv
-
-
-def _all(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
-    return [rv for rv in outputs if isinstance(rv, kind)]
-
-
-def _buffer_index(regions: tuple[n.BufferRegion, ...], name: str, how: str) -> int:
-    for index, region in enumerate(regions):
-        if region.buffer.name == name:
-            return index
-    known = ", ".join(r.buffer.name for r in regions) or "none"
-    raise ScheduleError(f"buffer {name!r} is not {how} by the block", hint=f"these are: {known}")
+        return all_of(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))

@@ -176,6 +176,7 @@ def apply(state: State, step: Step, decision: Decision | None = None) -> State:
 def perform(state: State, step: Step, decision: Decision | None = None) -> Effect:
     """What `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
+    values: list[Value | None] = []
     try:
         values = [resolve(state, i) for i in step.inputs]
         attrs = dict(step.attrs)
@@ -185,11 +186,17 @@ def perform(state: State, step: Step, decision: Decision | None = None) -> Effec
             attrs["decision"] = decision
         return prim.rewrite(state.func, *values, **attrs)
     except Illegal as broken:
-        raise as_error(step.prim, state.func, broken) from None
+        raise as_error(step.prim, state.func, _placed(broken, values)) from None
     except IRError as error:
-        raise as_error(step.prim, state.func, Illegal(error.message)) from error
+        raise as_error(step.prim, state.func, _placed(Illegal(error.message), values)) from error
     except RecursionError:
         raise ScheduleError(f"{step.prim}: the loops or their conditions are nested too deeply") from None
+
+
+def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
+    """`broken`, pointing at what the step is applied to where it points at nothing."""
+    first = next((value for value in values if isinstance(value, n.Var | str)), None)
+    return broken if broken.where is not None else Illegal(broken.rule, first, broken.hint)
 
 
 def resolve(state: State, value: Input) -> Value | None:

@@ -128,7 +128,7 @@ class IndexMap(Node):
             if following is not None:
                 room = following // factor
                 if following % factor or room < size:
-                    raise IRError(f"{self} has no inverse: the parts of {final} overlap, or are no multiples of each other")
+                    raise IRError(f"{self} has no inverse: the parts of {final} overlap or are no multiples of others")
                 value = ops.floormod(value, room)
                 if room > size:
                     gaps.append(ops.greater_equal(value, size))

@@ -226,7 +226,7 @@ def transform_layout(s: Schedule) -> None:
     j0, j1, j2 = s.split(j, [None, 2, width])
     s.reorder(j0, i, j1, k, j2)
     s.compute_at(copy, j0)
-    s.transform_layout(copy, ("write", 0), lambda d, e, size: (e // size, d, e % size), [width])
+    s.transform_layout(copy, ("write", 0), lambda d, e, size: (e // size, d, e % size), sizes=[width])
 
 
 @case(lambda: w.matmul(12, 16, 10))

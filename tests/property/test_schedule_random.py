@@ -8,6 +8,7 @@ FUZZ_CASES sets how many cases there are.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -125,7 +126,37 @@ def _layout(sch: Schedule, rng: Rng) -> None:
         return [*rest, first // tile, first % tile]
 
     chosen = index_map if rank else "lambda: 0"
-    sch.transform_layout(block, ("write", 0), chosen)
+    sch.transform_layout(block, ("write", 0), chosen, [None, None, 0, float("-inf")][int(rng.integers(4))])
+
+
+def _block_layout(sch: Schedule, rng: Rng) -> None:
+    """Axes in another order, one of them in two, or two in one."""
+    block = _block(sch, rng)
+    axes, tile = sch.get(block).iter_vars, int(rng.integers(1, 5))
+    rank = len(axes)
+    order = [int(d) for d in rng.permutation(rank)]
+    if rank > 1 and rng.integers(2):
+        first, second, *rest = order
+        inner = int(axes[second].dom.extent)
+        sch.transform_block_layout(block, lambda *v: [*(v[d] for d in rest), v[first] * inner + v[second]])
+    elif rank:
+        first, *rest = order
+        sch.transform_block_layout(block, lambda *v: [v[first] // tile, *(v[d] for d in rest), v[first] % tile])
+
+
+def _pad_einsum(sch: Schedule, rng: Rng) -> None:
+    block = _block(sch, rng)
+    sch.pad_einsum(block, [int(f) for f in rng.integers(1, 6, size=len(sch.get(block).iter_vars))])
+
+
+def _decompose_padding(sch: Schedule, rng: Rng) -> None:
+    """Of the first block that pads, if there is one."""
+    blocks = [p[-1].block for p in tree.block_paths(sch.func.body)]
+    padding = [b.name_hint for b in blocks if isinstance(b.body, n.BufferStore) and isinstance(b.body.value, n.Call)]
+    block = sch.get_block(next(iter(padding), "none"))
+    loops = sch.get_loops(block)
+    if loops:
+        sch.decompose_padding(block, loops[int(rng.integers(len(loops)))])
 
 
 def _blockize(sch: Schedule, rng: Rng) -> None:
@@ -179,7 +210,10 @@ MOVES: dict[str, tuple[int, Move]] = {
     "cache_write": (2, lambda s, r: s.cache_write(_block(s, r), 0, "local")),
     "decompose_reduction": (2, lambda s, r: s.decompose_reduction(_block(s, r), _loop(s, r))),
     "rfactor": (2, lambda s, r: s.rfactor(_loop(s, r), int(r.integers(-1, 2)))),
-    "transform_layout": (1, _layout),
+    "transform_layout": (2, _layout),
+    "transform_block_layout": (2, _block_layout),
+    "pad_einsum": (2, _pad_einsum),
+    "decompose_padding": (3, _decompose_padding),
     "blockize": (2, _blockize),
     "tensorize": (6, _tensorize),
     "reindex": (2, lambda s, r: s.reindex(_block(s, r), (str(r.choice(["read", "write"])), int(r.integers(2))))),
@@ -192,11 +226,23 @@ MOVES: dict[str, tuple[int, Move]] = {
 _WEIGHTS = np.array([weight for weight, _ in MOVES.values()], dtype=float)
 
 
+_MOST_POINTS = 50_000
+
+
+def _points(func: PrimFunc) -> int:
+    """Iterations of the innermost blocks, those of a false predicate counted too."""
+    paths = tree.block_paths(func.body)
+    loops = ([ops.as_int(node.extent) or 1 for node in path if isinstance(node, n.For)] for path in paths)
+    return sum(map(math.prod, loops))
+
+
 def random_schedule(seed: int, counts: Counter[str]) -> tuple[PrimFunc, Schedule]:
     rng = np.random.default_rng(seed)
     func = WORKLOADS[int(rng.integers(len(WORKLOADS)))](rng)
     sch = Schedule(func, seed=seed)
     for _ in range(int(rng.integers(2, 18))):
+        if _points(sch.func) > _MOST_POINTS:
+            break  # splits that divide nothing multiply the iterations: right, but never done
         name = str(rng.choice(list(MOVES), p=_WEIGHTS / _WEIGHTS.sum()))
         try:
             MOVES[name][1](sch, rng)
