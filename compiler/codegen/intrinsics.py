@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.gen import Gen, emits
-from compiler.codegen.math_functions import NAMES, math_call
+from compiler.codegen.math_exp import SMALL
+from compiler.codegen.math_functions import NAMES, OF_SMALL, math_call
 from compiler.codegen.memory import address, element_pointer
 from compiler.codegen.types import (
     bits_of,
@@ -82,12 +83,21 @@ def _fma(g: Gen, call: n.Call) -> str:
 def _math(g: Gen, call: n.Call) -> str:
     """Our own vector code, in float32 for the 16-bit floats; the C library's where there is none."""
     name = _name(call)
+    if name in OF_SMALL and _is_small(call.args[0]):
+        name = OF_SMALL[name]
 
     def emit(dtype: str, args: list[str]) -> str:
         own = math_call(g, name, dtype, args)
         return library_call(g, name, dtype, args) if own is None else own
 
     return _in_single(g, call, emit)
+
+
+def _is_small(expr: n.PrimExpr) -> bool:
+    """Whether `expr` is `min(_, c)` with a number c <= SMALL, so that it is NaN or at most that."""
+    limit = expr.b if isinstance(expr, n.Min) else expr
+    limit = limit.value if isinstance(limit, n.Broadcast) else limit
+    return isinstance(limit, n.FloatImm) and limit.value <= SMALL
 
 
 @_for(*_LIBRARY)

@@ -135,12 +135,3 @@ class MathBody:
     def power_of_two(self, exponent: str) -> str:
         """2^exponent, where that is a normal number."""
         return self.from_bits(self.ints("shl", self.ints("add", exponent, self.bias), self.mantissa))
-
-    def scale(self, x: str, exponent: str) -> str:
-        """x * 2^exponent for |exponent| up to twice the normal range, rounded once: two factors share the exponent."""
-        biased = self.ints("add", exponent, 2 * self.bias)
-        half = self.ints("lshr", biased, 1)
-        rest = self.ints("sub", biased, half)
-        first = self.from_bits(self.ints("shl", half, self.mantissa))
-        second = self.from_bits(self.ints("shl", rest, self.mantissa))
-        return self.mul(self.mul(x, first), second)

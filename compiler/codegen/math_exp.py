@@ -11,35 +11,79 @@ _EXP10 = {32: t.EXP10_32, 64: t.EXP10_64}
 _TANH_LIMIT = {32: 9.5, 64: 20.0}  # tanh is 1 from here on
 
 
+SMALL = 32.0  # below the logarithm of 2^64, a quarter of the range of float32
+
+
+class _Power:
+    """2^n, n the integer nearest to some x, as 2^(n + k) 2^-k: both are normal where 2^n is not.
+
+    k is a quarter of the dtype's range of exponents, or as much below 0 where x is positive. Adding `magic` to x leaves
+    no place for a fraction, and n + k + bias in the low bits, where an exponent is built from.
+    """
+
+    def __init__(self, m: MathBody, x: str | None = None) -> None:
+        """With the sign of `x`; without one, n stays below a quarter of the range."""
+        quarter = (m.bias + 1) // 2
+        start = 1.5 * 2.0**m.mantissa + m.bias
+        self.m = m
+        self.magic: str | float = start + quarter
+        self.rest: str | float = 2.0**-quarter
+        if x is not None:
+            negative = m.ints("icmp slt", m.to_bits(x), 0)
+            self.magic = m.choose(negative, start + quarter, start - quarter)
+            self.rest = m.choose(negative, 2.0**-quarter, 2.0**quarter)
+
+    def whole(self, shifted: str) -> str:
+        """n, of x + magic."""
+        return self.m.sub(shifted, self.magic)
+
+    def times(self, y: str, shifted: str) -> str:
+        """y 2^n, rounded once, of x + magic."""
+        m = self.m
+        return m.mul(m.mul(y, m.from_bits(m.ints("shl", m.to_bits(shifted), m.mantissa))), self.rest)
+
+
 def exp(m: MathBody, x: str) -> str:
     limits = t.EXP_LIMITS[m.bits]
-    n, minus_one = _reduced(m, m.at_least(m.at_most(x, limits.high), limits.low))
-    return m.scale(m.add(minus_one, 1.0), n)
+    return _exp(m, m.at_least(m.at_most(x, limits.high), limits.low), _Power(m, x))
+
+
+def exp_of_small(m: MathBody, x: str) -> str:
+    """e^x where x <= SMALL or NaN: shorter, since nothing overflows."""
+    return _exp(m, m.at_least(x, t.EXP_LIMITS[m.bits].low), _Power(m))
+
+
+def _exp(m: MathBody, x: str, power: _Power) -> str:
+    shifted = m.fma(x, t.LOG2_E[m.bits][0], power.magic)
+    return power.times(m.polynomial(_less(m, x, power.whole(shifted), t.LN2), (1.0, 1.0, *_EXP[m.bits])), shifted)
+
+
+def _less(m: MathBody, x: str, n: str, unit: dict[int, tuple[float, float]]) -> str:
+    """x - n unit, the unit given in two parts."""
+    high, low = unit[m.bits]
+    return m.fma(n, -low, m.fma(n, -high, x))
 
 
 def _reduced(m: MathBody, x: str) -> tuple[str, str]:
     """(n, e^r - 1) with x = n ln 2 + r."""
-    high, low = t.LN2[m.bits]
     whole, n = m.nearest(m.mul(x, t.LOG2_E[m.bits][0]))
-    r = m.fma(whole, -low, m.fma(whole, -high, x))
+    r = _less(m, x, whole, t.LN2)
     return n, m.fma(m.mul(r, r), m.polynomial(r, _EXP[m.bits]), r)
 
 
 def exp2(m: MathBody, x: str) -> str:
-    limits = t.EXP2_LIMITS[m.bits]
+    limits, power = t.EXP2_LIMITS[m.bits], _Power(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
-    whole, n = m.nearest(x)
-    r = m.sub(x, whole)
-    return m.scale(m.fma(r, m.polynomial(r, _EXP2[m.bits]), 1.0), n)
+    shifted = m.add(x, power.magic)
+    return power.times(m.polynomial(m.sub(x, power.whole(shifted)), (1.0, *_EXP2[m.bits])), shifted)
 
 
 def exp10(m: MathBody, x: str) -> str:
-    limits = t.EXP10_LIMITS[m.bits]
-    high, low = t.LOG10_2[m.bits]
+    limits, power = t.EXP10_LIMITS[m.bits], _Power(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
-    whole, n = m.nearest(m.mul(x, t.LOG2_10))
-    r = m.fma(whole, -low, m.fma(whole, -high, x))
-    return m.scale(m.fma(r, m.polynomial(r, _EXP10[m.bits]), 1.0), n)
+    shifted = m.fma(x, t.LOG2_10, power.magic)
+    r = _less(m, x, power.whole(shifted), t.LOG10_2)
+    return power.times(m.polynomial(r, (1.0, *_EXP10[m.bits])), shifted)
 
 
 def tanh(m: MathBody, x: str) -> str:
@@ -53,7 +97,7 @@ def tanh(m: MathBody, x: str) -> str:
 
 def sigmoid(m: MathBody, x: str) -> str:
     """1 / (1 + e^-x), written with e^-|x|, which never overflows."""
-    power = exp(m, m.neg(m.fabs(x)))
+    power = exp_of_small(m, m.neg(m.fabs(x)))
     over = m.choose(m.test("olt", x, 0.0), power, 1.0)
     return m.div(over, m.add(power, 1.0))
 

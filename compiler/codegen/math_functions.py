@@ -11,6 +11,9 @@ from compiler.codegen.types import bits_of, lanes_of
 
 Define = Callable[..., str]
 
+# Functions that have shorter code for arguments known not to exceed math_exp.SMALL.
+OF_SMALL = {"exp": "exp_of_small"}
+
 _BOTH: dict[str, Define] = {
     "exp": math_exp.exp, "exp2": math_exp.exp2, "exp10": math_exp.exp10, "tanh": math_exp.tanh,
     "sigmoid": math_exp.sigmoid, "log": math_log.log, "log2": math_log.log2, "log10": math_log.log10,
@@ -19,12 +22,13 @@ _BOTH: dict[str, Define] = {
 _SINGLE: dict[str, Define] = {
     "erf": math_exp.erf, "sin": math_trig.sin, "cos": math_trig.cos, "tan": math_trig.tan, "pow": math_log.power,
 }  # fmt: skip
+_SHORTER: dict[str, Define] = {OF_SMALL["exp"]: math_exp.exp_of_small}
 NAMES = (*_BOTH, *_SINGLE)
 
 
 def math_call(g: Gen, name: str, dtype: str, args: list[str]) -> str | None:
     """`name` of float32 or float64 operands by our own code, or None where there is none for `dtype`."""
-    define = _BOTH.get(name) or (_SINGLE.get(name) if bits_of(dtype) == 32 else None)
+    define = _BOTH.get(name) or _SHORTER.get(name) or (_SINGLE.get(name) if bits_of(dtype) == 32 else None)
     if define is None:
         return None
     m = MathBody(dtype)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.errors import IRError
-from compiler.te.operation import compute, const, reduce_axis
-from compiler.te.operation import max as te_max
+from compiler.te.operation import comm_reducer, compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
@@ -52,15 +51,26 @@ class _Along:
         return [point[d] for d in self.axes]
 
 
+# The greatest of the numbers: one instruction where `max`, which gives NaN for NaN, takes three. In a softmax the sum
+# of the exponentials tells of a NaN all the same.
+_largest_number = comm_reducer(lambda a, b: intrin.select(b > a, b, a), ops.min_value, "largest_number")
+
+
+def _power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
+    """exp(x - largest). A minimum that changes nothing says that the argument is small, and so makes `exp` cheaper.
+    (Not with 0: LLVM makes two instructions of that.)"""
+    return intrin.exp(ops.minimum(x - largest, const(1, x.dtype)))
+
+
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max) / sum(exp(x - max)), maximum and sum along `axis`.
 
     The maximum is subtracted first so that exp cannot overflow. Raises IRError when `axis` is out of range.
     """
     along = _Along(x.shape, normal_axes("softmax", axis, x.ndim))
-    largest = along.reduce(te_max, "T_softmax_maxelem", lambda point: x(*point))
+    largest = along.reduce(_largest_number, "T_softmax_maxelem", lambda point: x(*point))
     powers: Tensor = compute(
-        x.shape, lambda *i: intrin.exp(x(*i) - largest(*along.rest(i))), name="T_softmax_exp", tag="elemwise"
+        x.shape, lambda *i: _power(x(*i), largest(*along.rest(i))), name="T_softmax_exp", tag="elemwise"
     )
     total = along.reduce(te_sum, "T_softmax_expsum", lambda point: powers(*point))
     one = const(1.0, x.dtype)  # a division a row, not an element; half a unit in the last place further off
@@ -73,9 +83,9 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`, without the loss of taking the logarithm of a small number."""
     along = _Along(x.shape, normal_axes("log_softmax", axis, x.ndim))
-    largest = along.reduce(te_max, "T_softmax_maxelem", lambda point: x(*point))
+    largest = along.reduce(_largest_number, "T_softmax_maxelem", lambda point: x(*point))
     total = along.reduce(
-        te_sum, "T_softmax_expsum", lambda point: intrin.exp(x(*point) - largest(*along.rest(point)))
+        te_sum, "T_softmax_expsum", lambda point: _power(x(*point), largest(*along.rest(point)))
     )
     result: Tensor = compute(
         x.shape,

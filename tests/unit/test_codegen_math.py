@@ -18,7 +18,7 @@ from lowering_kit import HOST
 
 from compiler.driver import compile_artifact
 from compiler.target import Target
-from compiler.tir import intrin
+from compiler.tir import intrin, ops
 
 ERF = np.vectorize(math.erf, otypes=[float])
 
@@ -93,6 +93,18 @@ def test_error_is_within_the_documented_bound(name: str, dtype: str, cpu: Target
         found = error(got, REFERENCE[name](x.astype(np.float64 if dtype == "float32" else np.longdouble)))
     worst = int(found.argmax())
     assert found[worst] <= BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r} is {found[worst]} ulp off"
+
+
+@pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
+@pytest.mark.parametrize("limit", [-1.0, 0.0, 1.0, 32.0, 33.0])
+@pytest.mark.parametrize(("dtype", "wide"), [("float32", np.float64), ("float64", np.longdouble)])
+def test_exp_of_what_is_known_to_be_small(dtype: str, wide: Any, limit: float, cpu: Target) -> None:
+    """The shorter code for exp(min(x, limit)) has the bound of exp."""
+    x = samples(dtype)
+    body = elementwise([dtype], dtype, lambda v: intrin.exp(ops.minimum(v, ops.const(limit, dtype))), len(x))
+    with np.errstate(all="ignore"):
+        found = error(by_machine(body, [x], cpu), np.exp(np.minimum(x, np.asarray(limit, dtype)).astype(wide)))
+    assert found.max() <= BOUNDS["exp"]
 
 
 @pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
