@@ -14,8 +14,8 @@ from compiler.runtime.dtypes import storage_dtype
 from compiler.runtime.host import HostBuffer
 from compiler.runtime.library import load_file
 from compiler.runtime.module import CPUFunction, CPUModule, Module
-from compiler.runtime.packed import PackedFunc
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.registry import get_global_func
 from compiler.runtime.special_modules import system_lib
 from rpc_server.errors import HandleError, ProtocolError, RemoteError

@@ -12,8 +12,8 @@ import numpy as np
 from compiler.errors import ArgumentError, ArtifactError, DeviceError
 from compiler.runtime.device import Device
 from compiler.runtime.module import Module
-from compiler.runtime.packed import PackedFunc
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions
 from rpc_server.messages import (
     Allocate,

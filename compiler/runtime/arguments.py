@@ -46,7 +46,9 @@ class ArgumentPacker:
     def _look_closer(self, index: int, arg: Any) -> int | float:
         spec = self._entry.args[index]
         try:
-            return _scalar(spec, arg) if spec.shape is None else _pointer(spec, spec.shape, arg)
+            if spec.shape is None:
+                return _scalar(spec, arg)
+            return _pointer(spec, spec.shape, arg, written=index in self._entry.outputs)
         except ArgumentError as error:
             raise self._misfit(index, error.message, error.hint, {}) from None
 
@@ -180,7 +182,7 @@ def _describe(spec: ArgSpec) -> str:
     return f"{spec.dtype}[{', '.join(map(str, spec.shape))}]"
 
 
-def _pointer(spec: ArgSpec, shape: tuple[int | str, ...], arg: Any) -> int:
+def _pointer(spec: ArgSpec, shape: tuple[int | str, ...], arg: Any, *, written: bool) -> int:
     """The address of an array argument that fits, as far as its extents are known before the call."""
     if not isinstance(arg, NDArray):
         is_array = isinstance(arg, np.ndarray) or hasattr(arg, "__dlpack__")
@@ -204,6 +206,8 @@ def _pointer(spec: ArgSpec, shape: tuple[int | str, ...], arg: Any) -> int:
             f"starts at {arg.data_ptr:#x}, which is not a multiple of {ALIGNMENT} bytes",
             hint="`nd.array(x)` makes an aligned copy",
         )
+    if written and not arg.is_writable:
+        raise ArgumentError("is read-only, and the function writes it", hint="`nd.array(x)` makes a copy that is not")
     return arg.data_ptr
 
 

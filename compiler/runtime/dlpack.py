@@ -94,6 +94,11 @@ def to_capsule(view: AnyArray, dtype: str, device: tuple[int, int], max_version:
         plain = plain.copy()
     numpy_does = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
     versioned = max_version is not None and int(max_version[0]) >= MAJOR and numpy_does
+    if not (versioned or plain.flags.writeable):
+        raise ExportError(
+            "the array is read-only, which only a versioned capsule can say",
+            hint="ask for one with max_version=(1, 0), or pass on `nd.array(x)`, a copy",
+        )
     capsule = plain.__dlpack__(max_version=(MAJOR, 0)) if versioned else plain.__dlpack__()
     managed = _managed(capsule)
     managed.tensor.device.type, managed.tensor.device.index = device
@@ -119,7 +124,7 @@ class Borrowed:
             "version": 3,
             "typestr": "|u1",
             "shape": (count,),
-            "data": ((tensor.data or 0) + tensor.byte_offset, False),
+            "data": ((tensor.data or 0) + tensor.byte_offset, _is_read_only(managed)),
         }
         self.empty = count == 0
 
@@ -179,11 +184,8 @@ def _managed(capsule: Any) -> ManagedTensor | VersionedTensor:
 
 def _check(managed: ManagedTensor | VersionedTensor) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of a tensor that an array can share."""
-    if isinstance(managed, VersionedTensor):
-        if managed.major != MAJOR:
-            raise _refusal(f"it speaks DLPack {managed.major}.{managed.minor}; version {MAJOR} is understood")
-        if managed.flags & READ_ONLY:
-            raise _refusal("it is read-only")
+    if isinstance(managed, VersionedTensor) and managed.major != MAJOR:
+        raise _refusal(f"it speaks DLPack {managed.major}.{managed.minor}; version {MAJOR} is understood")
     tensor = managed.tensor
     if tensor.device.type not in _HOST_TYPES:
         raise _refusal(f"it is on a device of type {tensor.device.type}, not in host memory")
@@ -194,6 +196,10 @@ def _check(managed: ManagedTensor | VersionedTensor) -> tuple[tuple[int, ...], s
     if tensor.strides and _elements(tensor) and not _is_compact(shape, tuple(tensor.strides[: tensor.ndim])):
         raise _refusal(f"it is not C-contiguous: shape {shape}, strides {tuple(tensor.strides[: tensor.ndim])}")
     return shape, "bool" if kind == "bool" else f"{kind}{bits}"
+
+
+def _is_read_only(managed: ManagedTensor | VersionedTensor) -> bool:
+    return isinstance(managed, VersionedTensor) and bool(managed.flags & READ_ONLY)
 
 
 def _elements(tensor: DLTensor) -> int:

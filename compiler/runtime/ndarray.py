@@ -16,6 +16,7 @@ from compiler.runtime.dtypes import cast_to, dtype_name, storage_dtype
 from compiler.runtime.host import ALIGNMENT, HostBuffer
 
 AnyArray = npt.NDArray[Any]
+READ_ONLY = "read-only"  # in a signature, in the place of the device
 
 
 class NDArray:
@@ -23,7 +24,8 @@ class NDArray:
 
     Make one with `array`, `empty` or `from_dlpack`. `numpy()` copies to the host; `numpy.asarray(x)` and
     `numpy.from_dlpack(x)` share the memory of a CPU array. Memory on another device is held by `handle`,
-    which only that device's API understands.
+    which only that device's API understands. An array over memory that its owner said is read-only is
+    read-only, too: kernels take it for what they read.
     """
 
     __slots__ = ("__weakref__", "_owner", "_pointer", "_signature", "_view", "device", "dtype", "handle", "shape")
@@ -43,7 +45,8 @@ class NDArray:
             self._view = handle.data.view(storage_dtype(dtype)).reshape(shape)
             self._pointer = handle.address
             if handle.address % ALIGNMENT == 0:
-                self._signature = (shape, dtype, device.device_type)
+                kind = device.device_type if self._view.flags.writeable else READ_ONLY
+                self._signature = (shape, dtype, kind)
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)
@@ -80,6 +83,11 @@ class NDArray:
         """Whether a kernel may take it: host memory must start at a multiple of 64 bytes."""
         return self._view is None or self._pointer % ALIGNMENT == 0
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether its contents may be changed; false over somebody's read-only memory."""
+        return self._view is None or self._view.flags.writeable
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array without dimensions has no length")
@@ -109,6 +117,7 @@ class NDArray:
         if isinstance(source, NDArray):
             source.copyto(self)
             return self
+        self._check_writable()
         values = _contiguous(cast_to(np.asarray(source), self.dtype))
         if values.shape != self.shape:
             raise ArgumentError(f"cannot copy an array of shape {values.shape} into one of shape {self.shape}")
@@ -129,6 +138,7 @@ class NDArray:
             raise ArgumentError(f"copy to an NDArray or a Device, not to {type(target).__name__}")
         if (target.shape, target.dtype) != (self.shape, self.dtype):
             raise ArgumentError(f"cannot copy {self.dtype}{list(self.shape)} into {target.dtype}{list(target.shape)}")
+        target._check_writable()
         if self.nbytes == 0:
             return target
         api = target.device.api
@@ -143,7 +153,7 @@ class NDArray:
         return target
 
     def as_bytes(self) -> memoryview:
-        """A host array's memory as writable bytes, not copied. Raises DeviceError for another device's."""
+        """A host array's memory as bytes, not copied; writable if it is. Raises DeviceError for another device's."""
         return self._host().reshape(-1).view(np.uint8).data
 
     def __getitem__(self, index: Any) -> Any:
@@ -155,6 +165,7 @@ class NDArray:
         if isinstance(index, slice) and index == slice(None):
             self.copyfrom(np.broadcast_to(np.asarray(value), self.shape))
         else:
+            self._check_writable()
             self._host()[index] = value
 
     def same_as(self, other: object) -> bool:
@@ -222,6 +233,10 @@ class NDArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device.type_code, self.device.device_id
 
+    def _check_writable(self) -> None:
+        if not self.is_writable:
+            raise ArgumentError("the array is read-only", hint="`nd.array(x)` makes a copy that is not")
+
     def _host(self) -> AnyArray:
         if self._view is None:
             raise DeviceError(
@@ -263,12 +278,11 @@ def array(
 
 
 def numpyasarray(np_data: AnyArray) -> NDArray:
-    """A host array over numpy's memory, not copied. Raises ArgumentError when it cannot be shared."""
+    """A host array over numpy's memory, not copied; read-only if that is. Raises ArgumentError if not C-contiguous."""
     if not isinstance(np_data, np.ndarray):
         raise ArgumentError(f"a numpy array is wanted, not {type(np_data).__name__}")
-    if not np_data.flags.c_contiguous or not np_data.flags.writeable:
-        what = "read-only" if np_data.flags.c_contiguous else "not C-contiguous"
-        raise ArgumentError(f"cannot share this array: it is {what}", hint="`nd.array(x)` copies it")
+    if not np_data.flags.c_contiguous:
+        raise ArgumentError("cannot share this array: it is not C-contiguous", hint="`nd.array(x)` copies it")
     name = dtype_name(np_data.dtype)
     return NDArray(np_data.shape, name, cpu(), HostBuffer(np_data.reshape(-1).view(np.uint8)), owner=np_data)
 
@@ -282,8 +296,8 @@ def zeros(shape: int | Sequence[int], dtype: npt.DTypeLike = "float32", device: 
 def from_dlpack(source: Any) -> NDArray:
     """Share the memory of a host array that speaks DLPack (numpy, torch, …), or of a capsule, without a copy.
 
-    A capsule can be used once. Raises ArgumentError when the memory cannot be shared: on another device, not
-    C-contiguous, read-only, or of a dtype arrays cannot have.
+    A capsule can be used once. Over read-only memory, the array is read-only. Raises ArgumentError when the memory
+    cannot be shared: on another device, not C-contiguous, or of a dtype arrays cannot have.
     """
     shape, dtype, data = dlpack.take(source)
     return NDArray(shape, dtype_name(dtype), cpu(), HostBuffer(data), owner=data)

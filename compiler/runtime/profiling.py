@@ -14,8 +14,8 @@ from compiler.errors import ArgumentError
 from compiler.runtime.counters import Counters, available
 from compiler.runtime.device import Device
 from compiler.runtime.module import Module
-from compiler.runtime.packed import PackedFunc
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc
 from compiler.runtime.report import Count, Duration, Metric, Percent, Ratio, Report
 
 __all__ = [

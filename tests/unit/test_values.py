@@ -66,8 +66,8 @@ def test_views_share_memory() -> None:
     assert whole._create_view((64,), "int32").shape == (64,)
     with pytest.raises(ArgumentError, match="from byte 64"):
         whole._create_view((64,), relative_byte_offset=64)
-    with pytest.raises(ArgumentError, match="read-only"):
-        numpyasarray(np.broadcast_to(values[:1], (1,)))
+    with pytest.raises(ArgumentError, match="not C-contiguous"):
+        numpyasarray(values[::2])
     assert whole.same_as(whole)
     assert not whole.same_as(part)
 
