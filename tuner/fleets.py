@@ -184,12 +184,20 @@ class TrackerFleet:
     """Devices that a tracker lends for a key or capability expression; "" stands for any device.
 
     Devices that come later are used, one that is lost goes back with what was wrong. `device_class`: use no other.
-    Raises ConnectError when no tracker answers, CapabilityError for an expression that does not parse.
+    Of those who wait, a higher `priority` is served first. Raises ConnectError when no tracker answers,
+    CapabilityError for an expression that does not parse.
     """
 
     def __init__(
-        self, host: str, port: int, key: str = "", device_class: str = "", keys: KeyRing | None = None
+        self,
+        host: str,
+        port: int,
+        key: str = "",
+        device_class: str = "",
+        keys: KeyRing | None = None,
+        priority: int = 1,
     ) -> None:
+        self._priority = priority
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)
         self._class = _OneClass(device_class)
@@ -225,7 +233,7 @@ class TrackerFleet:
         return max(1, len(self._in_service()))
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
-        lease = self._tracker.lease(self._request(), wait_s=wait_s)
+        lease = self._tracker.lease(self._request(), priority=self._priority, wait_s=wait_s)
         try:
             self._class.admit(lease.device, lease.fingerprint)
             return self._open(lease)
