@@ -92,16 +92,17 @@ class _Dial:
         try:
             part = self._sock.recv(GREETING_SIZE - len(self._said))
         except BlockingIOError:
-            if not events & BROKEN:
-                return
-            part = b""
-        except OSError:
-            part = b""
-        self._said += part
-        if part and len(self._said) < GREETING_SIZE:
+            if events & BROKEN:
+                self._end("the connection broke")
             return
+        except OSError as error:
+            self._end(str(error.strerror or error).lower())
+            return
+        self._said += part
         if not part:
-            self._end("nothing listens there, or it closed the connection")
+            self._end("it closed the connection")
+            return
+        if len(self._said) < GREETING_SIZE:
             return
         try:
             greeting = Greeting.from_bytes(self._said)

@@ -15,6 +15,7 @@ from tunefarm.cli.main import cli
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
+DROP_INS = sorted(DEPLOY.glob("*.conf"))
 
 
 def can_be_typed(words: list[str]) -> None:
@@ -26,7 +27,7 @@ def can_be_typed(words: list[str]) -> None:
     command.make_context(name, list(rest), parent=context)
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("unit", [*UNITS, *DROP_INS], ids=lambda path: path.name)
 def test_a_unit_runs_commands_that_can_be_typed(unit) -> None:
     lines = re.findall(r"^Exec\w+=/opt/tunefarm/bin/tunefarm (.*)$", unit.read_text(), re.MULTILINE)
     assert lines
