@@ -31,6 +31,7 @@ MAX_BLOBS = 65536
 MAX_NDIM = 32
 # Kept to be read by people and tools; running the artifact does not need them.
 TEXT_BLOBS = frozenset({"ll", "asm", "tir"})
+LINKED = "linked."  # and a number: objects to be linked to "object"
 
 _HEADER = struct.Struct("<8sII32s")
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
@@ -137,7 +138,7 @@ class Artifact:
     """Compiled code for one target. Frozen; `digest` names its run-time content.
 
     target: canonical text of the resolved target. cpu_features: what the CPU must have (LLVM's names).
-    blobs: "object" (a relocatable ELF file), "ll", "asm", "tir", "ptx", "const.<name>".
+    blobs: "object" (a relocatable ELF file), "linked.<i>" (more of them), "ll", "asm", "tir", "ptx", "const.<name>".
     meta: where it comes from (versions of tunefarm and LLVM); not part of `digest`.
     """
 
@@ -178,6 +179,12 @@ class Artifact:
             f"the artifact has no entry point {name!r}",
             hint=f"it has: {', '.join(entry.name for entry in self.entries) or 'none'}",
         )
+
+    @property
+    def linked(self) -> tuple[bytes, ...]:
+        """The objects to be linked to its own, in order."""
+        names = [name for name in self.blobs if name.startswith(LINKED)]
+        return tuple(self.blobs[name] for name in sorted(names, key=lambda name: (len(name), name)))
 
     def runtime_only(self) -> Artifact:
         """The same artifact without text blobs: what a device box needs. Its digest is the same."""

@@ -14,13 +14,13 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.codegen.effort import Effort, effort_for
 from compiler.codegen.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
 from compiler.codegen.module import llvm_text, parameters, written_buffers
-from compiler.errors import CodegenError, IRError
+from compiler.errors import ArtifactError, CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
-from compiler.runtime.loader import LoadedObject, load_object
-from compiler.runtime.module import CPUModule, Module, check_runnable
+from compiler.runtime.loader import NotLoaded
+from compiler.runtime.module import Code, CPUModule, Module, load_code
 from compiler.runtime.threads import set_num_threads
 from compiler.target import Target
 from compiler.te.replay import schedule_to_func
@@ -105,7 +105,8 @@ def build(
     target to IRModule; in a dict, modules beyond the first are `imported_modules` of the first. `target`
     defaults to the current target, else this machine; `target_host` is the CPU beside a GPU. `runtime` is
     accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a target
-    this version makes no code for, ArtifactError when this machine cannot run the code.
+    this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it does not
+    have) can be saved and exported; getting a function of it raises ArtifactError.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
     first, *others = [_loaded(module, chosen) for chosen, module in modules]
@@ -145,7 +146,7 @@ def _by_target(
 class BuiltModule(CPUModule):
     """A module built in this process. It makes its assembly when asked for it."""
 
-    def __init__(self, artifact: Artifact, code: LoadedObject, effort: Effort) -> None:
+    def __init__(self, artifact: Artifact, code: Code, effort: Effort) -> None:
         super().__init__(artifact, code)
         self._effort = effort
 
@@ -179,9 +180,11 @@ def _interpreted(module: IRModule, target: Target) -> Module:
 
 
 def _load(artifact: Artifact, effort: Effort) -> BuiltModule:
-    check_runnable(artifact)
-    required = [name for entry in artifact.entries for name in (entry.symbol, f"{entry.symbol}_packed")]
-    return BuiltModule(artifact, load_object(artifact.blobs["object"], required), effort)
+    """The module; one that cannot run here, or not yet, can still be saved and exported."""
+    try:
+        return BuiltModule(artifact, load_code(artifact), effort)
+    except ArtifactError as error:
+        return BuiltModule(artifact, NotLoaded(error), effort)
 
 
 def _with_host(target: Target, host: Target | None) -> Target:

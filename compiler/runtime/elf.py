@@ -22,11 +22,20 @@ _WEAK = 2
 
 @dataclass(frozen=True, slots=True)
 class ObjectSymbols:
-    """What an object file is for and which global symbols it defines and needs."""
+    """What an object file is for and which global symbols it defines and needs. `weak` ones yield to others' own."""
 
     machine: str
     defined: frozenset[str]
     undefined: frozenset[str]
+    weak: frozenset[str] = frozenset()
+
+
+def elf_machine(head: bytes) -> str | None:
+    """The machine a little-endian ELF file is for, from its first 20 bytes; None for other files."""
+    if len(head) < 20 or head[:4] != b"\x7fELF" or head[5] != 1:
+        return None
+    number = int.from_bytes(head[18:20], "little")
+    return _MACHINES.get(number, f"machine {number}")
 
 
 def read_object(data: bytes) -> ObjectSymbols:
@@ -44,10 +53,12 @@ def read_object(data: bytes) -> ObjectSymbols:
     sections = [_SECTION.unpack_from(data, table + i * entry_size) for i in range(count)]
     defined: set[str] = set()
     undefined: set[str] = set()
+    weak: set[str] = set()
     for section in sections:
         if section[1] == _SYMBOL_TABLE:
-            _read_symbols(data, sections, section, defined, undefined)
-    return ObjectSymbols(_MACHINES.get(machine, f"machine {machine}"), frozenset(defined), frozenset(undefined))
+            _read_symbols(data, sections, section, defined, undefined, weak)
+    name = _MACHINES.get(machine, f"machine {machine}")
+    return ObjectSymbols(name, frozenset(defined), frozenset(undefined), frozenset(weak))
 
 
 def _read_symbols(
@@ -56,6 +67,7 @@ def _read_symbols(
     table: tuple[int, ...],
     defined: set[str],
     undefined: set[str],
+    weak: set[str],
 ) -> None:
     offset, size, link = table[4], table[5], table[6]
     if offset + size > len(data) or link >= len(sections) or sections[link][1] != _STRING_TABLE:
@@ -73,5 +85,7 @@ def _read_symbols(
         name = text[name_at:end].decode("utf-8", "replace")
         if section != 0:
             defined.add(name)
+            if bind == _WEAK:
+                weak.add(name)
         elif bind != _WEAK:
             undefined.add(name)

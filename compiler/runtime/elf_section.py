@@ -15,6 +15,8 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _PROGBITS = 1
 _NOBITS = 8
 _TYPE, _OFFSET, _SIZE = 1, 4, 5
+_PROGRAM_HEADER = 56
+RELOCATABLE, SHARED = 1, 3  # kinds of ELF files
 
 
 def with_section(data: bytes, name: str, content: bytes) -> bytes:
@@ -46,6 +48,21 @@ def read_section(data: bytes, name: str) -> bytes | None:
         if names[section[0] : section[0] + len(wanted)] == wanted:
             return _content(data, section)
     return None
+
+
+def elf_kind(data: bytes) -> int | None:
+    """`RELOCATABLE`, `SHARED` or another kind; None when `data` is no 64-bit little-endian ELF file."""
+    if len(data) < _HEADER.size or data[:6] != b"\x7fELF\2\1":
+        return None
+    return int(_HEADER.unpack_from(data)[1])
+
+
+def elf_end(data: bytes) -> int:
+    """Where the last of an ELF file's parts ends. Raises ArtifactError as `read_section` does."""
+    header, sections = _sections(data)
+    ends = [s[_OFFSET] + s[_SIZE] for s in sections if s[_TYPE] != _NOBITS]
+    tables = [header[6] + len(sections) * _SECTION.size, header[5] + header[10] * _PROGRAM_HEADER]
+    return max(*ends, *tables)
 
 
 def _sections(data: bytes) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:

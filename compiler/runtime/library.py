@@ -2,14 +2,13 @@
 
 Each object carries a section with what `load_module` must know: records of (magic, length, artifact without its
 object code). The linker joins the records of all objects in a library. Imported modules travel in the record as
-blobs "import.<i>", whole artifacts with imports of their own.
+blobs "import.<i>", whole artifacts with imports of their own; objects to be linked to a module's own (static libraries,
+addons) as blobs "linked.<i>", except into a shared library, where the linker puts them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-import os
 import struct
 import tarfile
 import tempfile
@@ -22,12 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite.binding as llvm
 
-from compiler.artifact import MAGIC, Artifact
+from compiler.artifact import LINKED, MAGIC, Artifact
 from compiler.cpu_features import architecture
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime import native
-from compiler.runtime.elf_section import read_section, with_section
+from compiler.runtime.elf import read_object
+from compiler.runtime.elf_section import RELOCATABLE, elf_kind, read_section, with_section
 from compiler.runtime.linker import create_shared, create_tar
+from compiler.runtime.seal import check_seal, seal_library
+from compiler.runtime.shared_library import SharedLibrary
 from compiler.runtime.special_modules import StaticLibrary
 from compiler.target import Target
 
@@ -47,8 +49,11 @@ AnyFunction = Callable[..., Any]
 
 
 # -- writing ---------------------------------------------------------------------------------------------
-def bundle(module: Module, depth: int = 0) -> Artifact:
-    """A module's artifact with the modules it imports as blobs. Raises ArtifactError for one without an artifact."""
+def bundle(module: Module, depth: int = 0, addons: Sequence[bytes] = ()) -> Artifact:
+    """A module's artifact with the modules it imports, and objects to link, as blobs.
+
+    Raises ArtifactError for a module without an artifact.
+    """
     artifact = getattr(module, "artifact", None)
     if not isinstance(artifact, Artifact):
         raise ArtifactError(f"a {type(module).__name__} cannot be written into a library: it has no artifact")
@@ -58,7 +63,38 @@ def bundle(module: Module, depth: int = 0) -> Artifact:
     travelling = [m for m in module.imported_modules if not isinstance(m, StaticLibrary)]
     for index, imported in enumerate(travelling):
         blobs[f"{_IMPORT}{index}"] = bundle(imported, depth + 1).to_bytes()
+    for index, code in enumerate((*artifact.linked, *static_objects(module), *addons)):
+        blobs[f"{LINKED}{index}"] = code
     return Artifact(artifact.target, artifact.cpu_features, artifact.entries, blobs, artifact.meta)
+
+
+def static_objects(module: Module) -> list[bytes]:
+    """The code of the static libraries a module imports, and of those that these import."""
+    found: list[bytes] = []
+    for library in module.imported_modules:
+        if isinstance(library, StaticLibrary):
+            found += [library.code, *static_objects(library)]
+    return found
+
+
+def _without_linked(whole: Artifact) -> Artifact:
+    blobs = {name: blob for name, blob in whole.blobs.items() if not name.startswith(LINKED)}
+    return Artifact(whole.target, whole.cpu_features, whole.entries, blobs, whole.meta)
+
+
+def _read_addon(name: str, target: str) -> bytes:
+    """An addon of a library that no linker makes: it has to be an object for the target's machine."""
+    try:
+        code = Path(name).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read the addon {name!r}: {error.strerror}") from None
+    wanted = architecture(Target(target).mtriple)
+    if elf_kind(code) != RELOCATABLE or read_object(code).machine != wanted:
+        raise ArtifactError(
+            f"the addon {name!r} is no {wanted} object file, so it cannot be linked when the library is loaded",
+            hint='compile it first (cc -c -fPIC), or export to ".so", where the linker takes what it knows',
+        )
+    return code
 
 
 def described_object(whole: Artifact) -> bytes:
@@ -100,7 +136,10 @@ def export_library(
 ) -> Any:
     """Write a module and those it imports into one library. See `Module.export_library`."""
     path = Path(file_name)
-    whole = bundle(module)
+    linked_later = path.suffix == ".tar" or (fcompile is None and path.suffix == ".tunefarm")
+    plain = whole = bundle(module)
+    if linked_later and addons:
+        whole = bundle(module, addons=[_read_addon(str(name), whole.target) for name in addons])
     if fcompile is None and path.suffix == ".tunefarm":
         path.write_bytes(whole.to_bytes())
         return None
@@ -115,14 +154,16 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
         folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        files = {f"lib0.{suffix}": described_object(whole)}
-        if path.suffix != ".tar":
+        files = {f"lib0.{suffix}": described_object(whole if linked_later else _without_linked(whole))}
+        if not linked_later:
             files[f"devc.{suffix}"] = _support_object(Target(whole.target).mtriple)
-        for index, linked in enumerate(m for m in module._closure() if isinstance(m, StaticLibrary)):
-            files[f"static{index}.{suffix}"] = linked.code
+        files.update((f"static{index}.{suffix}", code) for index, code in enumerate(plain.linked))
         for name, data in files.items():
             (folder / name).write_bytes(data)
-        return fcompile(str(path), [*(str(folder / name) for name in files), *(addons or ())], **kwargs)
+        inputs = [*(str(folder / name) for name in files), *map(str, addons or ())]
+        result = fcompile(str(path), inputs, **kwargs)
+    seal_library(path, _SECTION)
+    return result
 
 
 @lru_cache(maxsize=8)
@@ -188,15 +229,16 @@ def _load_elf(file: Path, data: bytes) -> Module:
             hint="`load_static_library(path, func_names)` takes a bare object along for `import_module`",
         )
     records = _read_records(section)
-    if int.from_bytes(data[16:18], "little") == 1:  # relocatable: linked in memory
+    if elf_kind(data) == RELOCATABLE:  # linked in memory
         if len(records) != 1:
             raise ArtifactError(f"the object describes {len(records)} modules; only a library can hold several")
         return unbundle(_with_object(records[0], data))
+    check_seal(data)
     from compiler.runtime.module import CPUModule, check_runnable
 
     for record in records:
         check_runnable(record)
-    code = LoadedLibrary(file)
+    code = SharedLibrary(file, data)
     modules = [unbundle(record, lambda artifact: CPUModule(artifact, code)) for record in records]
     for extra in modules[1:]:
         modules[0].import_module(extra)
@@ -245,26 +287,3 @@ def _load_tar(path: str, data: bytes) -> Module:
         raise ArtifactError(f"cannot load {path!r}: it holds {len(described)} modules written by tunefarm, not one")
     records = _read_records(read_section(described[0], _SECTION) or b"")
     return unbundle(_with_object(records[0], described[0]))
-
-
-class LoadedLibrary:
-    """A shared library mapped into the process. It has a thread pool of its own, sized like the runtime's."""
-
-    def __init__(self, file: Path) -> None:
-        try:
-            self._library = ctypes.CDLL(str(file.resolve()), mode=os.RTLD_NOW | os.RTLD_LOCAL)
-        except OSError as error:
-            raise ArtifactError(f"the system cannot load it: {error}") from None
-        try:
-            self._library.tunefarm_set_threads(ctypes.c_int32(native.threads()))
-            os.register_at_fork(after_in_child=self._library.tunefarm_after_fork)
-        except AttributeError:
-            pass  # linked by a function of the user's that left the pool to the program
-
-    def address(self, symbol: str) -> int:
-        """The address of a function. Raises ArtifactError when the library does not define it."""
-        try:
-            function = getattr(self._library, symbol)
-        except AttributeError:
-            raise ArtifactError(f"the library does not define {symbol}") from None
-        return ctypes.cast(function, ctypes.c_void_p).value or 0

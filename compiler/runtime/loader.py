@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import llvmlite.binding as llvm
 
@@ -27,21 +28,38 @@ class LoadedObject:
         return int(self._engine.get_function_address(symbol))
 
 
-def load_object(data: bytes, required: Iterable[str]) -> LoadedObject:
-    """Map an ELF object and link it to libc, libm and the runtime's `tunefarm_*` functions.
+class NotLoaded:
+    """Code that cannot run here, or not yet. Who asks for a function is told why."""
 
-    Raises ArtifactError when it is for another CPU, lacks a symbol of `required`, or needs a symbol that
-    is nowhere to be found.
+    def __init__(self, reason: ArtifactError) -> None:
+        self.reason = reason
+
+    def address(self, symbol: str) -> int:
+        raise ArtifactError(self.reason.message, hint=self.reason.hint, detail=self.reason.detail)
+
+
+def load_object(data: bytes, required: Iterable[str], others: Sequence[bytes] = ()) -> LoadedObject:
+    """Map an ELF object and link it to `others`, libc, libm and the runtime's `tunefarm_*` functions.
+
+    Raises ArtifactError when one of the objects is for another CPU, two define the same, the first lacks a symbol of
+    `required`, or one needs a symbol that is nowhere to be found.
     """
-    symbols = read_object(data)
+    objects = [data, *others]
+    symbols = [read_object(code) for code in objects]
     here = architecture(None)
-    if symbols.machine != here:
-        raise ArtifactError(f"the object holds {symbols.machine} code; this machine is {here}")
-    if absent := sorted(set(required) - symbols.defined):
+    for read in symbols:
+        if read.machine != here:
+            raise ArtifactError(f"the object holds {read.machine} code; this machine is {here}")
+    if absent := sorted(set(required) - symbols[0].defined):
         raise ArtifactError(f"the object does not define {', '.join(absent)}")
-    _resolve(symbols.undefined)
+    own = Counter(name for read in symbols for name in read.defined - read.weak)
+    if twice := sorted(name for name, count in own.items() if count > 1):
+        raise ArtifactError(f"more than one object defines {', '.join(twice)}")
+    defined = frozenset().union(*(read.defined for read in symbols))
+    _resolve(frozenset().union(*(read.undefined for read in symbols)) - defined)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), native.target_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(data))
+    for code in objects:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return LoadedObject(engine)
 
@@ -59,7 +77,8 @@ def _resolve(names: frozenset[str]) -> None:
     if missing:
         raise ArtifactError(
             f"the object needs functions this machine does not have: {', '.join(sorted(missing))}",
-            hint="the runtime offers libc, libm and " + ", ".join(sorted(native.EXPORTS)),
+            hint="import a `load_static_library` that defines them, or export with addons that do; the runtime offers "
+            "libc, libm and " + ", ".join(sorted(native.EXPORTS)),
         )
 
 

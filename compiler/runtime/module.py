@@ -15,7 +15,7 @@ from compiler.runtime import native
 from compiler.runtime.arguments import packer_for
 from compiler.runtime.device import Device, find_api
 from compiler.runtime.header import header
-from compiler.runtime.loader import load_object
+from compiler.runtime.loader import LoadedObject, NotLoaded, load_object
 from compiler.runtime.packed import PackedFunc
 from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
@@ -298,6 +298,21 @@ class CPUModule(Module):
 
         return evaluate
 
+    def import_module(self, module: Module) -> None:
+        """As every module does; a static library may bring the functions that this one's code waits for."""
+        super().import_module(module)
+        if isinstance(self._code, NotLoaded):
+            from compiler.runtime.library import static_objects
+
+            try:
+                self._code = load_code(self.artifact, static_objects(self))
+            except ArtifactError as error:  # told to whoever calls a function
+                self._code = NotLoaded(error)
+
+    @property
+    def is_runnable(self) -> bool:
+        return not isinstance(self._code, NotLoaded)
+
     @property
     def is_dso_exportable(self) -> bool:
         return "object" in self.artifact.blobs
@@ -369,17 +384,22 @@ def check_runnable(artifact: Artifact) -> None:
         )
 
 
-def load_artifact(artifact: Artifact) -> CPUModule:
-    """Load an artifact's object code into this process.
-
-    Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
-    """
+def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObject:
+    """Link an artifact's object code, with more objects, into this process. Raises ArtifactError as `load_artifact`."""
     check_runnable(artifact)
     code = artifact.blobs.get("object")
     if code is None:
         raise ArtifactError("the artifact holds no object code")
     required = [name for e in artifact.entries for name in (e.symbol, f"{e.symbol}_packed")]
-    return CPUModule(artifact, load_object(code, required))
+    return load_object(code, required, (*artifact.linked, *libraries))
+
+
+def load_artifact(artifact: Artifact) -> CPUModule:
+    """Load an artifact's object code into this process.
+
+    Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
+    """
+    return CPUModule(artifact, load_code(artifact))
 
 
 def load_module(path: str, fmt: str = "") -> Module:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
@@ -41,12 +42,32 @@ class Native:
     time: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What governs the threads of one copy of the native code: the runtime's own, or a loaded library's."""
+
+    set_threads: Any
+    set_cores: Any
+    after_fork: Any
+
+    @staticmethod
+    def of(library: ctypes.CDLL) -> Pool:
+        """The pool of a library made by `export_library`."""
+        library.tunefarm_set_threads.argtypes = [ctypes.c_int32]
+        library.tunefarm_set_cores.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        for function in (library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork):
+            function.restype = None
+        return Pool(library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork)
+
+
 MAX_THREADS = 1024
 
 _lock = threading.Lock()
 _native: Native | None = None
 _initialised = False
 _threads: int | None = None  # as set before the native code was there
+_cores: tuple[int, ...] = ()  # of the pools' threads
+_pools: list[Native | Pool] = []
 
 
 def target_machine(opt: int = 0) -> llvm.TargetMachine:
@@ -67,7 +88,7 @@ def load() -> Native:
         with _lock:
             if _native is None:
                 built = _build()
-                built.set_threads(threads())
+                _adopt(built)
                 _native = built
     return _native
 
@@ -84,16 +105,42 @@ def set_threads(count: int) -> None:
     global _threads
     with _lock:
         _threads = count
-        if _native is not None:
-            _native.set_threads(count)
+        for pool in _pools:
+            pool.set_threads(count)
+
+
+def set_cores(cores: Sequence[int]) -> None:
+    """Pin each pool's thread i to core i of `cores`, from its next parallel loop on; none, if there are no cores."""
+    global _cores
+    with _lock:
+        _cores = tuple(cores)
+        for pool in _pools:
+            _pin(pool)
+
+
+def add_pool(pool: Pool) -> None:
+    """Make a loaded library's threads as many as the runtime's, pinned as they are, from now on."""
+    with _lock:
+        _adopt(pool)
+
+
+def _adopt(pool: Native | Pool) -> None:
+    pool.set_threads(threads())
+    if _cores:
+        _pin(pool)
+    _pools.append(pool)
+
+
+def _pin(pool: Native | Pool) -> None:
+    pool.set_cores((ctypes.c_int32 * len(_cores))(*_cores), len(_cores))
 
 
 def _after_fork() -> None:
-    """The forked child has none of the pool's threads, and nobody who would release the lock."""
+    """The forked child has none of the pools' threads, and nobody who would release the lock."""
     global _lock
     _lock = threading.Lock()
-    if _native is not None:
-        _native.after_fork()
+    for pool in _pools:
+        pool.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -6,7 +6,6 @@ loop inside another, or started while one is active, runs serially. A forked chi
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Sequence
@@ -53,11 +52,11 @@ def set_affinity(cores: Sequence[int] | None) -> None:
         caller = threading.get_native_id()
         if chosen:
             _before_pinning.setdefault(caller, os.sched_getaffinity(0))
-            _pin_pool(chosen[1:])
+            native.set_cores(chosen[1:])
             os.sched_setaffinity(0, {chosen[0]})
             native.set_threads(len(chosen))
         elif _pinned:
-            _pin_pool(())
+            native.set_cores(())
             os.sched_setaffinity(0, _before_pinning.pop(caller, _allowed_cores()))
             native.set_threads(len(os.sched_getaffinity(0)))
         _pinned = chosen
@@ -76,7 +75,3 @@ def _checked_cores(cores: Sequence[int] | None) -> tuple[int, ...]:
 def _allowed_cores() -> set[int]:
     """The cores this process could run on before anything was pinned here."""
     return set().union(os.sched_getaffinity(0), *_before_pinning.values())
-
-
-def _pin_pool(cores: tuple[int, ...]) -> None:
-    native.load().set_cores((ctypes.c_int32 * len(cores))(*cores), len(cores))

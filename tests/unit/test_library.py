@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import random
-import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
+from library_kit import KINDS, build, check, needs_cc
 
-from compiler import driver
 from compiler.errors import ArtifactError
 from compiler.runtime.linker import LinkError
-from compiler.runtime.module import Module, load_module
-from compiler.runtime.ndarray import array, empty
-from compiler.te.operation import compute, placeholder
-from compiler.te.schedule import create_schedule
-
-needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+from compiler.runtime.module import load_module
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -43,20 +35,6 @@ int main(void) {
 """
 
 
-def build(factor: int = 2, name: str = "scale") -> Module:
-    a = placeholder((256,), name="A")
-    b = compute((256,), lambda i: a[i] * factor, name="B")
-    schedule = create_schedule(b.op)
-    schedule[b].parallel(b.op.axis[0])
-    return driver.build(schedule, [a, b], target="llvm", name=name)
-
-
-def check(module: Module, name: str = "scale", factor: int = 2) -> None:
-    a, b = array(np.arange(256, dtype="float32")), empty((256,))
-    module.get_function(name, query_imports=True)(a, b)
-    np.testing.assert_array_equal(b.numpy(), np.arange(256) * factor)
-
-
 @needs_cc
 def test_a_c_program_uses_the_library(tmp_path: Path) -> None:
     module = build()
@@ -69,7 +47,7 @@ def test_a_c_program_uses_the_library(tmp_path: Path) -> None:
     assert done.stdout == "4 threads"
 
 
-@pytest.mark.parametrize("suffix", [pytest.param("so", marks=needs_cc), "tar", "tunefarm"])
+@pytest.mark.parametrize("suffix", KINDS)
 def test_a_library_brings_its_imports(tmp_path: Path, suffix: str) -> None:
     module = build()
     module.import_module(build(3, "triple"))
@@ -108,7 +86,7 @@ def test_a_format_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_without_a_linker_the_error_names_the_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LinkError, match=r"no linker was found[\s\S]*\.tar"):
+    with pytest.raises(LinkError, match=r"no linker for \w+ was found[\s\S]*\.tar"):
         build().export_library(str(tmp_path / "x.so"))
 
 
@@ -124,32 +102,3 @@ def test_a_library_of_somebody_else(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", "-fPIC", "f.c", "-o", "f.so"], cwd=tmp_path, check=True)
     with pytest.raises(ArtifactError, match="not written by tunefarm"):
         load_module(str(tmp_path / "f.so"))
-
-
-@pytest.mark.parametrize("suffix", [pytest.param("so", marks=needs_cc), "tar", "tunefarm"])
-def test_truncated_files_are_refused(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"lib.{suffix}"
-    build().export_library(str(path))
-    data = path.read_bytes()
-    short = tmp_path / f"short.{suffix}"
-    payload = len(data.rstrip(b"\0")) - 16
-    for size in random.Random(0).sample(range(payload), 40):
-        short.write_bytes(data[:size])
-        with pytest.raises(ArtifactError):
-            load_module(str(short))
-
-
-def test_damaged_objects_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "scale.o"
-    build().save(str(path))
-    data, rng = path.read_bytes(), random.Random(1)
-    own = len(load_module(str(path)).artifact.blobs["object"])  # type: ignore[attr-defined]
-    for _ in range(200):
-        damaged = bytearray(data)
-        at = rng.choice([rng.randrange(4, 64), rng.randrange(64, own), rng.randrange(own, len(data))])
-        damaged[at] ^= rng.randrange(1, 256)
-        path.write_bytes(damaged)
-        try:  # a change in what nobody reads, such as the new section table's padding, does no harm
-            check(load_module(str(path)))
-        except ArtifactError:
-            continue
