@@ -13,6 +13,8 @@ from compiler.lower.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
+NONTEMPORAL = "!0"  # the metadata of stores that bypass the caches
+
 
 @dataclass(frozen=True, slots=True)
 class CodegenOptions:
@@ -41,6 +43,7 @@ class ModuleText:
         self.options = options
         self.functions: list[str] = []
         self.defined: set[str] = set()  # helper functions among them, by name
+        self.nontemporal = False  # whether some store bypasses the caches
         self._declared: dict[str, str] = {}
         self._strings: list[str] = []
 
@@ -59,7 +62,9 @@ class ModuleText:
 
     def text(self, attributes: str) -> str:
         declared = [f"declare {line}" for line in self._declared.values()]
-        return "\n".join([*self._strings, *declared, "", *self.functions, f"attributes #0 = {{ {attributes} }}", ""])
+        metadata = [f"{NONTEMPORAL} = !{{i32 1}}"] if self.nontemporal else []
+        ending = [f"attributes #0 = {{ {attributes} }}", *metadata, ""]
+        return "\n".join([*self._strings, *declared, "", *self.functions, *ending])
 
 
 @dataclass(slots=True)
@@ -77,7 +82,7 @@ class Gen:
     """One function being written.
 
     `index_vars` holds integer variables of signed dtypes as 64-bit values or known integers; `value_vars` all
-    others in their own type; `storage` the buffers' memory by data variable; `allocated` the memory that this
+    others in their own type; `nontemporal`: vectors go to memory past the caches; `storage` the buffers' memory by data variable; `allocated` the memory that this
     function itself made for a variable, with its size.
     """
 
@@ -87,6 +92,7 @@ class Gen:
     symbol: str
     noalias: bool = True
     parallel: bool = True
+    nontemporal: bool = False
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)
     storage: dict[n.Var, Storage] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.codegen.gen import Gen, Storage, emits, runs
+from compiler.codegen.gen import NONTEMPORAL, Gen, Storage, emits, runs
 from compiler.codegen.index import in_64_bits, resolve
 from compiler.codegen.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
 from compiler.codegen.values import choose, convert, is_constant, splat
@@ -267,7 +267,10 @@ def _store_vector(
 ) -> None:
     lanes = position.lanes
     if mask is None:
-        g.w.effect(f"store {ty} {value}, ptr {pointer}, align {align}")
+        past = g.nontemporal and not memory.private
+        if past:  # such stores are not ordered with those that tell another thread of them
+            g.module.nontemporal = g.w.fenced = True
+        g.w.effect(f"store {ty} {value}, ptr {pointer}, align {align}{f', !nontemporal {NONTEMPORAL}' if past else ''}")
     elif _inside(g, memory, position):  # stays a register, which a masked store would not
         kept = choose(g, mask, lanes, ty, value, _read(g, memory, pointer, ty, align))
         g.w.effect(f"store {ty} {kept}, ptr {pointer}, align {align}")

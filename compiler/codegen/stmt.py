@@ -15,6 +15,8 @@ from compiler.tir.nodes import ForKind, Stmt
 # Temporaries up to this size live on the stack of the function (or parallel task) that uses them.
 STACK_BYTES = 16 << 10
 LOCAL_STACK_BYTES = 64 << 10
+# A loop with this annotation stores vectors past the caches, for results too large to be found there again.
+NONTEMPORAL_LOOP = "pragma_nontemporal"
 
 
 def emit(g: Gen, stmt: Stmt) -> None:
@@ -60,6 +62,12 @@ def _for(g: Gen, loop: n.For) -> None:
     if type(extent) is int and extent <= 0:
         return
     _remember_range(g, loop)
+    outside, g.nontemporal = g.nontemporal, g.nontemporal or NONTEMPORAL_LOOP in loop.annotations
+    _run(g, loop, low, extent)
+    g.nontemporal = outside
+
+
+def _run(g: Gen, loop: n.For, low: Operand, extent: Operand) -> None:
     match loop.kind:
         case ForKind.PARALLEL if g.parallel and extent != 1:
             emit_parallel(g, loop, low, extent, emit)

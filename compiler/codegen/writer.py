@@ -45,6 +45,7 @@ class FunctionWriter:
         self.level_of: dict[str, int] = {}
         self.lines: Lines = [self.levels[1].header]
         self.block = "start"
+        self.fenced = False  # whether all stores are to be seen by other threads before this returns
         self.heap: list[str] = []  # pointers taken at entry
         self._heap_calls: list[str] = []
         self._failures: list[tuple[str, str]] = []  # (code, block it comes from)
@@ -186,7 +187,7 @@ class FunctionWriter:
         out.append("start:")
         _flatten(self.lines, out)
         frees = [f"  call void @tunefarm_free(ptr {name})" for name in self.heap]
-        out += [*frees, "  ret i32 0"]
+        out += [*(["  fence seq_cst"] if self.fenced else []), *frees, "  ret i32 0"]
         if self._failures:
             codes = ", ".join(f"[ {code}, %{block} ]" for code, block in self._failures)
             out += ["fail:", f"  %code = phi i32 {codes}", *frees, "  ret i32 %code"]

@@ -7,6 +7,7 @@ block of neighbours at a time, which stays in the first-level cache.
 
 from __future__ import annotations
 
+from compiler.dtype import parse_dtype
 from compiler.target import Target
 from compiler.te.schedule import Schedule
 from compiler.te.stage import Stage
@@ -18,6 +19,7 @@ from compiler.topi.scheduling import computed, extent, lanes, reduces_along_memo
 CHUNK = 1 << 14  # elements that a thread takes at a time: enough to be worth handing over, and fits the first caches
 ACCUMULATORS = 8  # vectors of partial sums: an addition takes 4 cycles and two can start in each
 STREAMED = 1 << 19  # elements that do not stay in a cache near the core
+LARGE = 1 << 25  # bytes of a result that no cache keeps for its reader
 BLOCK = 1 << 12  # neighbouring sums kept at a time when summing across memory: half of a first-level cache
 ROWS = 4  # rows added to them at a time
 STEPS = 4  # vectors of a row that are worked on at a time: one exponential need not wait for the one before
@@ -41,7 +43,9 @@ def elementwise(schedule: Schedule, tensor: Tensor, target: Target) -> None:
         outer.append(chunk)
     else:
         rows = max(1, CHUNK // max(1, size))
-    _vectorise(stage, last, size, lanes(target, tensor.dtype))
+    vectors = _vectorise(stage, last, size, STEPS * lanes(target, tensor.dtype))
+    if stage.is_output:
+        _past_caches(stage, vectors, tensor.dtype, everything)
     if outer and _worth_sharing(everything):
         share(stage, outer, rows)
 
@@ -92,35 +96,34 @@ def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tenso
 def along_memory(
     schedule: Schedule, tensor: Tensor, target: Target, where: tuple[Stage, IterVar] | None = None
 ) -> Stage | None:
-    """Keep each sum in several vectors until its end. `where` is the loop to compute at; without one the results
+    """Keep each sum in several vectors until its end, and then in one. `where` is the loop to compute at; without one the results
     are shared among threads. Returns the stage of the vectors, if there are any."""
     stage = schedule[tensor]
-    inner = stage.op.reduce_axis[-1]
-    size, width = extent([inner]), lanes(target, tensor.dtype)
+    size, width = extent(stage.op.reduce_axis[-1:]), lanes(target, tensor.dtype)
     work = extent([*stage.op.axis, *stage.op.reduce_axis])
     rows = max(1, CHUNK // max(1, extent(stage.op.reduce_axis) or CHUNK))
-    partial: Tensor | None = None
+    partials: list[Tensor] = []
     if width > 1 and (size is None or size >= width):
         vectors = ACCUMULATORS
         while vectors > 1 and size is not None and size < 2 * vectors * width:
             vectors //= 2
-        _, lane = stage.split(inner, factor=width * vectors)
-        partial = schedule.rfactor(tensor, lane)
+        for lanes_kept in dict.fromkeys((width * vectors, width)):  # several vectors, then one
+            _, lane = stage.split(stage.op.reduce_axis[-1], factor=lanes_kept)
+            partials.append(schedule.rfactor(tensor, lane))
     if where is None and stage.op.axis and _worth_sharing(work):
         where = stage, share(stage, list(stage.op.axis), rows)
     elif where is None:
         where = (stage, stage.op.axis[-1]) if stage.op.axis else None
     else:
         stage.compute_at(*where)
-    if partial is None:
-        return None
-    sums: Stage = schedule[partial]
-    lane_axis, rest = sums.op.axis[0], sums.op.axis[1:]
-    sums.reorder(*rest, *sums.op.reduce_axis, lane_axis)
-    sums.vectorize(lane_axis)
-    if where is not None:
-        sums.compute_at(*where)
-    return sums
+    for partial in partials:
+        sums: Stage = schedule[partial]
+        lane_axis, rest = sums.op.axis[0], sums.op.axis[1:]
+        sums.reorder(*rest, *sums.op.reduce_axis, lane_axis)
+        sums.vectorize(lane_axis)
+        if where is not None:
+            sums.compute_at(*where)
+    return schedule[partials[0]] if partials else None
 
 
 def across_memory(schedule: Schedule, tensor: Tensor, target: Target) -> None:
@@ -162,7 +165,8 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
     axes = list(stage.op.axis)
     size = extent(axes[kept:])
     last = stage.fuse(*axes[kept:]) if len(axes) > kept + 1 else axes[kept]
-    _vectorise(stage, last, size, STEPS * lanes(target, tensor.dtype))
+    vectors = _vectorise(stage, last, size, STEPS * lanes(target, tensor.dtype))
+    past = _past_caches(stage, vectors, tensor.dtype, extent(axes))
     if _worth_sharing(extent(axes)):
         row = share(stage, axes[:kept], max(1, CHUNK // max(1, size or CHUNK)))
     else:
@@ -177,7 +181,7 @@ def rows(schedule: Schedule, tensor: Tensor, target: Target) -> None:
             schedule[result].compute_at(stage, row)
             _vectorise(schedule[result], op.axis[-1], extent(op.axis[-1:]), STEPS * lanes(target, result.dtype))
             if streamed:
-                _fetch_rows(schedule[result], op, kept, tensor)
+                _fetch_rows(schedule[result], op, kept, None if past else tensor)
     if streamed and sums_stage is not None and all(op.reduction is not None for op in producers):
         _fetch_next_row(sums_stage, kept)
 
@@ -195,9 +199,9 @@ def _fetch_next_row(sums: Stage, kept: int) -> None:
             sums.prefetch(tensor, rest[-1], 1)
 
 
-def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor) -> None:
-    """While a row is computed, have memory send the next one, and the row of the result that is written soon: the loops
-    over it ask piece by piece."""
+def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor | None) -> None:
+    """While a row is computed, have memory send the next one, and the row of the result that is written soon, if that
+    goes through the caches: the loops over it ask piece by piece."""
     row, *pieces = list(stage.leaf_iter_vars)[kept - 1 :]
     if len(pieces) < 2:
         return
@@ -205,7 +209,7 @@ def _fetch_rows(stage: Stage, op: ComputeOp, kept: int, written: Tensor) -> None
     for tensor in op.input_tensors:
         if isinstance(tensor.op, PlaceholderOp) and len(tensor.shape) == len(op.axis):
             stage.prefetch(tensor, row, 1)
-    if len(written.shape) == len(op.axis):
+    if written is not None and len(written.shape) == len(op.axis):
         stage.prefetch(written, row, 0)
 
 
@@ -256,13 +260,25 @@ def _in_order(op: Operation) -> bool:
     )
 
 
-def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> None:
-    """Vectorise `axis` by `width`, or the largest half, quarter, ... of it that fits in `size`."""
+def _vectorise(stage: Stage, axis: IterVar, size: int | None, width: int) -> IterVar | None:
+    """Vectorise `axis` by `width`, or the largest half, quarter, ... of it that fits in `size`. Returns the loop over
+    the vectors, if there are any."""
     while width > 1 and size is not None and size < width:
         width //= 2
-    if width > 1:
-        _, vector = stage.split(axis, factor=width)
-        stage.vectorize(vector)
+    if width == 1:
+        return None
+    vectors, vector = stage.split(axis, factor=width)
+    stage.vectorize(vector)
+    return vectors
+
+
+def _past_caches(stage: Stage, vectors: IterVar | None, dtype: str, size: int | None) -> bool:
+    """Whether the result, of `size` elements, is so large that its vectors are stored past the caches: what would be
+    written there need not be read first, and nobody would find it there."""
+    if vectors is None or size is None or size * parse_dtype(dtype).bits < 8 * LARGE:
+        return False
+    stage.pragma(vectors, "nontemporal", 1)
+    return True
 
 
 def _worth_sharing(work: int | None) -> bool:
