@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
+    "autotvm": "tunefarm.autotvm",
     "driver": "tunefarm.driver",
     "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.registry import get_global_func as get_global_func
     from compiler.runtime.registry import register_func as register_func
     from compiler.target import Target as Target
+    from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib
     from tunefarm import driver as driver
     from tunefarm import error as error

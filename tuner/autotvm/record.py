@@ -32,7 +32,7 @@ def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
     """The line of a record, without its end. Raises RecordError for a protocol other than "json"."""
-    _check_protocol(protocol)
+    check_protocol(protocol)
     row = {
         "input": [str(inp.target), inp.task.name, inp.task.args, inp.task.kwargs],
         "config": inp.config.to_json_dict(),
@@ -51,7 +51,7 @@ def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
     """The input and result of a line; None for a line of a format older than 0.2. The task is not bound to its
     template. Raises RecordError for a line that is no record."""
-    _check_protocol(protocol)
+    check_protocol(protocol)
     try:
         data = json.loads(row)
     except ValueError as error:
@@ -110,7 +110,8 @@ def pick_best(in_file: str | Path, out_file: str | Path) -> None:
     Path(out_file).write_text("".join(lines), encoding="utf-8")
 
 
-def _check_protocol(protocol: str) -> None:
+def check_protocol(protocol: str) -> None:
+    """Raises RecordError for a protocol other than "json"."""
     if protocol != "json":
         raise RecordError(f"records are JSON, not {protocol!r}")
 

@@ -213,7 +213,7 @@ class ConfigEntity(Config):
 
     def get_flatten_feature(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The knobs' values as numbers."""
-        return np.array([f for entity in self._entity_map.values() for f in _numbers(entity)], dtype=np.float64)
+        return np.array([f for entity in self._entity_map.values() for f in numbers(entity)], dtype=np.float64)
 
     def get_other_option(self) -> dict[str, Any]:
         """The values of the knobs made by `define_knob`."""
@@ -279,7 +279,8 @@ class FallbackConfigEntity(ConfigEntity):
         self[name] = max(fitting, key=lambda e: e.size[::-1])
 
 
-def _numbers(entity: Entity) -> list[float]:
+def numbers(entity: Entity) -> list[float]:
+    """The value of a knob as numbers."""
     match entity:
         case SplitEntity(size):
             return [float(s) for s in size]

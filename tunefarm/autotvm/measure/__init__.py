@@ -1,0 +1,27 @@
+"""Measuring configs."""
+
+from tunefarm.autotvm.measure import measure_methods
+from tuner.autotvm.measure_methods import (
+    Builder,
+    LocalBuilder,
+    LocalRunner,
+    RPCRunner,
+    Runner,
+    create_measure_batch,
+    measure_option,
+)
+from tuner.autotvm.measure_types import MeasureErrorNo, MeasureInput, MeasureResult
+
+__all__ = [
+    "Builder",
+    "LocalBuilder",
+    "LocalRunner",
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "RPCRunner",
+    "Runner",
+    "create_measure_batch",
+    "measure_methods",
+    "measure_option",
+]  # fmt: skip

@@ -1,0 +1,5 @@
+"""Which config templates are built with."""
+
+from tuner.autotvm.dispatcher import ApplyConfig, ApplyHistoryBest, DispatchContext, FallbackContext, apply_history_best
+
+__all__ = ["ApplyConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "apply_history_best"]
