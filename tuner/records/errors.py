@@ -42,3 +42,15 @@ class InvalidRecord(RecordError, ValueError):
     """A record that contradicts itself or names a row that does not exist; nothing of the call was stored."""
 
     kind = "invalid_record"
+
+
+class RunBusy(RecordError):
+    """Another process works on the run."""
+
+    kind = "run_busy"
+
+
+class RunTakenOver(RecordError):
+    """This process was not heard of for so long that another one took the run."""
+
+    kind = "run_taken_over"

@@ -28,9 +28,10 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
             by_key[row["key_id"]].append(row)
     if not by_key:
         return
-    # one writer at a time settles a key; always in one order, so that two writers never wait for each other
-    lock = select(TuningKeyRow.id).where(TuningKeyRow.id.in_(by_key)).order_by(TuningKeyRow.id).with_for_update()
-    connection.execute(lock).all()
+    # one writer at a time settles a key; always in one order, so that two writers never wait for each other. The
+    # trials just added refer to the keys, which holds a weaker lock of them already: this one goes along with that
+    lock = select(TuningKeyRow.id).where(TuningKeyRow.id.in_(by_key)).order_by(TuningKeyRow.id)
+    connection.execute(lock.with_for_update(key_share=True)).all()
     query = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.cost)
     best = {row.key_id: row for row in connection.execute(query.where(BestConfigRow.key_id.in_(by_key)))}
     for key_id, added in sorted(by_key.items()):

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from compiler.runtime.statistics import summarise
 from rpc_server.measure import FailureKind
-from tuner.records import catalog, incumbent
+from tuner.records import catalog, claims, incumbent
 from tuner.records.errors import InvalidRecord
 from tuner.records.keys import toolchain_key
 from tuner.records.model import NewTrial, TrialPurpose, TrialStatus
@@ -63,10 +63,10 @@ class _Batch:
     keys: dict[catalog.KeyTuple, int] = field(default_factory=dict)
 
 
-def add_trials(connection: Connection, new: Sequence[NewTrial]) -> list[int]:
+def add_trials(connection: Connection, new: Sequence[NewTrial], owner: str | None = None) -> list[int]:
     for trial in new:
         check_trial(trial)
-    batch = _load(connection, {trial.task_id for trial in new})
+    batch = _load(connection, {trial.task_id for trial in new}, owner)
     _resolve(connection, batch, new)
     rows = [_row(batch, trial) for trial in new]
     query = insert(TrialRow).returning(TrialRow.id, sort_by_parameter_order=True)
@@ -74,7 +74,20 @@ def add_trials(connection: Connection, new: Sequence[NewTrial]) -> list[int]:
     _count(connection, batch)
     _count_failures(connection, list(zip(new, ids)))
     incumbent.settle(connection, rows)
+    _settle_claims(connection, batch, new)
     return ids
+
+
+def _settle_claims(connection: Connection, batch: _Batch, new: Sequence[NewTrial]) -> None:
+    tried: dict[int, list[str]] = defaultdict(list)
+    for trial in new:
+        if trial.digest is not None:
+            tried[trial.task_id].append(trial.digest)
+    for task_id, digests in tried.items():
+        task = batch.tasks[task_id]
+        for start in range(0, len(digests), _CHUNK):
+            part = digests[start : start + _CHUNK]
+            claims.settle_claims(connection, task.run_id, task.workload_id, task.target_id, part)
 
 
 def check_trial(trial: NewTrial) -> None:
@@ -98,8 +111,9 @@ def check_trial(trial: NewTrial) -> None:
         raise InvalidRecord(f"{trial.failure!r} is no kind of failure")
 
 
-def _load(connection: Connection, task_ids: set[int]) -> _Batch:
-    """The tasks and their runs, the runs locked, so that sequence numbers are given out once."""
+def _load(connection: Connection, task_ids: set[int], owner: str | None) -> _Batch:
+    """The tasks and their runs, the runs locked, so that sequence numbers are given out once. Raises RunTakenOver when
+    a run is not `owner`'s."""
     query = (
         select(
             *RunTaskRow.__table__.columns,
@@ -109,8 +123,12 @@ def _load(connection: Connection, task_ids: set[int]) -> _Batch:
         .where(RunTaskRow.id.in_(task_ids))
     )
     run_ids = set(connection.scalars(select(RunTaskRow.run_id).where(RunTaskRow.id.in_(task_ids))))
-    locked = select(RunRow.id, RunRow.sequence).where(RunRow.id.in_(run_ids)).order_by(RunRow.id).with_for_update()
-    runs = {row.id: _Run(row.id, row.sequence) for row in connection.execute(locked)}
+    locked = select(RunRow.id, RunRow.sequence, RunRow.owner).where(RunRow.id.in_(run_ids))
+    runs = {}
+    for row in connection.execute(locked.order_by(RunRow.id).with_for_update()):
+        if owner is not None:
+            claims.check_owner(row.id, row.owner, owner)
+        runs[row.id] = _Run(row.id, row.sequence)
     tasks = {
         row.id: _Task(
             row.id,

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, exists, select
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import RunState
 from tuner.records.runs import no_run
-from tuner.records.schema import BestConfigRow, CandidateRow, RunFailureRow, RunRow, RunTaskRow, TrialRow
+from tuner.records.schema import BestConfigRow, CandidateRow, ClaimRow, RunFailureRow, RunRow, RunTaskRow, TrialRow
 
 BATCH = 2_000
 """Trials deleted in one transaction, so that others may write between."""
@@ -52,6 +52,7 @@ def remove_run(connection: Connection, run_id: int) -> None:
     """Delete a run that has no trials left."""
     check_removable(connection, run_id)
     tasks = select(RunTaskRow.id).where(RunTaskRow.run_id == run_id)
+    connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
     connection.execute(delete(RunFailureRow).where(RunFailureRow.task_id.in_(tasks)))
     connection.execute(delete(RunTaskRow).where(RunTaskRow.run_id == run_id))
     connection.execute(delete(RunRow).where(RunRow.id == run_id))

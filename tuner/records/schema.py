@@ -6,6 +6,7 @@ targets ───┼─ tuning_keys ── best_configs ─▶ trials
            │        ▲                          │ │
            └─ run_tasks ◀──────────────────────┘ └─▶ candidates (one trace each)
                  └── runs, run_failures
+claims: a tuning key's candidates that a run is at
 ```
 
 A *tuning key* is what times may be compared within: workload, target, device class and toolchain. Counters in
@@ -102,7 +103,8 @@ class TuningKeyRow(Base):
 
 class RunRow(Base):
     """One `tunefarm tune`. `options` and `command` are what it takes to resume or repeat it; `sequence` is the
-    number of its last trial, of whatever purpose."""
+    number of its last trial, of whatever purpose. `owner` is the process that works on it, until `owned_until`
+    unless it says so again."""
 
     __tablename__ = "runs"
 
@@ -121,6 +123,8 @@ class RunRow(Base):
     sequence: Mapped[int]
     trials: Mapped[int]
     failed: Mapped[int]
+    owner: Mapped[str] = mapped_column(server_default="")
+    owned_until: Mapped[datetime | None]
 
 
 class RunTaskRow(Base):
@@ -227,6 +231,17 @@ class TrialRow(Base):
     measured_by: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime]
+
+
+class ClaimRow(Base):
+    """A candidate that a run is about to measure, so that no other run does. Ends with its trial, or expires."""
+
+    __tablename__ = "claims"
+
+    key_id: Mapped[int] = mapped_column(ForeignKey("tuning_keys.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), index=True)
+    expires_at: Mapped[datetime]
 
 
 class BestConfigRow(Base):

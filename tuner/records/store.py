@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, ingest, lookup, prune, runs, stats, trials
+from tuner.records import catalog, claims, ingest, lookup, prune, runs, stats, trials
+from tuner.records.claims import ClaimAnswer
 from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path, write
 from tuner.records.errors import InvalidRecord
 from tuner.records.migrate import state_of, upgrade
@@ -169,6 +170,19 @@ class RecordStore:
         """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: runs.set_budgets(c, run_id, budgets))
 
+    def take_run(self, run_id: int, owner: str, is_gone: Callable[[str], bool] = lambda _owner: False) -> None:
+        """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
+        unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped."""
+        self._write(lambda c: claims.take_run(c, run_id, owner, is_gone))
+
+    def renew_run(self, run_id: int, owner: str) -> None:
+        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds. Raises RunTakenOver."""
+        self._write(lambda c: claims.renew_run(c, run_id, owner))
+
+    def leave_run(self, run_id: int, owner: str, state: RunState, message: str = "") -> Run:
+        """Give the run up in the state given, and every claim of it. Raises RunTakenOver."""
+        return self._write(lambda c: claims.leave_run(c, run_id, owner, state, message))
+
     def run(self, run_id: int) -> Run:
         """One run. Raises RecordNotFound."""
         with reading(self._engine) as connection:
@@ -199,12 +213,29 @@ class RecordStore:
 
     # -------------------------------------------------------------------------------- trials
 
-    def add_trial(self, new: NewTrial) -> int:
+    def add_trial(self, new: NewTrial, owner: str | None = None) -> int:
         """`add_trials` of one; returns its id."""
-        return self.add_trials([new])[0]
+        return self.add_trials([new], owner)[0]
 
-    def add_trials(self, new: Sequence[NewTrial]) -> tuple[int, ...]:
+    def claim(self, task_id: int, device_id: int, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+        """Claim candidates for the run of `task_id`, to measure on devices of the class of `device_id`.
+
+        Of all runs in the store that ask for one, on the same workload, target, device class and toolchain, one gets
+        it (CLAIMED) until its trial is added, `release`, or its run is not renewed; others hear TAKEN. KNOWN gives
+        the result where there is one: a verified time there, a failure there, or a box it crashed of any class.
+        Raises RecordNotFound.
+        """
+        return self._write(lambda c: claims.claim(c, task_id, device_id, digests)) if digests else {}
+
+    def release(self, task_id: int, device_id: int, digests: Sequence[str]) -> None:
+        """Give claims up that will have no trial. Raises RecordNotFound."""
+        if digests:
+            self._write(lambda c: claims.release(c, task_id, device_id, digests))
+
+    def add_trials(self, new: Sequence[NewTrial], owner: str | None = None) -> tuple[int, ...]:
         """Record trials, all or none, in their order; returns their ids.
+
+        With `owner`, raises RunTakenOver unless the run is its. Claims on the candidates end.
 
         In the same transaction the run's counts, failures and curve follow, and the best configs: a verified
         trial that beats the incumbent of its workload, target, device class and toolchain replaces it by the
@@ -212,7 +243,7 @@ class RecordStore:
         """
         if not new:
             return ()
-        return tuple(self._write(lambda c: ingest.add_trials(c, new)))
+        return tuple(self._write(lambda c: ingest.add_trials(c, new, owner)))
 
     def trial(self, trial_id: int) -> Trial:
         """One trial. Raises RecordNotFound."""

@@ -1,0 +1,197 @@
+"""Who works on what, on every backend: candidates are claimed once, runs have one owner."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from rpc_server.measure import FailureKind
+from tuner.records import claims
+from tuner.records.claims import ClaimAnswer, ClaimState
+from tuner.records.database import writing
+from tuner.records.errors import RecordNotFound, RunBusy, RunTakenOver
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
+from tuner.records.store import RecordStore
+from tuner.records.types import utcnow
+
+TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+CLAIMED, TAKEN = ClaimAnswer(ClaimState.CLAIMED), ClaimAnswer(ClaimState.TAKEN)
+
+
+class Bench:
+    """Two runs of one task each on the same workload and target, and two devices of one class and one of another."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self.store = store
+        self.here, self.twin, self.other = (
+            store.upsert_device(NewDevice(name=n, key="k", device_class=c)).id
+            for n, c in (("a", "zen"), ("b", "zen"), ("c", "arm"))
+        )
+        self.one, self.two = self.run(), self.run()
+
+    def run(self, toolchain: str = "1.2", key: str = "w" * 8) -> Run:
+        workload = self.store.upsert_workload(NewWorkload(key=key, name="w"))
+        target = self.store.upsert_target(TARGET)
+        task = NewRunTask(workload_id=workload.id, target_id=target.id, budget=9)
+        return self.store.start_run(NewRun(tasks=(task,), toolchain={"tunefarm": toolchain}))
+
+    def claim(self, run: Run, *digests: str, device: int | None = None) -> dict[str, ClaimAnswer]:
+        return self.store.claim(run.tasks[0].id, device or self.here, digests)
+
+    def trial(self, run: Run, digest: str, cost: float = 1.0, device: int | None = None) -> None:
+        trial = NewTrial(task_id=run.tasks[0].id, digest=digest, trace=f'["{digest}"]', device_id=device or self.here)
+        self.store.add_trial(replace(trial, samples=(cost,), verified=True))
+
+    def failure(self, run: Run, digest: str, kind: FailureKind, device: int | None = None) -> None:
+        trial = NewTrial(task_id=run.tasks[0].id, digest=digest, trace=f'["{digest}"]', device_id=device)
+        self.store.add_trial(replace(trial, failure=kind, failure_text="why"))
+
+
+@pytest.fixture
+def bench(store: RecordStore) -> Bench:
+    return Bench(store)
+
+
+def test_one_run_gets_a_candidate_and_others_hear_so(bench: Bench) -> None:
+    assert bench.claim(bench.one, "a", "b") == {"a": CLAIMED, "b": CLAIMED}
+    assert bench.claim(bench.two, "b", "c", device=bench.twin) == {"b": TAKEN, "c": CLAIMED}
+    assert bench.claim(bench.one, "a") == {"a": CLAIMED}  # still its own
+    assert bench.claim(bench.two, "a", device=bench.other) == {"a": CLAIMED}  # times there do not compare
+    assert bench.claim(bench.run("9.9"), "a") == {"a": CLAIMED}  # another toolchain makes other code
+    assert bench.claim(bench.run(key="x" * 8), "a") == {"a": CLAIMED}  # another workload
+    assert bench.claim(bench.one) == {}
+
+
+def test_a_released_candidate_is_anyones(bench: Bench) -> None:
+    bench.claim(bench.one, "a")
+    bench.store.release(bench.two.tasks[0].id, bench.here, ["a"])  # not theirs to give
+    assert bench.claim(bench.two, "a") == {"a": TAKEN}
+    bench.store.release(bench.one.tasks[0].id, bench.here, ["a"])
+    assert bench.claim(bench.two, "a") == {"a": CLAIMED}
+
+
+def test_a_result_is_known_to_everyone_and_ends_the_claim(bench: Bench) -> None:
+    bench.claim(bench.one, "a")
+    bench.trial(bench.one, "a", 0.25)
+    known = ClaimAnswer(ClaimState.KNOWN, 0.25)
+    assert bench.claim(bench.two, "a", device=bench.twin) == {"a": known}
+    assert bench.claim(bench.one, "a") == {"a": known}
+    assert bench.claim(bench.two, "a", device=bench.other) == {"a": CLAIMED}
+    with writing(bench.store._engine) as connection:
+        assert connection.execute(text("SELECT count(*) FROM claims")).scalar_one() == 1
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_what_failed_is_not_tried_again_where_it_would_fail_again(bench: Bench, kind: FailureKind) -> None:
+    built = kind not in (FailureKind.INSTANTIATE, FailureKind.BUILD, FailureKind.BUILD_TIMEOUT)
+    bench.failure(bench.one, "a", kind, bench.here if built else None)
+    known = ClaimAnswer(ClaimState.KNOWN, None, kind)
+    retried = kind is FailureKind.UPLOAD
+    anywhere = not built or kind in (FailureKind.CRASH, FailureKind.DEVICE_LOST)
+    assert bench.claim(bench.two, "a") == {"a": CLAIMED if retried else known}
+    assert bench.claim(bench.two, "a", device=bench.other) == {"a": known if anywhere else CLAIMED}
+    assert bench.claim(bench.run("9.9"), "a", device=bench.other) == {"a": CLAIMED}
+
+
+def test_a_failure_outweighs_a_time(bench: Bench) -> None:
+    bench.trial(bench.one, "a")
+    bench.failure(bench.one, "a", FailureKind.WRONG_RESULT, bench.here)
+    assert bench.claim(bench.two, "a")["a"].failure is FailureKind.WRONG_RESULT
+
+
+def test_claims_lapse_with_their_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.store.take_run(bench.one.id, "me")
+    bench.claim(bench.one, "a", "b")
+    now = utcnow()
+    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=0.9 * claims.LEASE_S))
+    bench.store.renew_run(bench.one.id, "me")
+    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=1.8 * claims.LEASE_S))
+    assert bench.claim(bench.two, "a") == {"a": TAKEN}
+    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=2 * claims.LEASE_S))
+    assert bench.claim(bench.two, "a") == {"a": CLAIMED}
+    assert bench.claim(bench.one, "a", "b") == {"a": TAKEN, "b": CLAIMED}
+
+
+def test_many_runs_ask_at_once_and_each_candidate_goes_to_one(bench: Bench) -> None:
+    digests = [f"d{i}" for i in range(40)]
+    given: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def work(run: Run) -> None:
+        for start in range(0, 40, 4):
+            answers = bench.claim(run, *digests[start : start + 4])
+            mine = [d for d, answer in answers.items() if answer == CLAIMED]
+            with lock:
+                given.update(mine)
+            for digest in mine:
+                bench.trial(run, digest)
+
+    threads = [threading.Thread(target=work, args=(bench.run(),)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert given == Counter(digests)
+
+
+def test_an_unknown_task_or_device(bench: Bench) -> None:
+    for task, device in ((999, bench.here), (bench.one.tasks[0].id, 999)):
+        with pytest.raises(RecordNotFound):
+            bench.store.claim(task, device, ["a"])
+
+
+# ---------------------------------------------------------------------------------------- runs
+
+
+def test_a_run_has_one_owner_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = bench.one.id
+    bench.store.take_run(run, "first")
+    bench.store.take_run(run, "first")
+    with pytest.raises(RunBusy, match=f"run {run} is being tuned by first") as caught:
+        bench.store.take_run(run, "second")
+    assert "the run is free in" in (caught.value.hint or "")
+    now = utcnow()
+    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=claims.LEASE_S + 1))
+    bench.store.take_run(run, "second")
+    with pytest.raises(RunTakenOver, match="taken over by second"):
+        bench.store.renew_run(run, "first")
+
+
+def test_a_dead_owner_is_replaced_at_once_and_its_claims_are_dropped(bench: Bench) -> None:
+    bench.store.take_run(bench.one.id, "dead")
+    bench.claim(bench.one, "a")
+    bench.store.take_run(bench.one.id, "next", is_gone=lambda owner: owner == "dead")
+    assert bench.claim(bench.two, "a") == {"a": CLAIMED}
+
+
+def test_an_owner_that_lost_its_run_records_nothing(bench: Bench) -> None:
+    run = bench.one
+    bench.store.take_run(run.id, "old")
+    trial = NewTrial(task_id=run.tasks[0].id, digest="d", trace="[]", device_id=bench.here, samples=(1.0,))
+    bench.store.add_trial(trial, owner="old")
+    bench.store.take_run(run.id, "new", is_gone=lambda _: True)
+    with pytest.raises(RunTakenOver):
+        bench.store.add_trial(trial, owner="old")
+    with pytest.raises(RunTakenOver):
+        bench.store.leave_run(run.id, "old", RunState.INTERRUPTED)
+    assert len(list(bench.store.all_trials(run.id))) == 1
+    assert bench.store.run(run.id).state is RunState.RUNNING
+
+
+def test_leaving_a_run_frees_it_and_its_claims(bench: Bench) -> None:
+    bench.store.take_run(bench.one.id, "me")
+    bench.claim(bench.one, "a")
+    left = bench.store.leave_run(bench.one.id, "me", RunState.INTERRUPTED, "stopped")
+    assert (left.state, left.message) == (RunState.INTERRUPTED, "stopped")
+    assert bench.claim(bench.two, "a") == {"a": CLAIMED}
+    bench.store.take_run(bench.one.id, "you")
+
+
+def test_an_unknown_run(bench: Bench) -> None:
+    with pytest.raises(RecordNotFound, match="no run 999"):
+        bench.store.take_run(999, "me")

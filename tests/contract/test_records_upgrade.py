@@ -1,0 +1,73 @@
+"""Databases that earlier versions made, with data in them, brought to today's schema."""
+
+from __future__ import annotations
+
+from alembic import command
+from alembic.config import Config
+
+from tuner.records import migrate
+from tuner.records.claims import ClaimAnswer, ClaimState
+from tuner.records.database import connect, parse_url, writing
+from tuner.records.model import RunState
+from tuner.records.store import RecordStore
+
+TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+DATA_0001 = f"""
+INSERT INTO workloads (id, key, name, spec, function, flops, created_at)
+  VALUES (1, 'wwww', 'matmul', NULL, 'def f', 8.0, 'NOW');
+INSERT INTO targets (id, text, kind, features, created_at) VALUES (1, '{TARGET}', 'llvm', '[]', 'NOW');
+INSERT INTO device_classes (id, name, features, serves_from, created_at) VALUES (1, 'zen', '[]', '[]', 'NOW');
+INSERT INTO devices (id, name, key, device_class_id, fingerprint, fingerprint_digest, first_seen, last_seen)
+  VALUES (1, 'box', 'cpu', 1, '{{}}', 'ffff', 'NOW', 'NOW');
+INSERT INTO tuning_keys (id, workload_id, target_id, device_class_id, toolchain)
+  VALUES (1, 1, 1, 1, 'llvm-22,tunefarm-0.1');
+INSERT INTO runs (id, name, state, message, options, command, host, "user", toolchain, started_at, finished_at,
+    updated_at, sequence, trials, failed)
+  VALUES (1, 'old', 'interrupted', '', '{{}}', '', 'h', 'u', '{{"tunefarm": "0.1.0", "llvm": "22.1.0"}}', 'NOW', NULL,
+    'NOW', 1, 1, 0);
+INSERT INTO run_tasks (id, run_id, position, workload_id, target_id, budget, trials, failed, baseline_cost, best_cost)
+  VALUES (1, 1, 0, 1, 1, 8, 1, 0, 2.0, 0.5);
+INSERT INTO candidates (id, workload_id, target_id, digest, trace) VALUES (1, 1, 1, 'abcd', '[]');
+INSERT INTO trials (id, run_id, sequence, task_id, key_id, candidate_id, device_id, purpose, status, failure_kind,
+    failure_text, samples, cost, mad, noise, verified, eligible, improved, build_s, measure_s, environment,
+    measured_by, started_at, finished_at)
+  VALUES (1, 1, 1, 1, 1, 1, 1, 'search', 'ok', NULL, '', '[0.5]', 0.5, 0.0, '[]', true, true, true, 0.1, 0.2, '{{}}',
+    '', 'NOW', 'NOW');
+INSERT INTO best_configs (id, key_id, trial_id, candidate_id, cost, low, high, samples, since, updated_at)
+  VALUES (1, 1, 1, 1, 0.5, 0.45, 0.55, '[0.5]', 'NOW', 'NOW');
+"""
+
+
+def make(address: str, revision: str, data: str) -> None:
+    """A database as of `revision`, with `data` in it."""
+    engine = connect(parse_url(address), create=True)
+    # SQLite keeps UTC times without saying so
+    now = "2026-05-01 12:00:00" + ("" if engine.dialect.name == "sqlite" else "+00:00")
+    with writing(engine) as connection:
+        config = Config()
+        config.set_main_option("script_location", str(migrate.migrations_folder()).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        for statement in filter(str.strip, data.replace("NOW", now).split(";")):
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def test_a_database_of_0001_keeps_everything_and_takes_claims(address: str) -> None:
+    make(address, "0001", DATA_0001)
+    assert migrate.check(address).found == "0001"
+    assert migrate.upgrade(address).ok
+    with RecordStore.open(address) as store:
+        run = store.run(1)
+        assert (run.name, run.state, run.trials, run.tasks[0].best_cost) == ("old", RunState.INTERRUPTED, 1, 0.5)
+        [trial] = store.all_trials(1)
+        assert (trial.digest, trial.samples, trial.verified) == ("abcd", (0.5,), True)
+        found = store.best("wwww", TARGET, "zen")
+        assert found.config is not None
+        assert found.config.digest == "abcd"
+        # what was measured before is known to runs of today, and the old run can be taken up
+        store.take_run(1, "me")
+        assert store.claim(1, 1, ["abcd", "new"]) == {
+            "abcd": ClaimAnswer(ClaimState.KNOWN, 0.5),
+            "new": ClaimAnswer(ClaimState.CLAIMED),
+        }

@@ -1,0 +1,218 @@
+"""Who works on what: a run belongs to one process at a time, a candidate to one run.
+
+Both kinds of ownership lapse unless they are renewed, so what a killed process held becomes free by itself. Times
+are the database server's where there is one, so the clocks of tuners need not agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import Connection, delete, select, text, update
+
+from rpc_server.measure import FailureKind
+from tuner.records import catalog
+from tuner.records.errors import RecordNotFound, RunBusy, RunTakenOver
+from tuner.records.keys import toolchain_key
+from tuner.records.model import Run, RunState, TrialPurpose
+from tuner.records.runs import no_run, set_state
+from tuner.records.schema import CandidateRow, ClaimRow, DeviceRow, RunRow, RunTaskRow, TrialRow, TuningKeyRow
+from tuner.records.types import AnyRow, utcnow
+
+LEASE_S = 20.0
+"""How long a run and its claims stay with a process that does not renew them."""
+
+_NOT_CONCLUSIVE = (FailureKind.UPLOAD,)  # the candidate may not be to blame
+_BAD_ANYWHERE = (FailureKind.CRASH, FailureKind.DEVICE_LOST)  # what took one box down is not sent to another
+
+
+class ClaimState(StrEnum):
+    CLAIMED = "claimed"  # nobody has measured it or is about to: it is the asker's now
+    KNOWN = "known"  # there is a result
+    TAKEN = "taken"  # another run is at it
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """`cost` (seconds a call) or `failure` where the result is known."""
+
+    state: ClaimState
+    cost: float | None = None
+    failure: FailureKind | None = None
+
+
+# --------------------------------------------------------------------------------------- runs
+
+
+def take_run(connection: Connection, run_id: int, owner: str, is_gone: Callable[[str], bool]) -> None:
+    row = _locked(connection, run_id)
+    now = _now(connection)
+    held = row.owner not in ("", owner) and row.owned_until is not None and row.owned_until > now
+    if held and not is_gone(row.owner):
+        left = (row.owned_until - now).total_seconds()
+        raise RunBusy(
+            f"run {run_id} is being tuned by {row.owner}",
+            hint=f"stop it there first; if it is dead, the run is free in {left:.0f} s",
+        )
+    connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
+    _own(connection, run_id, owner, now)
+
+
+def renew_run(connection: Connection, run_id: int, owner: str) -> None:
+    row = _locked(connection, run_id)
+    check_owner(run_id, row.owner, owner)
+    now = _now(connection)
+    _own(connection, run_id, owner, now)
+    connection.execute(update(ClaimRow).where(ClaimRow.run_id == run_id).values(expires_at=_lapse(now)))
+
+
+def leave_run(connection: Connection, run_id: int, owner: str, state: RunState, message: str) -> Run:
+    row = _locked(connection, run_id)
+    check_owner(run_id, row.owner, owner)
+    connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
+    connection.execute(update(RunRow).where(RunRow.id == run_id).values(owner="", owned_until=None))
+    return set_state(connection, run_id, state, message, None)
+
+
+def check_owner(run_id: int, found: str, owner: str) -> None:
+    """Raises RunTakenOver when the run is not, or no longer, `owner`'s."""
+    if found != owner:
+        raise RunTakenOver(
+            f"run {run_id} was taken over by {found or 'nobody'} while this process was not heard of",
+            hint="it goes on there; nothing measured here since then is recorded",
+        )
+
+
+def _locked(connection: Connection, run_id: int) -> AnyRow:
+    query = select(RunRow.owner, RunRow.owned_until).where(RunRow.id == run_id).with_for_update()
+    row = connection.execute(query).first()
+    if row is None:
+        raise no_run(run_id)
+    return row
+
+
+def _own(connection: Connection, run_id: int, owner: str, now: datetime) -> None:
+    connection.execute(update(RunRow).where(RunRow.id == run_id).values(owner=owner, owned_until=_lapse(now)))
+
+
+def _lapse(now: datetime) -> datetime:
+    return now + timedelta(seconds=LEASE_S)
+
+
+def _now(connection: Connection) -> datetime:
+    if connection.dialect.name == "postgresql":
+        now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+        return now
+    return utcnow()
+
+
+# --------------------------------------------------------------------------------- candidates
+
+
+def claim(connection: Connection, task_id: int, device_id: int, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+    """The insert comes first: a run that records a candidate's trial gives up its claim in the same transaction,
+    so whoever gets the claim after it sees the trial."""
+    task = _task(connection, task_id, device_id)
+    # one writer of a key's claims and bests at a time, so that none waits for another in a circle
+    key = select(TuningKeyRow.id).where(TuningKeyRow.id == task.key_id)
+    connection.execute(key.with_for_update(key_share=True)).all()
+    now = _now(connection)
+    claimed = {"key_id": task.key_id, "run_id": task.run_id, "expires_at": _lapse(now)}
+    rows = [{**claimed, "digest": digest} for digest in sorted(set(digests))]
+    mine = (ClaimRow.key_id == task.key_id, ClaimRow.digest.in_(digests))
+    connection.execute(delete(ClaimRow).where(*mine, ClaimRow.expires_at <= now))
+    catalog.insert_missing(connection, ClaimRow, rows)
+    holding = connection.execute(select(ClaimRow.digest, ClaimRow.run_id).where(*mine))
+    holders = {row.digest: row.run_id for row in holding}
+    known = _results(connection, task, digests)
+    for digest in known:
+        if holders.get(digest) == task.run_id:
+            _give_up(connection, task, digest)
+    return {d: known.get(d) or _answer(holders.get(d), task.run_id) for d in digests}
+
+
+def _answer(holder: int | None, run_id: int) -> ClaimAnswer:
+    return ClaimAnswer(ClaimState.CLAIMED if holder == run_id else ClaimState.TAKEN)
+
+
+def release(connection: Connection, task_id: int, device_id: int, digests: Sequence[str]) -> None:
+    task = _task(connection, task_id, device_id)
+    for digest in digests:
+        _give_up(connection, task, digest)
+
+
+def settle_claims(
+    connection: Connection, run_id: int, workload_id: int, target_id: int, digests: Sequence[str]
+) -> None:
+    """End the run's claims on candidates that have a trial now."""
+    keys = select(TuningKeyRow.id).where(TuningKeyRow.workload_id == workload_id, TuningKeyRow.target_id == target_id)
+    connection.execute(
+        delete(ClaimRow).where(ClaimRow.run_id == run_id, ClaimRow.digest.in_(digests), ClaimRow.key_id.in_(keys))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    run_id: int
+    workload_id: int
+    target_id: int
+    toolchain: str
+    key_id: int
+
+
+def _task(connection: Connection, task_id: int, device_id: int) -> _Task:
+    query = select(RunTaskRow.run_id, RunTaskRow.workload_id, RunTaskRow.target_id, RunRow.toolchain)
+    row = connection.execute(query.join(RunRow, RunRow.id == RunTaskRow.run_id).where(RunTaskRow.id == task_id)).first()
+    device_class = connection.scalar(select(DeviceRow.device_class_id).where(DeviceRow.id == device_id))
+    if row is None or device_class is None:
+        raise RecordNotFound(f"there is no run task {task_id} or no device {device_id}")
+    toolchain = toolchain_key(row.toolchain)
+    key = (row.workload_id, row.target_id, device_class, toolchain)
+    return _Task(row.run_id, row.workload_id, row.target_id, toolchain, catalog.key_ids(connection, [key])[key])
+
+
+def _give_up(connection: Connection, task: _Task, digest: str) -> None:
+    connection.execute(
+        delete(ClaimRow).where(
+            ClaimRow.key_id == task.key_id, ClaimRow.digest == digest, ClaimRow.run_id == task.run_id
+        )
+    )
+
+
+def _results(connection: Connection, task: _Task, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+    """What earlier trials of the candidates say: the first verified time on this tuning key; a failure there or before
+    any device; a box taken down anywhere, with this toolchain."""
+    result = (TrialRow.key_id, TrialRow.cost, TrialRow.verified, TrialRow.failure_kind)
+    query = (
+        select(CandidateRow.digest, *result, RunRow.toolchain)
+        .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
+        .join(RunRow, RunRow.id == TrialRow.run_id)
+        .where(
+            CandidateRow.workload_id == task.workload_id,
+            CandidateRow.target_id == task.target_id,
+            CandidateRow.digest.in_(digests),
+            TrialRow.purpose != str(TrialPurpose.BASELINE),
+        )
+        .order_by(TrialRow.id)
+    )
+    found: dict[str, ClaimAnswer] = {}
+    for row in connection.execute(query):
+        answer = _conclusion(row, task)
+        # a failure outweighs a time: what once gave a wrong result is not to be trusted
+        if answer is not None and (answer.failure is not None or row.digest not in found):
+            found[row.digest] = answer
+    return found
+
+
+def _conclusion(row: AnyRow, task: _Task) -> ClaimAnswer | None:
+    if row.failure_kind is None:
+        here = row.verified and row.key_id == task.key_id
+        return ClaimAnswer(ClaimState.KNOWN, row.cost) if here else None
+    failure = FailureKind(row.failure_kind)
+    if failure in _NOT_CONCLUSIVE or toolchain_key(row.toolchain) != task.toolchain:
+        return None
+    everywhere = row.key_id is None or failure in _BAD_ANYWHERE
+    return ClaimAnswer(ClaimState.KNOWN, None, failure) if everywhere or row.key_id == task.key_id else None
