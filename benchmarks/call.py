@@ -40,7 +40,8 @@ def main() -> None:
     for name, (looked_up, held) in best.items():
         print(f"{name:12}{looked_up:28.2f}{held:26.2f}")
     if args.peer:
-        print(f"ours / peer: {best['tunefarm'][0] / best['apache-tvm'][0]:.2f}")
+        looked_up, held = (ours / peers for ours, peers in zip(best["tunefarm"], best["apache-tvm"]))
+        print(f"{'ours / peer':12}{looked_up:28.2f}{held:26.2f}")
 
 
 def call_us() -> tuple[float, float]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from llvm_kernels import ADD, ADD_ENTRY, artifact
 
 from compiler.errors import DeviceError
 from compiler.runtime import device as devices
 from compiler.runtime.device import Device, DeviceAPI, UnknownDeviceError, cpu, cuda, device, enabled
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import array, empty
 
 PROPERTIES = [
     "max_threads_per_block", "warp_size", "max_shared_memory_per_block", "compute_version", "device_name",
@@ -56,20 +60,57 @@ def test_properties_are_none_on_cpu_and_on_an_absent_device() -> None:
     cpu().free_raw_stream(stream)
 
 
-def test_using_an_absent_device_says_why() -> None:
-    place = devices.vpi(0)
+KINDS = [
+    devices.cuda, devices.gpu, devices.rocm, devices.opencl, devices.cl, devices.vulkan, devices.metal, devices.mtl,
+    devices.vpi, devices.ext_dev, devices.hexagon, devices.webgpu,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [devices.cpu, *KINDS])
+def test_constructing_never_fails(kind: Callable[[int], Device]) -> None:
+    assert [kind(index).device_id for index in (0, 7, 10_000)] == [0, 7, 10_000]
+    assert kind(3) == device(kind(3).device_type, 3)
+    assert isinstance(kind(10_000).exist, bool)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_using_an_absent_device_says_why(kind: Callable[[int], Device]) -> None:
+    place = kind(9_999)  # nobody has so many
     assert not place.exist
-    for use in (place.sync, place.create_raw_stream, lambda: place.api.allocate(place, 8)):
-        with pytest.raises(DeviceError, match=r"vpi\(0\) cannot be used: .*no runtime for vpi"):
+    assert all(getattr(place, name) is None for name in PROPERTIES)
+    assert place.texture_spatial_limit() is None
+    uses: list[Callable[[], object]] = [
+        place.sync,
+        place.create_raw_stream,
+        lambda: place.set_raw_stream(None),
+        lambda: place.free_raw_stream(None),
+        lambda: empty((4,), "float32", place),
+        lambda: array([1.0], place),
+        lambda: empty((4,)).copyto(place),
+    ]
+    for use in uses:
+        with pytest.raises(DeviceError, match=rf"^{place.device_type}\(9999\) cannot be used: \w+"):
             use()
 
 
+def test_timing_on_an_absent_device_says_what_to_pass() -> None:
+    module = load_artifact(artifact(ADD, ADD_ENTRY))
+    with pytest.raises(DeviceError, match=r"cannot be timed on vpi\(0\)[\s\S]*pass cpu\(0\)"):
+        module.time_evaluator("add", devices.vpi())
+
+
+@pytest.mark.parametrize("name", [*devices.TYPE_CODES, *devices._ALIASES])
+def test_enabled_is_whether_the_first_device_exists(name: str) -> None:
+    assert enabled(name) == device(name).exist
+    if devices.canonical_type(name) == "cpu":
+        assert enabled(name)
+
+
 def test_enabled() -> None:
-    assert enabled("cpu")
     assert enabled("llvm -mcpu=znver3")
-    assert not enabled("vpi")
-    assert not enabled("no-such-thing")
-    assert not enabled("")
+    assert enabled("rpc")
+    for name in ("vpi", "ext_dev", "no-such-thing", ""):
+        assert not enabled(name)
 
 
 def test_a_subclass_brings_its_own_api() -> None:
@@ -89,7 +130,9 @@ def test_a_subclass_brings_its_own_api() -> None:
             return Answer()  # type: ignore[return-value]
 
     far = FarDevice("cuda", 0, "s1")
-    assert far.device_name == "device_name of cuda(0)"
+    for name in (*PROPERTIES, "l2_cache_size_bytes", "total_global_memory"):
+        assert getattr(far, name) == f"{name} of cuda(0)"
+    assert far.texture_spatial_limit() == "texture_spatial_limit of cuda(0)"
     assert far != cuda(0)
     assert far == FarDevice("cuda", 0, "s1")
     assert far != FarDevice("cuda", 0, "s2")
