@@ -52,3 +52,28 @@ def transform_layout_padded_apart(s: Schedule) -> None:
 @case(lambda: w.matmul(8, 11, 6))
 def transform_block_layout(s: Schedule) -> None:
     s.transform_block_layout(s.get_block("C"), lambda i, j, k: (i // 4, k, j, i % 4))
+
+
+@case(w.matmul)
+def reindex_cache_read(s: Schedule) -> None:
+    s.reindex_cache_read(s.get_block("C"), "B", "shared", lambda i, j, k: (j // 4, k, j % 4))
+
+
+@case(w.matmul)
+def reindex_cache_write(s: Schedule) -> None:
+    s.reindex_cache_write(s.get_block("C"), 0, "local", lambda i, j, k: (j, i))
+
+
+@case(w.chain)
+def unsafe_set_dtype(s: Schedule) -> None:
+    s.unsafe_set_dtype(s.get_block("B"), 0, "float64")
+
+
+@case(w.in_place)
+def cache_inplace(s: Schedule) -> None:
+    s.cache_inplace(s.get_block("U"), "B", "local")
+
+
+@case(w.gathered)
+def cache_index(s: Schedule) -> None:
+    s.cache_index(s.get_block("C"), "global")

@@ -14,6 +14,7 @@ from compiler.lower.pipeline import lower_func
 from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
+from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
@@ -105,6 +106,34 @@ def conv(channels: int = 2, height: int = 5, width: int = 7, filters: int = 3, s
     data = te.placeholder((1, channels, height, width), name="data")
     kernel = te.placeholder((filters, channels, 3, 3), name="kernel")
     return create_prim_func([data, kernel, conv2d_nchw(data, kernel, stride=stride, padding=1)])
+
+
+def gathered(rows: int = 7, n: int = 9) -> PrimFunc:
+    """C[i, j] = A[(i * 3 + j) % rows] + A[(i * 3 + j) % rows // 2] for j in 5; block C."""
+    a = te.placeholder((rows,), name="A")
+    at = lambda i, j: (i * 3 + j) % rows  # noqa: E731
+    return create_prim_func([a, te.compute((n, 5), lambda i, j: a[at(i, j)] + a[at(i, j) // 2], name="C")])
+
+
+def in_place(n: int = 10, m: int = 7) -> PrimFunc:
+    """B = A * 2; B = B * B + 1 in place; C = B * 3; blocks B, U, C."""
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer(({n}, {m})), C: T.Buffer(({n}, {m}))):
+    B = T.alloc_buffer(({n}, {m}))
+    for i, j in T.grid({n}, {m}):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid({n}, {m}):
+        with T.block("U"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = B[vi, vj] * B[vi, vj] + 1.0
+    for i, j in T.grid({n}, {m}):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] * 3.0
+""")
 
 
 def outputs(func: PrimFunc, seed: int = 0) -> np.ndarray:

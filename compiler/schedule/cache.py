@@ -1,4 +1,4 @@
-"""Primitives that put a copy of a buffer between its writers and its readers: cache_read, cache_write."""
+"""Primitives that put a copy of a buffer between blocks: cache_read, cache_write, cache_inplace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from compiler.schedule import tree
 from compiler.schedule.dataflow import (
     Member,
     Scope,
+    allocated,
     common_prefix,
     fresh_block_name,
     scope_around,
@@ -35,7 +36,7 @@ from compiler.schedule.tree import Path
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import seq
+from compiler.tir.visit import seq, substitute
 
 
 @primitive("block", "block*", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block")
@@ -95,6 +96,43 @@ def cache_write(func: n.PrimFunc, block: str, write_buffer_index: int, storage_s
     edits: dict[Stmt, Stmt | None] = {m.realize: swap_buffers(m.realize, {buffer: cached}) for m in writers}  # type: ignore[misc]
     after = max(place.statement_of(m) for m in writers) + 1
     return Effect(copy_placed(func, scope, place, edits, after, copy, cached), (name,))
+
+
+@primitive("block", attrs={"read_buffer_index": (int,), "storage_scope": (str,)}, outputs="block*")
+def cache_inplace(func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str) -> Effect:
+    """Let a block that reads and writes one buffer work on a copy of it in memory `storage_scope`.
+
+    What it touches is copied there before, and back after it: the blocks A_local and A_local_1, in this order. No
+    other block in the same loops may use the buffer.
+
+        block C: A[vi] = A[vi] * 2        →   block A_local: A_local[v0] = A[v0]
+                                              block C: A_local[vi] = A_local[vi] * 2
+                                              block A_local_1: A[v0] = A_local[v0]
+    """
+    me, scope = scope_around(func, block)
+    check_scope(storage_scope, block)
+    buffer = _nth(me, [r.buffer for r in me.block.reads], read_buffer_index, "reads")
+    if not me.writes(buffer):
+        raise Illegal(f"block {block!r} does not write {buffer.name!r}, which it reads", block, hint="use cache_read")
+    place = Place(scope.path)
+    at = place.statement_of(me)
+    for other in scope.members:
+        if other is not me and place.statement_of(other) == at and (other.reads(buffer) or other.writes(buffer)):
+            raise Illegal(f"block {other.name!r} in the same loops uses {buffer.name!r}, too", other.name)
+    cached = _like(buffer, storage_scope)
+    first = fresh_block_name(func, cached.name)
+    second = fresh_block_name(func, cached.name, [first])
+    regions = [(me, r) for r in (*me.block.reads, *me.block.writes) if r.buffer is buffer]
+    box = _touched(place, regions, buffer)
+    own = swap_buffers(substitute(me.realize, {buffer.data: cached.data}), {buffer: cached})
+    assert isinstance(own, Stmt)
+    there = _copy_nest(place, buffer, cached, first, box)
+    back = _copy_nest(place, cached, buffer, second, box)
+    stmt = place.stmts[at]
+    changed = seq(there, tree.edit(stmt, {me.realize: own}), back)
+    return Effect(
+        allocated(replaced(func, me.path[: me.path.index(stmt) + 1], changed), scope, [cached]), (first, second)
+    )
 
 
 # ----------------------------------------------------------------------------------- the place

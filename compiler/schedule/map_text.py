@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.dtype import parse_dtype
 from compiler.errors import IRError, ScheduleError
 from compiler.schedule.state import Illegal
 from compiler.tir import nodes as n
@@ -138,12 +139,13 @@ def _places(parsed: ast.Lambda) -> list[ast.expr]:
 def read_pad(value: PadValue, places: Sequence[PrimExpr], dtype: str) -> PrimExpr:
     """What lies at the padding element `places`: `value`, from a trace, in `dtype`. Raises Illegal for a text that is
     no number and no map of one value."""
-    if not isinstance(value, str):
-        assert value is not None
-        return ops.const(value, dtype)
-    if value in ("inf", "-inf", "nan"):
-        return ops.const(float(value), dtype)
-    found = read_map(value, [place.dtype for place in places]).map_indices(places)
+    number = float(value) if value in ("inf", "-inf", "nan") else value
+    if not isinstance(number, str):
+        assert number is not None
+        if not parse_dtype(dtype).is_float and not float(number).is_integer():
+            raise Illegal(f"pad_value {number} is no {dtype}")
+        return ops.const(number, dtype)
+    found = read_map(number, [place.dtype for place in places]).map_indices(places)
     if len(found) != 1:
         raise Illegal(f"pad_value gives {len(found)} values for an element, not one")
     return ops.cast(dtype, found[0])

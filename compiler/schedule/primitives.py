@@ -4,6 +4,7 @@ from compiler.schedule import (
     blockaxes,
     blockize,
     cache,
+    cache_index,
     compute_at,
     decompose_padding,
     inline,
@@ -21,6 +22,7 @@ from compiler.schedule import (
 )
 
 __all__ = [
-    "blockaxes", "blockize", "cache", "compute_at", "decompose_padding", "inline", "kinds", "layout", "loops",
-    "pad_einsum", "query", "reduction", "reindex", "rfactor", "sampling", "storage", "tensorize",
+    "blockaxes", "blockize", "cache", "cache_index", "compute_at", "decompose_padding", "inline", "kinds",
+    "layout", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "sampling", "storage",
+    "tensorize",
 ]  # fmt: skip

@@ -1,12 +1,14 @@
-"""Giving a block a buffer indexed by its own axes: reindex."""
+"""Giving a block a buffer indexed by its own axes: reindex, reindex_cache_read, reindex_cache_write."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
 from compiler.ir.base import Node
+from compiler.schedule.blockaxes import nest_over_axes
 from compiler.schedule.cache import Place, copy_placed
 from compiler.schedule.dataflow import (
     Member,
@@ -19,8 +21,10 @@ from compiler.schedule.dataflow import (
 from compiler.schedule.expr import subst, variables
 from compiler.schedule.injective import undetermined
 from compiler.schedule.layout import region_of
+from compiler.schedule.map_text import read_map
 from compiler.schedule.state import Effect, Illegal
 from compiler.schedule.step import primitive
+from compiler.schedule.storage import check_scope
 from compiler.schedule.tree import with_block
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -49,24 +53,123 @@ def reindex(func: n.PrimFunc, block: str, buffer_index: int, buffer_index_type: 
     me, scope = scope_around(func, block)
     check_leaf(me)
     buffer = region_of(me.block, buffer_index_type, buffer_index).buffer
-    indices = only_place(me, buffer)
-    axes = [iv for iv in me.block.iter_vars if any(iv.var in variables(i) for i in indices)]
-    _check_inside(me, buffer, indices)
-    place = Place(scope.path)
-    at = place.statement_of(me)
-    if buffer_index_type == "read":
-        _check_readable(me, scope, place, buffer, at)
-    else:
-        _check_writable(me, scope, place, buffer, indices)
-        at += 1
+    axes = _mentioned(me, only_place(me, buffer))
     shape = tuple(iv.dom.extent for iv in axes if iv.dom is not None) or (ops.const(1),)
     cached = n.decl_buffer(shape, buffer.dtype, f"{buffer.name}_reindex", scope=buffer.scope)
-    name = fresh_block_name(func, cached.name)
     own: Indices = tuple(ops.sub(iv.var, iv.dom.min) for iv in axes if iv.dom is not None) or (ops.const(0),)
-    copy = _copy(axes, buffer, indices, cached, own, name, buffer_index_type == "read")
-    edited = with_block(me.realize, with_regions(redirected(me.block, buffer, cached, own)))
-    new = copy_placed(func, scope, place, {me.realize: edited}, at, copy, cached)
-    return Effect(new, (name,))
+    return _through_copy(func, me, scope, _Copy(buffer, cached, own, axes, buffer_index_type == "read"))
+
+
+@primitive(
+    "block", attrs={"read_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block"
+)
+def reindex_cache_read(
+    func: n.PrimFunc, block: str, read_buffer_index: int, storage_scope: str, index_map: str
+) -> Effect:
+    """Let a block read a buffer through a copy of its own in memory `storage_scope`, in which the element for
+    iteration v of the block lies at `index_map`(v), a map of all of the block's axes.
+
+    The copy is the block B_shared, before the block. All reads of the buffer in the block must be at one place, and
+    no two iterations of the axes that the copy goes along may meet.
+
+        index_map = lambda i, j, k: (j, k)
+
+        block C: ... B[vk, vj] ...        →   block B_shared: B_shared[v0, v1] = B[v1, v0]
+                                              block C: ... B_shared[vj, vk] ...
+    """
+    return _reindex_cache(func, block, ("read", read_buffer_index), storage_scope, index_map)
+
+
+@primitive(
+    "block", attrs={"write_buffer_index": (int,), "storage_scope": (str,), "index_map": (str,)}, outputs="block"
+)
+def reindex_cache_write(
+    func: n.PrimFunc, block: str, write_buffer_index: int, storage_scope: str, index_map: str
+) -> Effect:
+    """Let a block write a buffer of its own in memory `storage_scope`, in which the element of iteration v of the
+    block lies at `index_map`(v), a map of all of the block's axes; and copy the finished result to where it belongs.
+
+    The copy is the block C_local, after the block. The map may not mention reduction axes, and no two elements may
+    meet in it.
+
+        index_map = lambda i, j, k: (j // 4, i, j % 4)
+
+        block C: C[vi, vj] += ...         →   block C: C_local[vj // 4, vi, vj % 4] += ...
+                                              block C_local: C[v0, v1] = C_local[v1 // 4, v0, v1 % 4]
+    """
+    return _reindex_cache(func, block, ("write", write_buffer_index), storage_scope, index_map)
+
+
+def _reindex_cache(
+    func: n.PrimFunc, block: str, which: tuple[str, int], storage_scope: str, index_map: str
+) -> Effect:
+    me, scope = scope_around(func, block)
+    check_leaf(me)
+    check_scope(storage_scope, block)
+    buffer = region_of(me.block, *which).buffer
+    chosen = read_map(index_map, [iv.var.dtype for iv in me.block.iter_vars])
+    doms = [iv.dom for iv in me.block.iter_vars if iv.dom is not None]
+    analyzer = Analyzer()
+    for iv, dom in zip(me.block.iter_vars, doms):
+        analyzer.bind(iv.var, dom)
+    places = chosen.map_indices([ops.sub(iv.var, dom.min) for iv, dom in zip(me.block.iter_vars, doms)], analyzer)
+    for place in places:
+        low = analyzer.const_int_bound(place)[0]
+        if low is None or low < 0:
+            raise Illegal(f"the index map goes below 0: {place!r}", block)
+    axes = _mentioned(me, (*only_place(me, buffer), *places))
+    shape = chosen.map_shape([dom.extent for dom in doms])
+    cached = n.decl_buffer(shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
+    reduced = next((iv.var.name for iv in axes if iv.iter_type is IterType.COMM_REDUCE), None)
+    if which[0] == "write" and reduced is not None:
+        raise Illegal(f"the index map mentions the reduction axis {reduced!r} of block {block!r}", block)
+    lost = undetermined(places, loops := _as_loops(axes), loops)
+    if lost:
+        axis = lost[0].loop_var.name
+        raise Illegal(f"the index map puts what block {block!r} has along axis {axis!r} in one place", block)
+    return _through_copy(func, me, scope, _Copy(buffer, cached, tuple(places), axes, which[0] == "read"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What a block uses, through a copy: element `own` of `cached` in each iteration of `axes`."""
+
+    buffer: n.Buffer
+    cached: n.Buffer
+    own: Indices
+    axes: list[n.IterVar]
+    reading: bool
+
+
+def _through_copy(func: n.PrimFunc, me: Member, scope: Scope, copy: _Copy) -> Effect:
+    """`func` with the copy beside the block, which then uses that."""
+    indices = only_place(me, copy.buffer)
+    _check_inside(me, copy.buffer, indices)
+    place = Place(scope.path)
+    at = place.statement_of(me)
+    if copy.reading:
+        _check_readable(me, scope, place, copy.buffer, at)
+    else:
+        _check_writable(me, scope, place, copy.buffer, indices)
+        at += 1
+    name = fresh_block_name(func, copy.cached.name)
+    nest = _nest(copy, indices, name)
+    edited = with_block(me.realize, with_regions(redirected(me.block, copy.buffer, copy.cached, copy.own)))
+    return Effect(copy_placed(func, scope, place, {me.realize: edited}, at, nest, copy.cached), (name,))
+
+
+def _mentioned(me: Member, indices: Indices) -> list[n.IterVar]:
+    """The block's axes that the indices mention."""
+    used = {var for index in indices for var in variables(index)}
+    return [iv for iv in me.block.iter_vars if iv.var in used]
+
+
+def _as_loops(axes: list[n.IterVar]) -> list[n.For]:
+    return [
+        n.For(iv.var, iv.dom.min, iv.dom.extent, n.ForKind.SERIAL, n.Evaluate(ops.const(0)))
+        for iv in axes
+        if iv.dom is not None
+    ]
 
 
 def only_place(me: Member, buffer: n.Buffer) -> Indices:
@@ -113,11 +216,7 @@ def _check_writable(me: Member, scope: Scope, place: Place, buffer: n.Buffer, in
             raise Illegal(f"block {other.name!r} uses {buffer.name!r} too, before all of it is copied back", me.name)
     if me.block.init is None and me.reads(buffer):
         raise Illegal(f"block {me.name!r} adds to what {buffer.name!r} held before", me.name)
-    loops = [
-        n.For(iv.var, iv.dom.min, iv.dom.extent, n.ForKind.SERIAL, n.Evaluate(ops.const(0)))
-        for iv in me.block.iter_vars
-        if iv.dom is not None and iv.iter_type is IterType.DATA_PAR
-    ]
+    loops = _as_loops([iv for iv in me.block.iter_vars if iv.iter_type is IterType.DATA_PAR])
     lost = undetermined(indices, loops, loops)
     if lost:
         axis = lost[0].loop_var.name
@@ -137,27 +236,14 @@ def redirected(block: n.Block, old: n.Buffer, new: n.Buffer, own: Indices) -> n.
     return replace(block, init=init, body=go(block.body))
 
 
-def _copy(
-    axes: list[n.IterVar], buffer: n.Buffer, indices: Indices, cached: n.Buffer, own: Indices, name: str, reading: bool
-) -> Stmt:
+def _nest(copy: _Copy, indices: Indices, name: str) -> Stmt:
     """Loops that copy between the buffer at `indices` and the new one."""
-    fresh: dict[n.Var, PrimExpr] = {}
-    iter_vars: list[n.IterVar] = []
-    loops: list[n.For] = []
-    for d, iv in enumerate(axes):
-        assert iv.dom is not None
-        var, loop = n.Var(f"v{d}", iv.var.dtype), n.Var(f"ax{d}", iv.var.dtype)
-        fresh[iv.var] = var
-        iter_vars.append(n.IterVar(iv.dom, var))
-        loops.append(n.For(loop, iv.dom.min, iv.dom.extent, n.ForKind.SERIAL, n.Evaluate(ops.const(0))))
-    there, here = tuple(subst(i, fresh) for i in indices), tuple(subst(i, fresh) for i in own)
+    fresh = {iv.var: n.Var(f"v{d}", iv.var.dtype) for d, iv in enumerate(copy.axes)}
+    there, here = tuple(subst(i, fresh) for i in indices), tuple(subst(i, fresh) for i in copy.own)
     store = (
-        n.BufferStore(cached, n.BufferLoad(buffer, there), here)
-        if reading
-        else n.BufferStore(buffer, n.BufferLoad(cached, here), there)
+        n.BufferStore(copy.cached, n.BufferLoad(copy.buffer, there), here)
+        if copy.reading
+        else n.BufferStore(copy.buffer, n.BufferLoad(copy.cached, here), there)
     )
-    block = with_regions(n.Block(tuple(iter_vars), (), (), name, store))
-    body: Stmt = n.BlockRealize(tuple(f.loop_var for f in loops), ops.const(True), block)
-    for around in reversed(loops):
-        body = replace(around, body=body)
-    return body
+    axes = tuple(n.IterVar(iv.dom, fresh[iv.var]) for iv in copy.axes)
+    return nest_over_axes(with_regions(n.Block(axes, (), (), name, store)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.schedule.map_text import MapLike, map_text, pad_text
-from compiler.schedule.recorder import Recorder, one
+from compiler.schedule.recorder import Recorder, all_of, one
 from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
 from compiler.tir import nodes as n
 
@@ -45,16 +45,62 @@ class BufferSteps(Recorder):
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope}
         return one(BlockRV, self.take("cache_write", (block,), **attrs))
 
+    def cache_inplace(
+        self, block: BlockRV, read_buffer_index: int | str | n.Buffer, storage_scope: str
+    ) -> list[BlockRV]:
+        """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
+        index = _index(self.get(block).reads, read_buffer_index, "read")
+        attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
+        return all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
+
+    def cache_index(self, block: BlockRV, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+        """Compute the indices in `block` ahead of it; returns the blocks that do, one an index."""
+        attrs: dict[str, Any] = {"storage_scope": storage_scope, "cse_thresh": cse_thresh}
+        return all_of(BlockRV, self.take("cache_index", (block,), **attrs))
+
     def reindex(self, block: BlockRV, buffer: BufferOf) -> BlockRV:
         """Use a buffer of `block` through a copy indexed by the block's axes; returns the copying block."""
         kind, index = self._find_buffer(block, buffer)
         attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
         return one(BlockRV, self.take("reindex", (block,), **attrs))
 
+    def reindex_cache_read(
+        self,
+        block: BlockRV,
+        read_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        index_map: MapLike,
+    ) -> BlockRV:
+        """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the copying block."""
+        found = self.get(block)
+        index = _index(found.reads, read_buffer_index, "read")
+        text = map_text("reindex_cache_read", index_map, len(found.iter_vars))
+        attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
+        return one(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
+
+    def reindex_cache_write(
+        self,
+        block: BlockRV,
+        write_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        index_map: MapLike,
+    ) -> BlockRV:
+        """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the block that copies it out."""
+        found = self.get(block)
+        index = _index(found.writes, write_buffer_index, "written")
+        text = map_text("reindex_cache_write", index_map, len(found.iter_vars))
+        attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
+        return one(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
+
     def set_scope(self, block: BlockRV, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
         index = _index(self.get(block).writes, buffer_index, "written")
         self.take("set_scope", (block,), buffer_index=index, storage_scope=storage_scope)
+
+    def unsafe_set_dtype(self, block: BlockRV, buffer_index: int | str | n.Buffer, dtype: str) -> None:
+        """Keep a buffer that `block` writes in `dtype`, which may change the result."""
+        index = _index(self.get(block).writes, buffer_index, "written")
+        self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
 
     def storage_align(
         self, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int

@@ -1,15 +1,18 @@
-"""Where a buffer lives and how far apart its rows are: set_scope, storage_align."""
+"""How a buffer is kept: set_scope, unsafe_set_dtype, storage_align."""
 
 from __future__ import annotations
 
+from compiler.dtype import lanes_of, parse_dtype, with_lanes
+from compiler.ir.base import Node
 from compiler.lower.align_storage import BUFFER_DIM_ALIGN
 from compiler.schedule import tree
 from compiler.schedule.dataflow import is_parameter, swap_buffers
 from compiler.schedule.state import Effect, Illegal, block_path, realize_at, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import Stmt
-from compiler.tir.visit import replace
+from compiler.tir.visit import replace, transform, walk
 
 
 def check_scope(scope: str, name: str) -> None:
@@ -32,6 +35,37 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
         return Effect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), scope=storage_scope)
     body = swap_buffers(func.body, {buffer: new})
+    assert isinstance(body, Stmt)
+    return Effect(func.with_body(body))
+
+
+@primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
+def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
+    """Keep the `buffer_index`-th buffer that a block writes in `dtype`: what is stored is cast to it, what is loaded is
+    cast back. Unsafe, as that changes the result where `dtype` holds less. Arguments of the function keep theirs.
+
+        B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
+        C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
+    """
+    buffer = _written(func, realize_at(block_path(func, block)).block, buffer_index)
+    parsed = parse_dtype(dtype)
+    if parsed.lanes != 1 or parsed.code == "handle":
+        raise Illegal(f"elements of a buffer are numbers, one each; {dtype!r} is not", block)
+    if any(node is buffer.data for node in walk(func.body)):
+        raise Illegal(f"the address of {buffer.name!r} is taken: what is there may not change its dtype", block)
+    if buffer.dtype == dtype:
+        return Effect(func)
+    new = replace(buffer, data=n.Var(buffer.data.name, "handle"), dtype=dtype)
+
+    def converted(node: Node) -> Node | None:
+        if isinstance(node, n.BufferStore) and node.buffer is buffer:
+            value = ops.cast(with_lanes(dtype, lanes_of(node.value.dtype)), node.value)
+            return n.BufferStore(new, value, node.indices, node.predicate, node.span)
+        if isinstance(node, n.BufferLoad) and node.buffer is buffer:
+            return ops.cast(node.dtype, n.BufferLoad(new, node.indices, node.predicate))
+        return None
+
+    body = swap_buffers(transform(func.body, post=converted), {buffer: new})
     assert isinstance(body, Stmt)
     return Effect(func.with_body(body))
 

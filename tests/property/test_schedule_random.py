@@ -26,7 +26,7 @@ from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, PrimFunc
+from compiler.tir.nodes import ForKind, IterType, PrimFunc
 
 CASES, CHUNK = int(os.environ.get("FUZZ_CASES", "400")), 20
 
@@ -144,6 +144,20 @@ def _block_layout(sch: Schedule, rng: Rng) -> None:
         sch.transform_block_layout(block, lambda *v: [v[first] // tile, *(v[d] for d in rest), v[first] % tile])
 
 
+def _reindex_cache(sch: Schedule, rng: Rng) -> None:
+    """Some axes in another order, one of them in two."""
+    block = _block(sch, rng)
+    axes, reading, tile = sch.get(block).iter_vars, bool(rng.integers(2)), int(rng.integers(1, 5))
+    kept = [d for d, iv in enumerate(axes) if rng.integers(4) and (reading or iv.iter_type is IterType.DATA_PAR)]
+    first, *rest = [int(d) for d in rng.permutation(kept)] or [0]
+
+    def index_map(*v: n.Var) -> list[n.PrimExpr]:
+        return [*(v[d] for d in rest), v[first] // tile, v[first] % tile] if axes else [ops.const(0)]
+
+    method = sch.reindex_cache_read if reading else sch.reindex_cache_write
+    method(block, int(rng.integers(2)) if reading else 0, "global", index_map)
+
+
 def _pad_einsum(sch: Schedule, rng: Rng) -> None:
     block = _block(sch, rng)
     sch.pad_einsum(block, [int(f) for f in rng.integers(1, 6, size=len(sch.get(block).iter_vars))])
@@ -213,6 +227,10 @@ MOVES: dict[str, tuple[int, Move]] = {
     "transform_layout": (2, _layout),
     "transform_block_layout": (2, _block_layout),
     "pad_einsum": (2, _pad_einsum),
+    "reindex_cache": (2, _reindex_cache),
+    "cache_inplace": (3, lambda s, r: s.cache_inplace(_block(s, r), int(r.integers(2)), "local")),
+    "cache_index": (1, lambda s, r: s.cache_index(_block(s, r), "global", int(r.integers(3)))),
+    "unsafe_set_dtype": (1, lambda s, r: s.unsafe_set_dtype(_block(s, r), 0, "float64")),
     "decompose_padding": (3, _decompose_padding),
     "blockize": (2, _blockize),
     "tensorize": (6, _tensorize),

@@ -146,6 +146,11 @@ def _block_map(index_map: Any) -> Callable[[Schedule], None]:
     return lambda s: s.transform_block_layout(s.get_block("C"), index_map)
 
 
+def _infinite_integers(s: Schedule) -> None:
+    copy, _ = s.cache_index(s.get_block("C"), "global")
+    s.transform_layout(copy, ("write", 0), TILED, float("-inf"))
+
+
 def _split(s: Schedule) -> None:
     s.split(_loops(s, "C")[0], [None, 2])
     _block_map(lambda i, j: [j, i])(s)
@@ -161,6 +166,7 @@ REFUSED = [
     (w.chain, _read_map("lambda i, j: (i * -1, j)"), "transform_layout", "constant extents from 0 up"),
     (w.chain, _read_map(TILED, "lambda a: a"), "transform_layout", "the index map takes 1 arguments, 3 are needed"),
     (w.chain, _read_map(TILED, "lambda a, b, c: (a, b)"), "transform_layout", "pad_value gives 2 values"),
+    (w.gathered, _infinite_integers, "transform_layout", "pad_value -inf is no int32"),
     (w.chain, lambda s: s.transform_layout(s.get_block("B"), "A", TILED), "transform_layout", "'A' is an argument"),
     (w.chain, lambda s: s.transform_layout(s.get_block("B"), ("read", 3), "lambda: 0"), "transform_layout", "number 3"),
     (w.chain, _block_map(lambda i, j: [i]), "transform_block_layout", "no inverse: j is lost"),
