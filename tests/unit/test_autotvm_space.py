@@ -159,7 +159,7 @@ def test_entities_are_applied_to_schedules():
     A = te.placeholder((16, 32), name="A")
     B = te.compute((16, 32), lambda i, j: A[i, j] + 1.0, name="B")
     s = te.create_schedule(B.op)
-    y, x = s[B].op.axis
+    _, x = s[B].op.axis
     config = autotvm.ConfigSpace()
     config.define_split("x", x, policy="candidate", num_outputs=3, candidate=[[-1, 4, 4]])
     loops = config["x"].apply(s, B, x)

@@ -52,8 +52,10 @@ class BoostedTrees:
 
     def __init__(self, base: float, trees: tuple[_Tree, ...], rate: float) -> None:
         self._base = base
-        self._trees = trees
-        self._rate = rate
+        self._depth = trees[0].depth
+        self._features = np.stack([t.feature for t in trees])  # [tree, node], to walk all trees at once
+        self._thresholds = np.stack([t.threshold for t in trees])
+        self._values = rate * np.stack([t.value for t in trees])
 
     @staticmethod
     def fit(x: Array, y: Array, options: BoostOptions | None = None) -> BoostedTrees:
@@ -71,9 +73,12 @@ class BoostedTrees:
         return BoostedTrees(base, tuple(trees), options.rate)
 
     def predict(self, x: Array) -> Array:
-        total = np.full(len(x), self._base)
-        for tree in self._trees:
-            total += self._rate * tree.leaves(x)
+        trees = np.arange(len(self._features))[:, None]
+        points = np.arange(len(x))[None, :]
+        node = np.zeros((len(self._features), len(x)), dtype=np.int64)
+        for _ in range(self._depth):
+            node = 2 * node + 1 + (x[points, self._features[trees, node]] > self._thresholds[trees, node])
+        total: Array = self._base + self._values[trees, node].sum(axis=0)
         return total
 
 
