@@ -96,8 +96,8 @@ def _share_the_sum(schedule: Schedule, tensor: Tensor, everything: int) -> Tenso
 def along_memory(
     schedule: Schedule, tensor: Tensor, target: Target, where: tuple[Stage, IterVar] | None = None
 ) -> Stage | None:
-    """Keep each sum in several vectors until its end, and then in one. `where` is the loop to compute at; without one the results
-    are shared among threads. Returns the stage of the vectors, if there are any."""
+    """Keep each sum in several vectors until its end, and then in one. `where` is the loop to compute at; without one
+    the results are shared among threads. Returns the stage of the several vectors, if there are any."""
     stage = schedule[tensor]
     size, width = extent(stage.op.reduce_axis[-1:]), lanes(target, tensor.dtype)
     work = extent([*stage.op.axis, *stage.op.reduce_axis])
