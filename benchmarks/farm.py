@@ -23,7 +23,6 @@ from rpc_server.tracker_messages import (
     BoxHeartbeat,
     BoxHello,
     BoxWelcome,
-    DeviceSpec,
     FromBox,
     FromClient,
     Granted,
@@ -38,6 +37,7 @@ from rpc_server.tracker_messages import (
     to_client,
     to_tracker,
 )
+from rpc_server.tracker_records import DeviceSpec
 from rpc_server.wire import Kind
 from tracker.server import Tracker
 

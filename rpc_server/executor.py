@@ -34,7 +34,8 @@ from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor_session import ExecutorSession
 from rpc_server.isolation import become, die_with_parent, limit_resources
 from rpc_server.lane import SPIN_S, LaneServer
-from rpc_server.messages import Begin, Data, Fetch, Hello, LaneOpened, Phase, private_codec, public_codec
+from rpc_server.messages import Data, public_codec
+from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.processes import ExecutorSettings
 from rpc_server.stream import FrameStream, StreamClosed
 from rpc_server.wire import Address, Buffer, Kind, Limits, check_frames, encode_error

@@ -14,8 +14,9 @@ from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
 from rpc_server.crash import ExitReport
 from rpc_server.errors import ProtocolError
-from rpc_server.messages import Begin, Data, Fetch, Hello, LaneOpened, Need, Phase, private_codec
+from rpc_server.messages import Data, Need
 from rpc_server.polling import WRITABLE, PollTable
+from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.strays import Strays
 from rpc_server.stream import StreamClosed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rpc_server.calibration import Calibration, CalibrationSettings
-from rpc_server.tracker_messages import Scores
+from rpc_server.tracker_records import Scores
 
 logger = logging.getLogger("rpc_server.health")
 

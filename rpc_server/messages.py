@@ -1,4 +1,5 @@
-"""The closed set of messages between a client, a box's supervisor and its executors.
+"""The closed set of messages between a client, a box's supervisor and its executors. What the last two say to each
+other alone is in private_messages.py.
 
 A request names who handles it by its class: a `BoxRequest` the supervisor, an `ExecutorRequest` the
 session's executor. Memory handles are chosen by the client (so an allocation need not be waited for), module
@@ -13,7 +14,7 @@ import msgspec
 
 from rpc_server.errors import ProtocolError
 from rpc_server.measure import MeasureRequest, MeasureResult
-from rpc_server.wire import Buffer, Codec, Limits
+from rpc_server.wire import Buffer, Codec
 
 CHUNK = 1 << 20  # bytes of an array or blob in one message
 WINDOW = 8  # chunks a sender may have unanswered
@@ -373,45 +374,3 @@ def describe_request(request: AnyMessage) -> str:
             return f"allocation of {request.nbytes} bytes"
         case _:
             return type(request).__name__
-
-
-# --- between the supervisor and its executors, over their private socket -----------------------------------
-
-
-class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Executor → supervisor, once warm. `user` is whom it runs as; `warning` what the operator should know;
-    `lane` and `lane_token` let a client on this machine in (see lane.py)."""
-
-    user: str
-    warning: str = ""
-    lane: str = ""
-    lane_token: bytes = b""
-
-
-class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
-    """Executor → supervisor: the client is on the lane."""
-
-
-class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """Supervisor → executor: a session starts; work in `folder`."""
-
-    session: int
-    folder: str
-
-
-class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
-    """Executor → supervisor: send me this blob (Data with the bytes as its only buffer) or Need."""
-
-    digest: str
-
-
-class Phase(msgspec.Struct, frozen=True, tag="phase"):
-    """Executor → supervisor: what the call under way does now; `timeout_s` restarts its deadline."""
-
-    name: str
-    timeout_s: float | None = None
-
-
-AnyPrivate = Hello | LaneOpened | Begin | Fetch | Phase | Data | Need
-
-private_codec: Codec[AnyPrivate] = Codec(AnyPrivate, Limits(max_buffer=1 << 30))

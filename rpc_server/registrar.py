@@ -28,7 +28,8 @@ from rpc_server.hours import Hours
 from rpc_server.leases import LeaseTable
 from rpc_server.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
 from rpc_server.sockets import Liveness, endpoint, prepare, resolve
-from rpc_server.tracker_messages import LIMITS, Attribute, DeviceSpec, Scores, to_box, to_tracker
+from rpc_server.tracker_messages import LIMITS, to_box, to_tracker
+from rpc_server.tracker_records import Attribute, DeviceSpec, Scores
 from rpc_server.wire import Kind
 
 logger = logging.getLogger("rpc_server.registrar")

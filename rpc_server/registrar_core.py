@@ -26,20 +26,18 @@ from rpc_server.tracker_messages import (
     BoxWelcome,
     CheckDevice,
     CheckResult,
-    DeviceSpec,
     FromBox,
     GrantLease,
-    HeldLease,
     KeepStanding,
     LeaseAccepted,
     LeaseDeclined,
     LeaseOver,
     RegisterAgain,
     RevokeLease,
-    Scores,
     SuspectDevice,
     ToBox,
 )
+from rpc_server.tracker_records import DeviceSpec, HeldLease, Scores
 
 ALLOW_S = 10 * 86400.0
 """A token is let in for this long at most, and then anew while its lease lasts: the loop that watches the

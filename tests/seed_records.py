@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rpc_server.measure import FailureKind
-from rpc_server.tracker_messages import DeviceInfo, FarmNumbers, QueueNumbers
+from rpc_server.tracker_messages import FarmNumbers
+from rpc_server.tracker_records import DeviceInfo, QueueNumbers
 from tuner.records.model import (
     NewDevice,
     NewRun,

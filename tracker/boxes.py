@@ -10,13 +10,12 @@ from rpc_server.tracker_messages import (
     BoxRefused,
     BoxWelcome,
     CheckResult,
-    DeviceSpec,
-    HeldLease,
     KeepStanding,
     RegisterAgain,
     RevokeLease,
     SuspectDevice,
 )
+from rpc_server.tracker_records import DeviceSpec, HeldLease
 from tracker import lending
 from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError

@@ -29,20 +29,18 @@ from rpc_server.tracker_messages import (
     Admin,
     AdminDone,
     ClientBye,
-    DeviceInfo,
     DevicePage,
     EventPage,
     FarmNumbers,
     FromClient,
-    LogEvent,
     Query,
     Queued,
-    QueueInfo,
     QueuePage,
     RequestDevice,
     ToClient,
     to_tracker,
 )
+from rpc_server.tracker_records import DeviceInfo, LogEvent, QueueInfo
 from tracker.capability import parse_capability
 from tracker.channel import Channel
 from tracker.errors import LeaseLostError, TrackerError

@@ -17,11 +17,9 @@ from rpc_server.client import RPCSession, open_session
 from rpc_server.keys import KeyRing
 from rpc_server.registrar import split_address
 from rpc_server.tracker_messages import (
-    Attribute,
     CancelRequest,
     FromClient,
     Granted,
-    LeaseGrant,
     LeaseLost,
     LeaseReleased,
     Queued,
@@ -31,6 +29,7 @@ from rpc_server.tracker_messages import (
     RequestDevice,
     ToClient,
 )
+from rpc_server.tracker_records import Attribute, LeaseGrant
 from tracker.errors import LeaseLostError
 
 logger = logging.getLogger("tracker.client")

@@ -15,7 +15,6 @@ from rpc_server.tracker_messages import (
     GrantLease,
     LeaseAccepted,
     LeaseDeclined,
-    LeaseGrant,
     LeaseLost,
     LeaseOver,
     LeaseReleased,
@@ -24,6 +23,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RevokeLease,
 )
+from rpc_server.tracker_records import LeaseGrant
 from tracker.farm import Device, Farm, Lease, Phase, Request, TimerKind
 from tracker.log import LogKind
 

@@ -23,7 +23,7 @@ from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.server import Server
-from rpc_server.tracker_messages import DeviceInfo as TrackedDevice
+from rpc_server.tracker_records import DeviceInfo as TrackedDevice
 from tracker.capability import Capabilities, parse_capability
 from tracker.client import connect_tracker
 from tracker.holdings import Lease

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_messages import CheckInfo, DeviceInfo, FarmNumbers
+from rpc_server.tracker_messages import FarmNumbers
+from rpc_server.tracker_records import CheckInfo, DeviceInfo
 from tuner.records.model import Device
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from compiler.errors import TunefarmError
 from rpc_server.keys import KeyRing
-from rpc_server.tracker_messages import DeviceInfo, FarmNumbers
+from rpc_server.tracker_messages import FarmNumbers
+from rpc_server.tracker_records import DeviceInfo
 from tracker.client import TrackerSession, connect_tracker
 
 _CONNECT_S = 3.0

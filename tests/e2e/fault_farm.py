@@ -19,7 +19,7 @@ from fault_proxy import CuttableProxy
 from rpc_server.errors import ConnectError, RPCError
 from rpc_server.relay import Relay
 from rpc_server.server import Server
-from rpc_server.tracker_messages import LogEvent
+from rpc_server.tracker_records import LogEvent
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.log import LogKind

@@ -22,18 +22,8 @@ from rpc_server.connection import Connection
 from rpc_server.errors import LeaseRefused, ProtocolError, RPCError, ServerStartError, SessionClosed
 from rpc_server.folders import ServerFolder
 from rpc_server.leases import LeaseTable
-from rpc_server.messages import (
-    Call,
-    CloseSession,
-    Done,
-    Hello,
-    OpenSession,
-    Ping,
-    PutBlob,
-    SyncDevice,
-    private_codec,
-    public_codec,
-)
+from rpc_server.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
+from rpc_server.private_messages import Hello, private_codec
 from rpc_server.processes import ExecutorSettings
 from rpc_server.remote import encode_arguments
 from rpc_server.server import Server, ServerOptions, serve

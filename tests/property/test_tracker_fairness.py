@@ -13,14 +13,13 @@ from tracker_world import World
 from rpc_server.tracker_messages import (
     BoxHeartbeat,
     BoxHello,
-    DeviceSpec,
     GrantLease,
     LeaseAccepted,
     LeaseOver,
-    LogEvent,
     ReleaseLease,
     RequestDevice,
 )
+from rpc_server.tracker_records import DeviceSpec, LogEvent
 from tracker.allocate import OVERDUE_EVERY
 from tracker.farm import Send, Timing
 from tracker.log import LogKind

@@ -13,13 +13,10 @@ from rpc_server.registrar_core import Action, Allow, Forbid, RegistrarCore, RunC
 from rpc_server.tracker_messages import (
     CancelRequest,
     ClientBye,
-    DeviceSpec,
     FromBox,
     FromClient,
     Granted,
-    LeaseGrant,
     LeaseLost,
-    LogEvent,
     Refused,
     ReleaseLease,
     RenewLeases,
@@ -27,6 +24,7 @@ from rpc_server.tracker_messages import (
     ToBox,
     ToClient,
 )
+from rpc_server.tracker_records import DeviceSpec, LeaseGrant, LogEvent
 from tracker.farm import Record, Send, Timing
 from tracker.log import LogKind
 from tracker.state import Tick, TrackerState

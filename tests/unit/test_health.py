@@ -11,7 +11,7 @@ import pytest
 from rpc_server import health as health_module
 from rpc_server.calibration import Calibration, calibrate
 from rpc_server.health import Health, HealthCheck, judge
-from rpc_server.tracker_messages import Scores
+from rpc_server.tracker_records import Scores
 
 BASE = Scores(16.0, 20.0)
 

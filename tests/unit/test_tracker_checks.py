@@ -12,9 +12,9 @@ from rpc_server.tracker_messages import (
     GrantLease,
     LeaseOver,
     ReleaseLease,
-    Scores,
     SuspectDevice,
 )
+from rpc_server.tracker_records import Scores
 from tracker.state import Tick
 
 GOOD = Scores(16.0, 20.0)

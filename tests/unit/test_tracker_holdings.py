@@ -11,7 +11,6 @@ from rpc_server.tracker_messages import (
     CancelRequest,
     FromClient,
     Granted,
-    LeaseGrant,
     LeaseLost,
     LeaseReleased,
     Queued,
@@ -20,6 +19,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RequestDevice,
 )
+from rpc_server.tracker_records import LeaseGrant
 from tracker.errors import LeaseLostError, NoDeviceError
 from tracker.holdings import Holdings, Lease, Pending
 

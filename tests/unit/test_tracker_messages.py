@@ -11,14 +11,9 @@ from rpc_server.tracker_messages import (
     BoxHeartbeat,
     BoxHello,
     CancelRequest,
-    DeviceInfo,
     DevicePage,
-    DeviceSpec,
     EventPage,
     Granted,
-    HeldLease,
-    LeaseGrant,
-    LogEvent,
     Query,
     RenewLeases,
     RequestDevice,
@@ -27,6 +22,7 @@ from rpc_server.tracker_messages import (
     to_client,
     to_tracker,
 )
+from rpc_server.tracker_records import DeviceInfo, DeviceSpec, HeldLease, LeaseGrant, LogEvent
 from rpc_server.wire import Kind
 from tracker.log import EventLog, LogKind
 

@@ -18,18 +18,16 @@ from rpc_server.tracker_messages import (
     BoxWelcome,
     CheckDevice,
     CheckResult,
-    DeviceSpec,
     GrantLease,
-    HeldLease,
     KeepStanding,
     LeaseAccepted,
     LeaseDeclined,
     LeaseOver,
     RegisterAgain,
     RevokeLease,
-    Scores,
     SuspectDevice,
 )
+from rpc_server.tracker_records import DeviceSpec, HeldLease, Scores
 from tracker.capability import Capabilities, parse_capability
 
 SPEC = DeviceSpec(slot=0, key="cpu")

@@ -18,18 +18,14 @@ from rpc_server.tracker_messages import (
     CheckDevice,
     CheckResult,
     ClientBye,
-    DeviceSpec,
     Granted,
     GrantLease,
-    HeldLease,
     KeepStanding,
     LeaseAccepted,
     LeaseDeclined,
-    LeaseGrant,
     LeaseLost,
     LeaseOver,
     LeaseReleased,
-    LogEvent,
     Queued,
     Refused,
     RegisterAgain,
@@ -40,6 +36,7 @@ from rpc_server.tracker_messages import (
     RevokeLease,
     SuspectDevice,
 )
+from rpc_server.tracker_records import DeviceSpec, HeldLease, LeaseGrant, LogEvent
 from tracker.errors import UnknownDeviceError
 from tracker.farm import Record, Send, Timing
 from tracker.state import Tick, TrackerState

@@ -13,7 +13,7 @@ from tunefarm.cli.common import CheckFailedError, Span, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from rpc_server.tracker_messages import DeviceInfo
+    from rpc_server.tracker_records import DeviceInfo
     from tracker.client import TrackerSession
 
 _POLL_S = 0.2

@@ -20,7 +20,7 @@ from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from rpc_server.messages import BoxStatus
 from rpc_server.relay_pass import shown_address, split_via
 from rpc_server.sockets import is_loopback, resolve
-from rpc_server.tracker_messages import DeviceInfo
+from rpc_server.tracker_records import DeviceInfo
 from tracker.client import TrackerSession
 from tunefarm.cli.common import span
 from tunefarm.version import __version__

@@ -17,7 +17,7 @@ from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console, span
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from rpc_server.tracker_messages import DeviceInfo
+    from rpc_server.tracker_records import DeviceInfo
 
 _STATE_STYLE = {"ready": "green", "leased": "cyan", "draining": "yellow", "suspect": "yellow", "quarantined": "red"}
 

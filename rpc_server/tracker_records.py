@@ -1,0 +1,164 @@
+"""The records that a tracker's messages carry: devices, leases, checks, events, queues.
+
+Times are seconds; ages and durations only, since every process measures them on a clock of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(max_length=2000)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+Attribute = Text | int | float | Annotated[tuple[Text, ...], Meta(max_length=256)]
+Standing = Literal["ok", "draining", "suspect", "quarantined"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """One lendable device of a box.
+
+    `fingerprint` names the hardware and toolchain that measured times belong to. `standing` is what the
+    tracker last said of the device: the box keeps it, so that a restarted tracker learns it again.
+    """
+
+    slot: int
+    key: Name
+    tags: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
+    attributes: Annotated[dict[Name, Attribute], Meta(max_length=64)] = field(default_factory=dict)
+    fingerprint: Text = ""
+    standing: Standing = "ok"
+    reason: Text = ""
+    by_admin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a health check's kernels reached: GFLOP/s of one core, and GB/s."""
+
+    compute: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckInfo:
+    """A device's last health check, `age_s` seconds ago. `failures`: how many in a row have failed."""
+
+    passed: bool
+    text: Text
+    age_s: float
+    failures: int = 0
+    scores: Scores | None = None
+    baseline: Scores | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLease:
+    """A lease as its box reports it. `token` is `NUMBER-SECRET`; `left_s` is what remains of a time limit."""
+
+    lease: Name
+    slot: int
+    token: Name
+    user: Name
+    client: Name
+    left_s: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGrant:
+    """What a client gets: the token opens a session at `address` (`host:port`) on that box.
+
+    The client renews every `renew_s`; `grace_s` after the last renewal the device goes back. `box_key` is the key the
+    box proves to hold, where keys are used.
+    """
+
+    lease: Name
+    token: Name
+    device: str
+    slot: int
+    key: Name
+    address: Text
+    fingerprint: Text
+    attributes: dict[str, Attribute]
+    renew_s: float
+    grace_s: float
+    session_timeout_s: Seconds | None = None
+    box_key: Text = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """A device as the tracker sees it now.
+
+    `state` is ready, leased, draining, suspect, quarantined, closed or gone; `reason` says why when it is none of the
+    first two. It was lent for `busy_s` of the `known_s` seconds since it first registered; its box was last
+    heard `seen_s` seconds ago.
+    """
+
+    id: str
+    box: Name
+    slot: int
+    key: Name
+    tags: tuple[str, ...]
+    address: Text
+    state: str
+    reason: Text
+    fingerprint: Text
+    attributes: dict[str, Attribute]
+    user: Name | None
+    lease: Name | None
+    held_s: float
+    leases: int
+    busy_s: float
+    known_s: float
+    seen_s: float
+    check: CheckInfo | None = None
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the time since it registered that the device was lent, 0 to 1."""
+        return min(1.0, self.busy_s / self.known_s) if self.known_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvent:
+    """Something that happened, for dashboards and audits. `seq` counts from 1; `time` is Unix seconds.
+
+    `kind` is a `tracker.log.LogKind`. Fields that do not apply are empty.
+    """
+
+    seq: int
+    time: float
+    kind: str
+    device: str = ""
+    box: str = ""
+    lease: str = ""
+    request: str = ""
+    user: str = ""
+    number: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """Devices free and requests pending for one key or expression."""
+
+    key: Name
+    free: int
+    pending: int
+    devices: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueNumbers:
+    """Requests for one expression: `waiting` now, the first of them for `oldest_s`; `granted` so far, after `waited_s`
+    of waiting together."""
+
+    expr: Text
+    waiting: int
+    oldest_s: float
+    granted: int
+    waited_s: float
