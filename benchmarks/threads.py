@@ -80,15 +80,18 @@ def report(sides: dict[str, Side], core: int) -> None:
         with Busy(core):
             beside = median_of(sides, what, 2)
         rows[what] = serial, alone, beside
-    print(f"{'microseconds':20}{'one thread':>12}{'two':>10}{'two beside a busy core':>24}{'slower':>8}")
+    print(f"{'microseconds':22}{'one thread':>12}{'two':>10}{'two beside a busy core':>24}{'slower':>9}")
     for what, (serial, alone, beside) in rows.items():
         for name in sides:
             slower = f"{beside[name] / alone[name]:.1f}x"
-            print(f"{what + ', ' + name:20}{serial[name] * 1e6:12.1f}{alone[name] * 1e6:10.1f}", end="")
-            print(f"{beside[name] * 1e6:24.1f}{slower:>8}")
+            print(f"{what + ', ' + name:22}{serial[name] * 1e6:12.1f}{alone[name] * 1e6:10.1f}", end="")
+            print(f"{beside[name] * 1e6:24.1f}{slower:>9}")
+        columns = [values["tunefarm"] / values["libgomp"] for values in rows[what]]
+        print("{:22}{:12.2f}{:10.2f}{:24.2f}".format(f"{what}, ours / libgomp", *columns))
     serial, alone, _ = rows["small"]
     forks = {name: alone[name] - serial[name] / 2 for name in sides}
-    print("fork and join: " + ", ".join(f"{name} {value * 1e6:.2f} us" for name, value in forks.items()))
+    said = ", ".join(f"{name} {value * 1e6:.2f} us" for name, value in forks.items())
+    print(f"fork and join: {said}; ours / libgomp: {forks['tunefarm'] / forks['libgomp']:.2f}")
 
 
 def median_of(sides: dict[str, Side], what: str, threads: int) -> dict[str, float]:

@@ -29,7 +29,7 @@ def main() -> None:
     if args.once:
         print(matmul_seconds())
         return
-    print(f"a call of an empty kernel in the loop: {empty_call_ns():.2f} ns")
+    report_empty_call(args.peer)
     from compiler.target import Target
 
     commands = {"tunefarm": [sys.executable, __file__, "--once"]}
@@ -49,6 +49,16 @@ def main() -> None:
         print(f"{name:22}{middle * 1e3:12.4f}{spreads[name] * 100:12.3f}{width * 100:12.2f}")
     if args.peer:
         print(f"spread, ours / peer: {spreads['tunefarm'] / spreads['apache-tvm']:.2f}")
+
+
+def report_empty_call(peer: str | None) -> None:
+    ours = empty_call_ns()
+    print(f"a call of an empty kernel in the loop: {ours:.2f} ns", end="")
+    if peer:
+        done = subprocess.run([peer, str(PEER), "empty"], check=True, capture_output=True, text=True)
+        theirs = float(done.stdout.split()[-1])
+        print(f"; apache-tvm {theirs:.2f} ns; ours / peer: {ours / theirs:.3f}", end="")
+    print()
 
 
 def spread(values: list[float]) -> float:
