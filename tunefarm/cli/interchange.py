@@ -21,7 +21,7 @@ from tunefarm.cli.common import FILE, Span, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
-from tuner.interchange import jsonl, t4
+from tuner.interchange import jsonl, t4, tvm_records
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
 from tuner.records.errors import RecordError
 from tuner.records.model import Run, Trial
@@ -110,19 +110,30 @@ Examples:
   tunefarm records import all.jsonl.gz
   tunefarm records import --db postgresql://tune@db/tunefarm lab.jsonl
 
+  tunefarm records import tvm_work_dir/
+
 The file is checked from its first line to its last before anything of it is stored. Runs the store has already are
 not stored twice, so an import that was interrupted is simply done again.
+
+A work folder of Apache TVM's MetaSchedule gives its workloads and schedules; what does not carry over is said for each
+record. Its times are of TVM's code: they are kept, but no build is given such a config before it was measured here.
 """
 
 
 @records.command("import", epilog=_IMPORT_EPILOG)
-@click.argument("file", type=FILE)
+@click.argument("file", type=click.Path(path_type=Path))
 @_DB
 @click.option("--check", "only_check", is_flag=True, help="Check FILE and store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def import_(settings: Settings, file: Path, db: str | None, only_check: bool, as_json: bool) -> None:
-    """Put the records of FILE ("-": standard input), made by `tunefarm records export`, into the store."""
+    """Put the records of FILE ("-": standard input), made by `tunefarm records export`, into the store.
+
+    FILE may also be a work folder of Apache TVM's MetaSchedule.
+    """
+    if tvm_records.is_database(file):
+        _import_tvm(db or settings.db, file, only_check, as_json)
+        return
     with _source(file) as path:
         counts = Counter(type(entry).__name__ for entry in jsonl.load(path))
         if only_check:
@@ -131,6 +142,23 @@ def import_(settings: Settings, file: Path, db: str | None, only_check: bool, as
         with RecordStore.open(db or settings.db, create=True) as store:
             absorbed = write(store, jsonl.load(path), _progress(counts["TrialEntry"]))
     _report(absorbed, as_json)
+
+
+def _import_tvm(address: str, path: Path, only_check: bool, as_json: bool) -> None:
+    if only_check:
+        found = list(tvm_records.read_database(path))
+        brought = tvm_records.Brought(left=[each for each in found if isinstance(each, tvm_records.Left)])
+        click.echo(f"{path}: {len(found) - len(brought.left)} of {len(found)} records carry over")
+    else:
+        with RecordStore.open(address, create=True) as store:
+            brought = tvm_records.bring(store, path)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(brought), default=sorted))
+        return
+    if not only_check:
+        click.echo(f"{brought.trials} new trials of {len(brought.workloads)} workloads, {brought.known} known already")
+    for each in brought.left:
+        click.echo(f"line {each.line} left out: {each.reason}", err=True)
 
 
 @contextmanager

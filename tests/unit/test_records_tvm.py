@@ -1,0 +1,194 @@
+"""Logs of Apache TVM's MetaSchedule: the schedules in them apply here and keep the meaning; what does not carry over is
+said of each record."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import schedule_workloads as w
+from cli_run import run_cli
+
+from compiler.lower.interp import run
+from compiler.schedule.trace import Trace, apply_trace
+from tuner.errors import TuningError
+from tuner.interchange.tvm_graph import ForeignError, read_functions
+from tuner.interchange.tvm_records import DEVICE_CLASS, Carried, Left, bring, read_database
+from tuner.interchange.tvm_trace import replay
+from tuner.records.store import RecordStore
+from tuner.task import TuningTask
+
+LOGS = Path(__file__).parent.parent / "data" / "metaschedule"
+LOG_NAMES = ("matmul", "conv")
+
+
+def workload_text(name: str = "matmul") -> str:
+    line = json.loads((LOGS / name / "database_workload.json").read_text().splitlines()[0])
+    return base64.b64decode(line[1])[8:].decode()
+
+
+@pytest.mark.parametrize("name", LOG_NAMES)
+def test_every_schedule_of_the_log_applies_and_keeps_the_meaning(name):
+    records = list(read_database(LOGS / name))
+    assert len(records) == 4
+    for record in records:
+        assert isinstance(record, Carried)
+        made = apply_trace(record.func, Trace.from_json(record.trace)).func
+        wanted = w.outputs(record.func)
+        np.testing.assert_allclose(w.outputs(made), wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(w.native_outputs(made), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_workload_computes_what_it_says():
+    func = read_functions(workload_text())["main"]
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((64, 64)).astype("float32") for _ in range(2))
+    d = np.empty((64, 64), "float32")
+    run(func, a, b, d)
+    np.testing.assert_allclose(d, np.maximum(a @ b + 1.0, 0.0), rtol=1e-4, atol=1e-4)
+
+
+def test_it_goes_into_the_store_once_and_is_never_best(tmp_path):
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        first = bring(store, LOGS / "matmul")
+        again = bring(store, LOGS / "matmul" / "database_tuning_record.json")
+        assert (first.trials, first.known, first.left) == (4, 0, [])
+        assert (again.trials, again.known) == (0, 4)
+        (run,) = store.runs()
+        assert run.name == "Apache TVM: main"
+        trials = list(store.all_trials(run.id))
+        assert all(t.device_class == DEVICE_CLASS and not t.verified and t.samples for t in trials)
+        assert store.best(run.tasks[0].workload.key, run.tasks[0].target).match == "miss"
+
+
+def test_a_function_is_the_one_te_makes():
+    """The workload key does not depend on who wrote the function down."""
+    import tunefarm as tvm
+    from tunefarm import te
+
+    a, b = te.placeholder((64, 64), name="X"), te.placeholder((64, 64), name="Y")
+    k = te.reduce_axis((0, 64), name="k")
+    c = te.compute((64, 64), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="P")
+    d = te.compute((64, 64), lambda i, j: te.max(c[i, j] + 1.0, 0.0))
+    ours = TuningTask("ours", te.create_prim_func([a, b, d]), tvm.target.Target("llvm"))
+    theirs = TuningTask("theirs", read_functions(workload_text())["main"], tvm.target.Target("llvm"))
+    assert ours.key == theirs.key
+
+
+# ------------------------------------------------------------------------------ what is wrong
+
+
+def edited(tmp_path: Path, change) -> list[Carried | Left]:
+    """The records of a log whose first record `change` edits."""
+    folder = tmp_path / "log"
+    shutil.copytree(LOGS / "matmul", folder)
+    path = folder / "database_tuning_record.json"
+    lines = path.read_text().splitlines()
+    data = json.loads(lines[0])
+    changed = change(data)
+    lines[0] = changed if isinstance(changed, str) else json.dumps(data)
+    path.write_text("\n".join(lines) + "\n")
+    return list(read_database(folder))
+
+
+def rename_step(name):
+    def change(data):
+        data[1][0][0][4][0] = name
+
+    return change
+
+
+def set_at(*path, value):
+    def change(data):
+        for key in path[:-1]:
+            data = data[key]
+        data[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (rename_step("Tensorise"), "step Tensorise of the trace has no counterpart here"),
+        (set_at(0, value=7), "no record as MetaSchedule writes it"),
+        (set_at(1, 1, value=[1e10]), "the candidate failed there"),
+        (set_at(1, 1, value=["fast"]), "the candidate failed there"),
+        (set_at(1, 2, "kind", value="cuda"), "of kind 'cuda'"),
+        (set_at(1, 0, value="trace"), "a trace is a list"),
+        (set_at(1, 0, 0, 4, 1, value=["b99"]), "uses 'b99', which no step before gave"),
+        (set_at(1, 0, 1, value=[["x", 1]]), "is no decision"),
+        (set_at(1, 0, 0, 0, 2, value=[]), "not as TVM writes it"),
+        (lambda data: "{", "not JSON"),
+    ],
+)
+def test_a_record_that_does_not_carry_over_says_why(tmp_path, change, reason):
+    first, *rest = edited(tmp_path, change)
+    assert isinstance(first, Left)
+    assert first.line == 1
+    assert reason in first.reason
+    assert all(isinstance(record, Carried) for record in rest)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda text: "{", "not JSON"),
+        (lambda text: "[]", "no list of nodes"),
+        (lambda text: '{"root_index": 5, "nodes": []}', "TVM 0.21 and later"),
+        (lambda text: '{"root": 5, "nodes": []}', "node 5, which is not there"),
+        (lambda text: '{"root": 0, "nodes": [{"type_key": ""}]}', "neither a module nor a function"),
+        (lambda text: text.replace("tir.Max", "tir.Let"), "a node of type tir.Let, which is not read"),
+        (lambda text: text.replace('"kind": "0"', '"kind": "9"'), "not as TVM writes it"),
+        (lambda text: text.replace('"iter_type": "0"', '"iter_type": "3"'), "neither spatial nor reduced"),
+    ],
+)
+def test_a_workload_that_can_not_be_read_says_why(change, reason):
+    with pytest.raises(ForeignError, match=reason):
+        read_functions(change(workload_text()))
+
+
+def test_nodes_that_refer_to_themselves_are_refused():
+    nodes = [{"type_key": ""}, {"type_key": "Array", "data": [1]}]
+    with pytest.raises(ForeignError, match=r"nested too deeply"):
+        read_functions(json.dumps({"root": 1, "nodes": nodes}))
+
+
+def test_an_unknown_intrinsic_is_named():
+    with pytest.raises(ForeignError, match=r"calls tir\.magic, which is not known here"):
+        read_functions(workload_text("conv").replace("tir.if_then_else", "tir.magic"))
+
+
+def test_a_trace_that_is_illegal_here_names_its_step():
+    func = read_functions(workload_text())["main"]
+    steps = [["GetBlock", [], ["C", "main"], ["b0"]], ["ComputeInline", ["b0"], [], []]]
+    with pytest.raises(ForeignError, match="step ComputeInline of the trace: compute_inline"):
+        replay(func, [steps, []])
+
+
+def test_a_folder_without_workloads_is_named(tmp_path):
+    (tmp_path / "database_tuning_record.json").write_text("")
+    with pytest.raises(TuningError, match=r"no database_workload\.json"):
+        list(read_database(tmp_path))
+
+
+# -------------------------------------------------------------------------------- command line
+
+
+def test_import_by_command(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "log"
+    shutil.copytree(LOGS / "conv", folder)
+    with (folder / "database_tuning_record.json").open("a") as file:
+        file.write("[0, []]\n")
+    checked = run_cli(capfd, "records", "import", "--check", str(folder))
+    assert "4 of 5 records carry over" in checked.out
+    done = run_cli(capfd, "records", "import", "--db", "new.db", str(folder))
+    assert done.out == "4 new trials of 1 workloads, 0 known already\n"
+    assert "line 5 left out: no record as MetaSchedule writes it" in done.err
+    again = run_cli(capfd, "records", "import", "--db", "new.db", str(folder), "--json")
+    assert json.loads(again.out)["known"] == 4
