@@ -102,6 +102,11 @@ def described_object(whole: Artifact) -> bytes:
     code = whole.blobs.get("object")
     if code is None:
         raise ArtifactError("the module holds no object code to write")
+    if elf_kind(code) is None:
+        raise ArtifactError(
+            f"objects and libraries are written for 64-bit little-endian machines only, not for {whole.target}",
+            hint='save or export to a file ending in ".tunefarm"',
+        )
     blobs = {name: blob for name, blob in whole.blobs.items() if name != "object"}
     # the new section changes the header and adds to the end, so this much gives the original back
     blobs[_ORIGINAL] = _Original(hashlib.sha256(code).digest(), len(code), code[:_ELF_HEADER]).pack()

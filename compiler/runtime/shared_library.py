@@ -17,6 +17,15 @@ _mapped: dict[Path, tuple[bytes, ctypes.CDLL]] = {}
 """Libraries mapped from their own files, with the digest of what the file held."""
 
 
+def _after_fork() -> None:
+    """Nobody in the forked child would release the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class SharedLibrary:
     """A library's code. It has a thread pool of its own, which `set_num_threads` and `set_affinity` also govern."""
 

@@ -6,7 +6,7 @@ The loop around the calls is native code (`tunefarm_time` in native.ll); what is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean, median, pstdev
 
@@ -118,13 +118,14 @@ def measure(
     *,
     threads: int = 1,
     observe: Callable[[], Reading] | None = conditions.take,
+    until: Callable[[Sequence[float]], bool] = lambda _results: False,
 ) -> BenchmarkResult:
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
     1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted.
     `prepare` runs before each repeat, outside the measured time. A raised `number` stays for later repeats.
     `observe` reads the machine's counters before the first repeat and after the last, for the warnings; `threads`
-    is how many the function may run on.
+    is how many the function may run on. `until` is asked after each repeat whether those so far are enough.
     """
     run(1)
     before = observe() if observe else None
@@ -134,6 +135,8 @@ def measure(
         prepare()
         number, nanoseconds = _repeat(run, number, options)
         results.append(nanoseconds * 1e-9 / number)
+        if until(results):
+            break
         if options.cooldown_interval_ms > 0 and index % options.repeats_to_cooldown == 0:
             sleep(options.cooldown_interval_ms * 1e-3)
     disturbed = conditions.warnings(before, observe(), threads) if observe and before else ()

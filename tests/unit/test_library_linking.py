@@ -112,6 +112,16 @@ def test_a_library_for_another_machine(tmp_path: Path) -> None:
         load_module(str(path))
 
 
+def test_a_module_for_a_32_bit_machine_is_exported_as_an_artifact(tmp_path: Path) -> None:
+    module = build(target="llvm -mtriple=armv7a-linux-gnueabihf")
+    for suffix in ("so", "tar"):
+        with pytest.raises(ArtifactError, match=r"64-bit little-endian machines only[\s\S]*\.tunefarm"):
+            module.export_library(str(tmp_path / f"lib.{suffix}"))
+    module.export_library(str(tmp_path / "lib.tunefarm"))
+    with pytest.raises(ArtifactError, match="the artifact is for arm; this machine is"):
+        load_module(str(tmp_path / "lib.tunefarm"))
+
+
 @needs_cc
 def test_the_hosts_linker_is_not_taken_for_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
