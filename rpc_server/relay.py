@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import resource
+import socket
 import sys
 from typing import Any
 
@@ -17,7 +19,7 @@ import zmq
 from rpc_server.errors import ServerStartError
 from rpc_server.keys import KeyRing, Principal, Role
 from rpc_server.relay_loop import Doors, RelayLoop, listen
-from rpc_server.relay_messages import DEFAULT_RELAY_PORT, LIMITS, LIVENESS
+from rpc_server.relay_messages import DEFAULT_RELAY_PORT, prepare_control
 from rpc_server.service import (
     ChildService,
     announce,
@@ -28,7 +30,6 @@ from rpc_server.service import (
     stop_on_signals,
     watch_lifeline,
 )
-from rpc_server.sockets import prepare
 
 logger = logging.getLogger("rpc_server.relay")
 
@@ -79,20 +80,14 @@ def serve(options: RelayOptions) -> None:
     first, last = options.ports
     context = zmq.Context(io_threads=1)
     control = context.socket(zmq.ROUTER)
-    prepare(control, LIVENESS, LIMITS)
+    prepare_control(control)
     control.setsockopt(zmq.SNDHWM, _QUEUE)
     control.setsockopt(zmq.RCVHWM, _QUEUE)
     try:
         with guarded(context, ring, lambda public: _box(ring, public)) as doorkeeper, contextlib.ExitStack() as stack:
             if doorkeeper is not None:
                 doorkeeper.guard(control)
-            try:
-                listener = stack.enter_context(contextlib.closing(listen(address, options.port, _BACKLOG)))
-            except OSError as error:
-                raise ServerStartError(
-                    f"cannot listen on {options.host}:{options.port}: {error.strerror}",
-                    hint="choose another --port (0 takes a free one)",
-                ) from None
+            listener = stack.enter_context(_listener(options, address))
             control_port = bind(control, options.host, address, first)
             doors = Doors(address, first + 1 if first else 0, last)
             relay = RelayLoop(
@@ -106,6 +101,17 @@ def serve(options: RelayOptions) -> None:
     finally:
         control.close(linger=200)
         context.term()
+
+
+def _listener(options: RelayOptions, address: str) -> socket.socket:
+    try:
+        return listen(address, options.port, _BACKLOG)
+    except OSError as error:
+        what = f"{options.host}:{options.port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            what = f"{options.host}: port {options.port} is in use"
+        hint = "choose another --port (0 takes a free one)"
+        raise ServerStartError(f"cannot listen on {what}", hint=hint) from None
 
 
 def _box(ring: KeyRing | None, public: str) -> Principal | None:

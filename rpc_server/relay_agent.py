@@ -24,19 +24,18 @@ from rpc_server.event_loop import BROKEN, EventLoop
 from rpc_server.keys import KeyRing
 from rpc_server.relay_messages import (
     HEARTBEAT_S,
-    LIMITS,
-    LIVENESS,
     MAX_PASSES,
     SILENCE_S,
     CallBack,
     GoAway,
     HereIAm,
     HereToo,
+    prepare_control,
     to_box,
     to_relay,
 )
 from rpc_server.relay_pass import BOX, GREETING_SIZE, Answer, Greeting, Pass, pass_of_text
-from rpc_server.sockets import Monitor, endpoint, prepare
+from rpc_server.sockets import Monitor, endpoint
 from rpc_server.splice import Splicer, tune
 from rpc_server.wire import Kind
 
@@ -169,7 +168,7 @@ class Agent:
             return
         sock.close()
         control = self._control = self._context.socket(zmq.DEALER)
-        prepare(control, LIVENESS, LIMITS)
+        prepare_control(control)
         secure_client(control, self._keys)
         control.setsockopt(zmq.RECONNECT_IVL, -1)  # its port may be another one next time
         self._monitor = Monitor(control, _NEWS)

@@ -59,8 +59,8 @@ class Desk:
             holder = self._box_of.get(given.id)
             if holder is None or holder is box or (holder.public == public and holder.name == name):
                 good[given.id] = given
-        new = frozenset(good.keys() - self._box_of.keys())
-        gone = frozenset(key for key in box.passes.keys() - good.keys() if self._box_of.get(key) is box)
+        new = frozenset(key for key in good if key not in self._box_of)
+        gone = frozenset(key for key in box.passes if key not in good and self._box_of.get(key) is box)
         for key in gone:
             del self._box_of[key]
         box.passes = good

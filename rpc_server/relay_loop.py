@@ -43,7 +43,8 @@ logger = logging.getLogger("rpc_server.relay")
 
 HOLD_S = 3.0
 """A client may be faster than the word of its lease, which takes another way: its pass is waited for this long."""
-MEET_S = 10.0
+MEET_S = 8.0
+"""For everything until client and box are joined: less than a client waits, so that it hears why they are not."""
 WITHDRAWN_S = 10.0
 """Lines of a lease that is over are closed after this: until then the box may say how its session ended."""
 _MAX_STRANGERS = 1024
@@ -155,9 +156,12 @@ class RelayLoop:
     # --- boxes --------------------------------------------------------------------------------------------
 
     def _on_control(self) -> None:
-        route, *frames = self._control.recv_multipart(zmq.NOBLOCK, copy=False)
+        route = self._control.recv(zmq.NOBLOCK, copy=False)  # as a frame it knows whose key it came with
+        frames = []
+        while self._control.getsockopt(zmq.RCVMORE):
+            frames.append(self._control.recv())
         try:
-            said = to_relay.decode([frame.buffer for frame in frames]).body
+            said = to_relay.decode(frames).body
             passes = [pass_of_text(text) for text in said.passes]
         except TunefarmError as error:
             logger.warning("refused a message: %s", error.message)
@@ -175,11 +179,12 @@ class RelayLoop:
             return
         changes = self._desk.heard(route.bytes, public, said.box, passes, time.monotonic())
         self._say(route.bytes, HereToo())
-        for name in changes.new & self._early.keys():
-            for meeting in self._early.pop(name):
+        for name in changes.new:
+            for meeting in self._early.pop(name, ()):
                 self._receive_client(meeting)
-        for name in changes.gone & self._lines.keys():
-            self._loop.after(WITHDRAWN_S, partial(self._close_lines, name))
+        for name in changes.gone:
+            if name in self._lines:
+                self._loop.after(WITHDRAWN_S, partial(self._close_lines, name))
 
     def _say(self, route: bytes, message: HereToo | GoAway | CallBack) -> bool:
         """Whether the box is there to hear it."""
@@ -190,8 +195,8 @@ class RelayLoop:
         return True
 
     def _expire(self) -> None:
-        for box in self._desk.expire(time.monotonic()):
-            logger.warning("box %s has been silent for too long", box.name)
+        if silent := [box.name for box in self._desk.expire(time.monotonic())]:
+            logger.warning("silent for too long: %d box(es), %s", len(silent), ", ".join(silent[:10]))
         self._loop.after(HEARTBEAT_S, self._expire)
 
     def _close_lines(self, name: bytes) -> None:

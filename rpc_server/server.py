@@ -229,6 +229,8 @@ def _registered(
 ) -> Iterator[None]:
     """Lend the box out through its tracker, if it has one."""
     if leases is None:
+        if options.relay:
+            raise ServerStartError("a relay leads to boxes that a tracker lends", hint="name a tracker as well")
         yield
         return
     link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
