@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from compiler.errors import TargetError
 from compiler.target import Target
+from tuner.arguments import tuples
 from tuner.autotvm.errors import RecordError
 from tuner.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.autotvm.space import ConfigEntity
@@ -72,7 +73,7 @@ def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResul
         raise RecordError(f"not a record: {row[:80]!r} ({type(error).__name__}: {error})") from None
     if kwargs:
         raise RecordError(f"the record's task has arguments by name: {', '.join(kwargs)}")
-    task = Task(str(name), _tuples(args))
+    task = Task(str(name), tuples(args))
     task.target, task.target_host = target, target.host
     return MeasureInput(target, task, config), result
 
@@ -114,11 +115,6 @@ def check_protocol(protocol: str) -> None:
     """Raises RecordError for a protocol other than "json"."""
     if protocol != "json":
         raise RecordError(f"records are JSON, not {protocol!r}")
-
-
-def _tuples(data: Any) -> tuple[Any, ...]:
-    """Lists become tuples, all the way down: that is how workloads compare."""
-    return tuple(_tuples(item) if isinstance(item, list) else item for item in data)
 
 
 def _maker() -> str:

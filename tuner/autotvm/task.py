@@ -12,9 +12,8 @@ from compiler.target import Target
 from compiler.te.prim_func import create_prim_func
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule
-from compiler.te.tensor import Tensor, placeholder
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.ops import as_int
+from tuner.arguments import deserialize_args, serialize_args
 from tuner.autotvm.dispatcher import ApplyConfig, DispatchContext, Workload
 from tuner.autotvm.errors import ConfigError, InstantiationError
 from tuner.autotvm.space import Config, ConfigEntity, ConfigSpace
@@ -22,44 +21,6 @@ from tuner.task import count_flops
 
 Template = Callable[..., tuple[Schedule, Sequence[Any]]]
 TASK_TABLE: dict[str, Template] = {}
-_TENSOR = "TENSOR"
-
-
-# ---------------------------------------------------------------------------------- arguments
-
-
-def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments as data that can be hashed and recorded: a te tensor becomes ("TENSOR", shape, dtype). Raises
-    ConfigError for an argument that is no number, text, None, tensor, or a list of these."""
-    return tuple(_serialized(arg) for arg in args)
-
-
-def _serialized(arg: Any) -> Any:
-    match arg:
-        case Tensor():
-            return (_TENSOR, tuple(_constant(arg, d) for d in arg.shape), arg.dtype)
-        case tuple() | list():
-            return serialize_args(arg)
-        case None | bool() | int() | float() | str():
-            return arg
-    number = as_int(arg)
-    if number is None:
-        raise ConfigError(f"an argument of a template is a number, text or tensor, not a {type(arg).__name__}")
-    return number
-
-
-def _constant(tensor: Tensor, dim: Any) -> int:
-    size = as_int(dim)
-    if size is None:
-        raise ConfigError(f"tensor {tensor.name!r} has a symbolic dimension", hint="tune for constant sizes")
-    return size
-
-
-def deserialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments to call a template with: tensors become placeholders."""
-    return tuple(
-        placeholder(arg[1], arg[2]) if isinstance(arg, tuple) and arg[:1] == (_TENSOR,) else arg for arg in args
-    )
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:

@@ -10,7 +10,8 @@ from tuner.autotvm.measure_methods import (
     create_measure_batch,
     measure_option,
 )
-from tuner.autotvm.measure_types import MeasureErrorNo, MeasureInput, MeasureResult
+from tuner.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.measure_error import MeasureErrorNo
 
 __all__ = [
     "Builder",

@@ -9,15 +9,8 @@ from tunefarm.autotvm.task.dispatcher import (
     apply_history_best,
 )
 from tunefarm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
-from tuner.autotvm.task import (
-    Task,
-    args_to_workload,
-    create,
-    deserialize_args,
-    get_config,
-    serialize_args,
-    template,
-)
+from tuner.arguments import deserialize_args, serialize_args
+from tuner.autotvm.task import Task, args_to_workload, create, get_config, template
 
 __all__ = [
     "ApplyConfig",

@@ -1,0 +1,1 @@
+"""auto_scheduler: definitions tuned without a template, by the one engine."""
