@@ -22,6 +22,8 @@ from rpc_server.relay_pass import shown_address, split_via
 from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
 from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
 
+CONNECT_TIMEOUT_S = 10.0
+
 # What a box may take beyond a call's deadline to kill the executor and say how it ended.
 ANSWER_GRACE_S = 30.0
 
@@ -44,7 +46,7 @@ class Connection:
         self,
         host: str,
         port: int,
-        timeout_s: float = 10.0,
+        timeout_s: float = CONNECT_TIMEOUT_S,
         liveness: Liveness | None = None,
         keys: PeerKeys | None = None,
     ) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from rpc_server.client import RPCSession, open_session
+from rpc_server.client import open_session
 from rpc_server.errors import SessionRefused
 from rpc_server.server import Server
+from rpc_server.session import RPCSession
 
 _START_S = 60.0
 

@@ -32,7 +32,8 @@ from rpc_server.messages import (
 )
 
 if TYPE_CHECKING:
-    from rpc_server.client import Pending, RPCSession
+    from rpc_server.session import RPCSession
+    from rpc_server.session_channel import Pending
 
 
 @dataclass(frozen=True)

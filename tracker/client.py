@@ -20,11 +20,11 @@ from itertools import count
 from typing import Any, Literal, TypeVar
 
 from compiler.errors import ArgumentError
-from rpc_server.client import RPCSession
 from rpc_server.curve import keys_for
 from rpc_server.errors import ConnectError, ProtocolError, RPCError
 from rpc_server.keys import KeyRing
 from rpc_server.registrar import split_address
+from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import (
     Admin,
     AdminDone,

@@ -13,9 +13,10 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from compiler.errors import TunefarmError, error_from_kind
-from rpc_server.client import RPCSession, open_session
+from rpc_server.client import open_session
 from rpc_server.keys import KeyRing
 from rpc_server.registrar import split_address
+from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import (
     CancelRequest,
     FromClient,

@@ -17,12 +17,13 @@ from types import MappingProxyType
 
 from compiler.artifact import Artifact
 from compiler.target import Target
-from rpc_server.client import RPCSession, box_status, open_session
+from rpc_server.client import box_status, open_session
 from rpc_server.errors import RPCError
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.server import Server
+from rpc_server.session import RPCSession
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
 from tracker.capability import Capabilities, parse_capability
 from tracker.client import connect_tracker

@@ -18,9 +18,9 @@ import numpy as np
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
-from rpc_server.client import RPCSession
 from rpc_server.errors import ConnectError, RPCError
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.session import RPCSession
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import TrackerError
 

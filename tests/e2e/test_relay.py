@@ -14,13 +14,14 @@ from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
 from rpc_server.client import box_status, open_session
-from rpc_server.errors import Cancelled, ConnectError, ExecutorCrashed, RPCError, SessionClosed
+from rpc_server.errors import Cancelled, ConnectError, ExecutorCrashed, RPCError, ServerStartError, SessionClosed
 from rpc_server.keys import KeyRing, Role
 from rpc_server.leases import LeaseTable
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from rpc_server.relay import Relay
 from rpc_server.relay_agent import AgentOptions
 from rpc_server.relay_link import RelayLink
+from rpc_server.server import Server
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 
@@ -74,7 +75,7 @@ def test_calls_sent_ahead(remote):
 
 def test_the_executor_is_not_talked_to_past_the_relay(remote):
     assert remote._opened.lane, "the box offers it"
-    assert remote._lane is None
+    assert remote._channel.lane is None
 
 
 def test_a_crash_is_reported(farm):
@@ -226,6 +227,28 @@ def test_a_pass_does_not_outlive_its_lease(apart):
             with pytest.raises(RPCError):
                 open_session(token=old.token, **{**place, "host": lease.host})
             lease.open_session().close()
+
+
+def test_a_box_whose_key_is_revoked_is_served_no_more(apart, tmp_path):
+    parties, tracker, relay = apart
+    lab, late = parties["lab"], Party(tmp_path, "late")
+    lab.ring.authorize(late.public, Role.BOX, "late")
+    options = AgentOptions(
+        relay=(tracker[0], relay.port), listed="", local=("127.0.0.1", 1), box="late", keys=late.folder,
+        server=lab.public,
+    )  # fmt: skip
+    leases = LeaseTable()
+    with RelayLink(options, leases, "here", lambda: None) as link:
+        until(lambda: not link.trouble(), "it is served")
+        lab.ring.revoke("late")
+        leases.grant("lease", "1-token", 1e9)  # something to tell the relay
+        until(link.trouble, "it is not any more")
+        assert "key" in link.trouble()
+
+
+def test_a_relay_without_a_tracker_is_refused():
+    with pytest.raises(ServerStartError, match="boxes that a tracker lends"):
+        Server(port=0, relay="127.0.0.1:1", silent=True)
 
 
 @pytest.mark.parametrize("name", ["mallory", "ann"])

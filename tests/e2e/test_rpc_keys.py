@@ -88,7 +88,7 @@ def test_an_authorized_client_works(server, parties):
     with connect("127.0.0.1", server.port, keys=parties["ann"].ring) as remote:
         x = np.arange(300_000, dtype="float32")
         np.testing.assert_array_equal(nd.array(x, remote.cpu()).numpy(), x)
-        assert remote._lane is not None
+        assert remote._channel.lane is not None
     with open_session("127.0.0.1", server.port, keys=parties["ann"].ring, call_timeout=60.0) as remote:
         np.testing.assert_array_equal(nd.array(x, remote.cpu()).numpy(), x)  # through the supervisor, encrypted
 

@@ -51,7 +51,7 @@ def opened(server):
 
 
 def test_a_local_client_is_on_the_lane(remote):
-    assert remote._lane is not None
+    assert remote._channel.lane is not None
     a, b = arrays(remote)
     load(remote, "add_one")(a, b)
     np.testing.assert_array_equal(b.numpy(), 1.0)

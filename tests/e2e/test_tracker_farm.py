@@ -21,9 +21,10 @@ import zmq
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
-from rpc_server.client import RPCSession, open_session
+from rpc_server.client import open_session
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, ServerStartError, SessionClosed
 from rpc_server.server import Server
+from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import Queued, RequestDevice, to_tracker
 from rpc_server.wire import Kind
 from tracker.client import TrackerSession, connect_tracker

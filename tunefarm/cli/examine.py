@@ -13,12 +13,13 @@ from statistics import median, pstdev
 from compiler.driver import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.target import Target
-from rpc_server.client import RPCSession, box_status, open_session
+from rpc_server.client import box_status, open_session
 from rpc_server.fingerprint import Fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from rpc_server.messages import BoxStatus
 from rpc_server.relay_pass import shown_address, split_via
+from rpc_server.session import RPCSession
 from rpc_server.sockets import is_loopback, resolve
 from rpc_server.tracker_records import DeviceInfo
 from tracker.client import TrackerSession
