@@ -22,6 +22,7 @@ from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.runtime.loader import NotLoaded
 from compiler.runtime.module import Code, CPUModule, Module, load_code
 from compiler.runtime.threads import set_num_threads
+from compiler.schedule.schedule import Schedule as TirSchedule
 from compiler.target import Target
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import Schedule
@@ -50,7 +51,8 @@ def lower(
     binds: Mapping[Tensor, n.Buffer] | None = None,
     simple_mode: bool = False,
 ) -> IRModule:
-    """Lower a te schedule (with its `args`), a PrimFunc or an IRModule to loops over flat buffers.
+    """Lower a te schedule (with its `args`), a TensorIR schedule, a PrimFunc or an IRModule to loops over flat
+    buffers.
 
     `name` names the function of a schedule or a PrimFunc; `binds` chooses the buffer of a tensor;
     `simple_mode` leaves out passes that only make code faster, for a shorter text. Vector widths are those of
@@ -70,6 +72,10 @@ def _as_module(
             if args is None:
                 raise InputError("a schedule needs args", hint="pass its tensors in calling order: [A, B, C]")
             return IRModule.from_expr(schedule_to_func(inp, args, name, binds))
+        case TirSchedule():
+            _check_args(inp.func, args)
+            alone = len(inp.mod) == 1
+            return IRModule({name: inp.func.with_attr("global_symbol", name)}) if alone else inp.mod
         case n.PrimFunc():
             _no_args(inp, args)
             return IRModule({name: inp.with_attr("global_symbol", name)})
@@ -80,6 +86,20 @@ def _as_module(
         f"cannot lower or build a {type(inp).__name__}",
         hint="pass a te schedule with args, a PrimFunc, or an IRModule",
     )
+
+
+def _check_args(func: n.PrimFunc, args: Sequence[Any] | None) -> None:
+    """A TensorIR schedule has its parameters; tensors given with it must be what they stand for."""
+    if args is None:
+        return
+    buffers = [func.buffer_map.get(param) for param in func.params]
+    wanted = [None if b is None else (tuple(map(ops.as_int, b.shape)), b.dtype) for b in buffers]
+    given = [(tuple(map(ops.as_int, t.shape)), t.dtype) if isinstance(t, Tensor) else None for t in args]
+    if given != wanted:
+        raise InputError(
+            f"args do not fit the schedule's function: it takes {wanted}, got {given}",
+            hint="pass the tensors it was made of, in the same order, or leave args out",
+        )
 
 
 def _no_args(inp: Any, args: Sequence[Any] | None) -> None:
@@ -101,9 +121,9 @@ def build(
 ) -> Module:
     """Compile for a CPU and load into this process; target "stackvm" runs in the interpreter instead.
 
-    `inputs` is a te schedule (with `args`), a PrimFunc, an IRModule (these may be lowered already), or a dict of
-    target to IRModule; in a dict, modules beyond the first are `imported_modules` of the first. `target`
-    defaults to the current target, else this machine; `target_host` is the CPU beside a GPU. `runtime` is
+    `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
+    already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
+    first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU. `runtime` is
     accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a target
     this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it does not
     have) can be saved and exported; getting a function of it raises ArtifactError.

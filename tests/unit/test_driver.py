@@ -19,6 +19,7 @@ from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule as TirSchedule
 from compiler.target import Target
 from compiler.te.operation import compute, placeholder
+from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
@@ -303,3 +304,16 @@ def test_extents_that_the_call_tells_are_named_in_the_manifest() -> None:
     func = n.PrimFunc((handle, size), body, None, {handle: held})
     (entry,) = compile_artifact(func, HOST).entries
     assert [(a.name, a.shape) for a in entry.args] == [("held", ("size", 4)), ("size", None)]
+
+
+def test_a_tensorir_schedule_is_lowered_and_built():
+    a = placeholder((8,), name="A")
+    b = compute((8,), lambda i: a[i] * 2.0, name="B")
+    schedule = TirSchedule(create_prim_func([a, b]))
+    assert [name.name_hint for name, _ in lower(schedule, [a, b], name="double").items()] == ["double"]
+    out = array(np.zeros(8, "float32"))
+    build(schedule, [a, b], name="double")["double"](array(np.ones(8, "float32")), out)
+    np.testing.assert_array_equal(out.numpy(), 2.0)
+    build(schedule)
+    with pytest.raises(ValueError, match="args do not fit"):
+        build(schedule, [b])
