@@ -123,10 +123,9 @@ def build(
 
     `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
     already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
-    first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU. `runtime`
-    is
-    accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a target
-    this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it does not
+    first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU.
+    `runtime` is accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a
+    target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it does not
     have) can be saved and exported; getting a function of it raises ArtifactError.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
