@@ -125,8 +125,8 @@ def build(
     already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
     first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU.
     `runtime` is accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a
-    target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it does not
-    have) can be saved and exported; getting a function of it raises ArtifactError.
+    target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it
+    does not have) can be saved and exported; getting a function of it raises ArtifactError.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
     first, *others = [_loaded(module, chosen) for chosen, module in modules]
