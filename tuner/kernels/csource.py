@@ -1,0 +1,115 @@
+"""C source compiled by the user's compiler, made an artifact that every box can run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.errors import TunefarmError
+from compiler.target import Target
+from tuner.errors import TuningError
+from tuner.kernels.space import Config
+
+_C_TYPES = {
+    "float32": "float", "float64": "double", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
+    "uint16": "unsigned short", "int32": "int", "uint32": "unsigned", "int64": "long long",
+    "uint64": "unsigned long long",
+}  # fmt: skip
+_NAME = re.compile(r"[A-Za-z_]\w{0,200}")
+_MOST_TEXT = 8000
+
+
+class CompileError(TunefarmError):
+    """The user's compiler refused a config; its output is the message."""
+
+    kind = "compile"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array argument of the kernel; `output` when the kernel writes it."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    output: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if not _NAME.fullmatch(self.name):
+            raise TuningError(f"{self.name!r} is no name of an argument")
+        if self.dtype not in _C_TYPES:
+            raise TuningError(f"argument {self.name}: no dtype {self.dtype!r} in C", hint=", ".join(_C_TYPES))
+        if not self.shape or not all(isinstance(extent, int) and extent > 0 for extent in self.shape):
+            raise TuningError(f"argument {self.name}: {self.shape} is no shape")
+
+
+@dataclass(frozen=True)
+class CSource:
+    """`text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
+    its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added; `{mcpu}` in it is
+    the target's CPU. The code may call the C and math libraries, and nothing else.
+    """
+
+    text: str
+    entry: str
+    arguments: tuple[Argument, ...]
+    compiler: str = "cc -O3 -march={mcpu}"
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.entry):
+            raise TuningError(f"{self.entry!r} is no name of a C function")
+        if not any(argument.output for argument in self.arguments):
+            raise TuningError(f"no argument of {self.entry} is an output", hint="mark what the kernel writes")
+        if not shlex.split(self.compiler):
+            raise TuningError("the compiler's command is empty")
+
+    def compile(self, config: Config, target: str) -> Artifact:
+        """Compile for `config`. Raises CompileError with the compiler's output, TuningError when it can't be run."""
+        resolved = Target(target).resolved()
+        with tempfile.TemporaryDirectory(prefix="tunefarm-c-") as folder:
+            source, made = Path(folder, f"{self.entry}.c"), Path(folder, "kernel.o")
+            source.write_text(f"{self.text}\n{self._packed()}")
+            self._run([*self._command(config, resolved.mcpu), "-c", str(source), "-o", str(made)])
+            code = made.read_bytes()
+        specs = tuple(ArgSpec(a.name, a.dtype, a.shape) for a in self.arguments)
+        outputs = tuple(at for at, argument in enumerate(self.arguments) if argument.output)
+        return Artifact(
+            target=str(resolved),
+            cpu_features=tuple(sorted(resolved.features)),
+            entries=(EntryPoint("main", self.entry, specs, outputs),),
+            blobs={"object": code, "c": self.text.encode()},
+            meta={"compiler": self.compiler, **{f"config.{k}": str(v) for k, v in config.items()}},
+        )
+
+    def _command(self, config: Config, mcpu: str | None) -> list[str]:
+        command = [part.replace("{mcpu}", mcpu or "native") for part in shlex.split(self.compiler)]
+        # position independent, since a box loads the code wherever it has room
+        return [*command, "-fPIC", *(f"-D{name}={_macro(value)}" for name, value in config.items())]
+
+    def _packed(self) -> str:
+        """The entry as boxes call it: an array of 8-byte slots, a pointer in each."""
+        given = ", ".join(f"({_C_TYPES[a.dtype]}*)slots[{at}]" for at, a in enumerate(self.arguments))
+        return f"int {self.entry}_packed(void** slots) {{ {self.entry}({given}); return 0; }}\n"
+
+    def _run(self, command: Sequence[str]) -> None:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        except OSError as error:
+            raise TuningError(
+                f"the compiler {command[0]!r} can't be run: {error.strerror or error}",
+                hint="name one that is installed, with its full path if it is not on PATH",
+            ) from None
+        if done.returncode != 0:
+            output = (done.stderr or done.stdout).strip() or f"it ended with status {done.returncode}"
+            raise CompileError(f"{shlex.join(command[:-4])}\n{output[:_MOST_TEXT]}")
+
+
+def _macro(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
