@@ -30,6 +30,10 @@ class EvaluatorOptions(msgspec.Struct, frozen=True):
     emptied before every sample, and `min_repeat_ms` does not count. After sample i, when i is a multiple of
     `repeats_to_cooldown`, the box sleeps `cooldown_interval_ms`. A kernel too slow for all that before the
     trial's deadline is timed with fewer calls and samples.
+
+    With `max_repeat` above `repeat`, more samples follow, up to so many, while the 95 % interval of their median
+    reaches further than `precision` (relative) from it. With `slower_than` (seconds per call, 0: none), timing stops
+    once the kernel is clearly slower than that.
     """
 
     number: int = 4
@@ -39,12 +43,17 @@ class EvaluatorOptions(msgspec.Struct, frozen=True):
     flush_cache: bool = False
     repeats_to_cooldown: int = 1
     limit_zero_time_iterations: int = 100
+    max_repeat: int = 0
+    precision: float = 0.0
+    slower_than: float = 0.0
 
     def __post_init__(self) -> None:
         if self.number < 1 or self.repeat < 1 or self.repeats_to_cooldown < 1:
             raise ValueError("number, repeat and repeats_to_cooldown are at least 1")
         if self.min_repeat_ms < 0 or self.cooldown_interval_ms < 0 or self.limit_zero_time_iterations < 0:
             raise ValueError("times and limits are not negative")
+        if self.max_repeat < 0 or not self.precision >= 0 or not self.slower_than >= 0:
+            raise ValueError("max_repeat, precision and slower_than are not negative")
 
 
 class MeasureRequest(msgspec.Struct, frozen=True):

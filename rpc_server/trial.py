@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from compiler.artifact import Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
-from compiler.runtime import timing
+from compiler.runtime import conditions, timing
+from compiler.runtime.conditions import Reading
 from compiler.runtime.device import Device, device
 from compiler.runtime.module import CPUFunction, KernelError, load_artifact
 from compiler.runtime.ndarray import NDArray, empty
 from compiler.runtime.preprocess import flush_caches
+from rpc_server.adaptive import is_enough, is_hopeless, is_slower
 from rpc_server.compare import disagreement, fill
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import REFERENCE_PHASE, Measured, Need
@@ -184,15 +186,20 @@ class _TimeUp(Exception):
     """The next sample might not end before the deadline."""
 
 
+class _Hopeless(Exception):
+    """The kernel is so slow that no further sample is worth its time."""
+
+
 class _Samples:
     """Runs the kernel for `timing.measure` and keeps what it took, so that running out of time costs only the
     samples not taken yet: a rough time is worth more than a time-out.
     """
 
-    def __init__(self, function: CPUFunction, slots: bytes, stop_at: float) -> None:
+    def __init__(self, function: CPUFunction, slots: bytes, stop_at: float, options: EvaluatorOptions) -> None:
         self._function = function
         self._slots = slots
         self._stop_at = stop_at
+        self._options = options
         self._taken: list[tuple[int, int]] = []  # calls, nanoseconds; the first is the warm-up
 
     def run(self, number: int) -> int:
@@ -200,6 +207,8 @@ class _Samples:
             raise _TimeUp
         spent = self._function.run_timed(self._slots, number)
         self._taken.append((number, spent))
+        if is_hopeless(spent * 1e-9, number, self._options):
+            raise _Hopeless
         return spent
 
     def so_far(self) -> tuple[float, ...]:
@@ -214,16 +223,17 @@ def _time(
 ) -> MeasureResult:
     """Time a kernel whose first call took `once` seconds, with `left` seconds to its deadline."""
     arrays = [argument for argument in arguments if isinstance(argument, NDArray)]
-    samples = _Samples(function, function.pack(tuple(arguments)), time.monotonic() + 0.7 * left)
+    samples = _Samples(function, function.pack(tuple(arguments)), time.monotonic() + 0.7 * left, options)
     affordable = int(0.4 * left / (once * options.repeat)) if once > 0 else options.number
     number = max(1, min(options.number, affordable))
-    before = _machine()
+    before, faults = conditions.take(), _page_faults()
+    rejected = False
     try:
         costs = timing.measure(
             run=samples.run,
             options=timing.EvaluatorOptions(
                 number=number,
-                repeat=options.repeat,
+                repeat=max(options.repeat, options.max_repeat),
                 min_repeat_ms=0 if options.flush_cache else options.min_repeat_ms,
                 limit_zero_time_iterations=options.limit_zero_time_iterations,
                 cooldown_interval_ms=options.cooldown_interval_ms,
@@ -231,30 +241,32 @@ def _time(
             ),
             prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
             observe=None,
+            until=lambda taken: is_enough(taken, options),
         ).results
+        rejected = is_slower(costs, options)
     except _TimeUp:
         costs = samples.so_far()
-    after = _machine()
-    environment = {name: after[name] - before[name] for name in before}
-    environment |= {"load_1m": os.getloadavg()[0], "number": float(number)}
+    except _Hopeless:
+        costs, rejected = samples.so_far(), True
+    environment = _environment(before, conditions.take())
+    environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0], "number": float(number)}
+    if rejected:
+        environment["rejected"] = 1.0
     return MeasureResult(costs=costs, environment=environment)
 
 
-def _machine() -> dict[str, float]:
-    """Running counts of what disturbs a measurement."""
+def _environment(before: Reading, after: Reading) -> dict[str, float]:
+    """What may have disturbed a measurement between two readings, as far as the machine tells."""
+    found = {"preempted": float(after.preempted - before.preempted), "timing_s": after.at - before.at}
+    if before.stolen_s is not None and after.stolen_s is not None:
+        found["stolen_s"] = after.stolen_s - before.stolen_s
+    if before.frequency_khz and after.frequency_khz:
+        found["clock_change"] = after.frequency_khz / before.frequency_khz - 1
+    if before.throttled is not None and after.throttled is not None:
+        found["throttled"] = float(after.throttled - before.throttled)
+    return found
+
+
+def _page_faults() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "preempted": float(usage.ru_nivcsw),
-        "page_faults": float(usage.ru_minflt + usage.ru_majflt),
-        "stolen_s": _stolen_seconds(),
-    }
-
-
-def _stolen_seconds() -> float:
-    """Time the hypervisor gave to others, over all cores since boot."""
-    try:
-        with open("/proc/stat", "rb") as file:
-            fields = file.readline().split()
-        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return 0.0
+    return float(usage.ru_minflt + usage.ru_majflt)

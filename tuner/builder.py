@@ -1,60 +1,61 @@
-"""Turning candidates into artifacts, in worker processes.
+"""Turning candidates into artifacts, in worker processes of this machine.
 
-A build is `apply_trace` on the workload's function, then lower, code generation and LLVM, all pure. Workers are
-spawned (never forked from a loaded, threaded process), run at low priority so that measurements on the same
-machine keep their cores, and hold a memory limit. A build past its time limit is stopped in Python; one stuck
-inside LLVM is ended with its worker and costs only itself.
+A build is pure (see `tuner.build_worker`). Each worker is a `concurrent.futures` pool of one spawned process (never
+forked from a loaded, threaded one), so a build that ends its process takes no other one with it, and what ended it
+is known.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import multiprocessing
 import os
-import pickle
-import resource
 import signal
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from contextlib import contextmanager, nullcontext
+from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from compiler.errors import ScheduleError, TunefarmError
-from compiler.target import Target
-from compiler.tir.nodes import PrimFunc
 from rpc_server.measure import FailureKind
+from tuner.build_worker import (
+    HARD,
+    BuildRequest,
+    BuildResult,
+    FuncSource,
+    MakeSource,
+    Source,
+    TraceSource,
+    build,
+    pack_func,
+    start_worker,
+)
+from tuner.spawning import main_not_imported
 
+__all__ = [
+    "BuildRequest",
+    "BuildResult",
+    "Builder",
+    "FuncSource",
+    "LocalBuilder",
+    "MakeSource",
+    "Source",
+    "TraceSource",
+    "pack_func",
+]
 
-@dataclass(frozen=True)
-class BuildRequest:
-    """`func` is a pickled PrimFunc (made by `pack_func`, read only by our own workers); without `trace` the
-    function is built as it is."""
-
-    func: bytes
-    trace: str | None
-    target: str
-    name: str
-    timeout_s: float = 10.0
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """`artifact` (bytes of `Artifact.to_bytes`) or a failure with its text; `seconds` of work in the worker."""
-
-    artifact: bytes | None
-    failure: FailureKind | None
-    text: str
-    seconds: float
+MEMORY_BYTES = 8 << 30
 
 
 class Builder(Protocol):
     """Where candidates are built."""
+
+    @property
+    def workers(self) -> int:
+        """How many builds may run at once."""
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         """Never raises for a candidate that does not build: that is a result."""
@@ -63,180 +64,148 @@ class Builder(Protocol):
         """End the workers."""
 
 
-def pack_func(func: PrimFunc) -> bytes:
-    return pickle.dumps(func)
-
-
-# ------------------------------------------------------------------------------- in the worker
-
-
-class _BuildTimeout(Exception):
-    pass
-
-
-_HARD = 3.0
-_NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
-
-
-def _start_worker(memory_bytes: int, niceness: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
-    os.nice(niceness)
-    if memory_bytes:
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    import compiler.driver  # noqa: F401  (paid once, before the first job's clock)
-
-
-def _end_with_parent() -> None:
-    """A worker holds both ends of the pool's pipes, so it would not notice that a killed tuner is gone."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-@lru_cache(maxsize=64)
-def _unpack(blob: bytes) -> PrimFunc:
-    func: PrimFunc = pickle.loads(blob)
-    return func
-
-
-def build(request: BuildRequest) -> BuildResult:
-    """Build one candidate in this process; failures become results."""
-    start = time.perf_counter()
-
-    def failed(kind: FailureKind, text: str) -> BuildResult:
-        return BuildResult(None, kind, text, time.perf_counter() - start)
-
-    try:
-        with _time_limit(request.timeout_s):
-            artifact = _compile(request)
-    except _BuildTimeout:
-        return failed(FailureKind.BUILD_TIMEOUT, f"the build took longer than {request.timeout_s:g} s")
-    except ScheduleError as error:
-        return failed(FailureKind.INSTANTIATE, str(error))
-    except TunefarmError as error:
-        return failed(FailureKind.BUILD, f"{error.kind}: {error}")
-    except MemoryError:
-        return failed(FailureKind.BUILD, "the build ran out of its memory limit")
-    except Exception:  # a bug in the compiler must cost one trial and keep its trace
-        return failed(FailureKind.BUILD, traceback.format_exc(limit=-8))
-    return BuildResult(artifact, None, "", time.perf_counter() - start)
-
-
-def _compile(request: BuildRequest) -> bytes:
-    from compiler.driver import compile_artifact
-    from compiler.schedule.trace import Trace, apply_trace
-
-    func = _unpack(request.func)
-    if request.trace is not None:
-        func = apply_trace(func, Trace.from_json(request.trace)).func
-    return compile_artifact(func, Target(request.target), name=request.name).to_bytes()
-
-
-class _time_limit:
-    """Raise _BuildTimeout in this (main) thread after `seconds`."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        # a build stuck inside LLVM never sees the alarm: a watchdog thread ends the whole worker
-        faulthandler.dump_traceback_later(_HARD * self._seconds, exit=True, file=_NOWHERE)
-
-        def expired(*_: object) -> None:
-            raise _BuildTimeout
-
-        self._old = signal.signal(signal.SIGALRM, expired)
-        signal.setitimer(signal.ITIMER_REAL, self._seconds)
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self._old)
-        faulthandler.cancel_dump_traceback_later()
-
-
-# --------------------------------------------------------------------------------- the pool
-
-
 class LocalBuilder:
-    """A pool of worker processes on this machine, restarted when a worker dies or hangs."""
+    """`workers` processes on this machine (default: as many as it may use cores), each replaced when it dies.
+
+    `memory_bytes` is what one may map (0: no limit), `niceness` its priority below this process's. With `import_main`
+    they import this program's main module, where functions to call (`MakeSource`) may be defined.
+    """
 
     def __init__(
-        self, workers: int | None = None, *, memory_bytes: int = 8 << 30, niceness: int = 19, attempts: int = 2
+        self,
+        workers: int | None = None,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        niceness: int = 19,
+        import_main: bool = True,
     ) -> None:
-        """`workers` defaults to the cores this process may use. A job whose worker died under it is tried
-        `attempts` times, since it may have died of another job's doing."""
-        self.workers = workers or len(os.sched_getaffinity(0))
-        self._memory = memory_bytes
-        self._niceness = niceness
-        self._attempts = attempts
         self._lock = threading.Lock()
         self._closed = False
-        self._pool = self._new_pool()
+        self._workers = [
+            _Worker(memory_bytes, niceness, import_main) for _ in range(workers or len(os.sched_getaffinity(0)))
+        ]
+        self._idle = list(self._workers)
+        self._waiting: deque[tuple[BuildRequest, Future[BuildResult]]] = deque()
+
+    @property
+    def workers(self) -> int:
+        return len(self._workers)
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        outer: Future[BuildResult] = Future()
-        outer.set_running_or_notify_cancel()
-        self._start(request, outer, self._attempts)
-        return outer
+        outcome: Future[BuildResult] = Future()
+        outcome.set_running_or_notify_cancel()
+        with self._lock:
+            self._waiting.append((request, outcome))
+        self._dispatch()
+        return outcome
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            pool = self._pool
-        _kill(pool)
+            waiting, self._waiting = list(self._waiting), deque()
+        for _, outcome in waiting:
+            outcome.set_result(_failed("the builder was closed"))
+        for worker in self._workers:
+            worker.close()
 
-    def _new_pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            self.workers,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_start_worker,
-            initargs=(self._memory, self._niceness),
-        )
+    def _dispatch(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed or not self._idle or not self._waiting:
+                    return
+                worker = self._idle.pop()
+                request, outcome = self._waiting.popleft()
+            self._start(worker, request, outcome)
 
-    def _start(self, request: BuildRequest, outer: Future[BuildResult], attempts: int) -> None:
-        pool = self._pool
-        try:
-            with _sigint_blocked():  # the first submit starts the workers
-                inner = pool.submit(build, request)
-        except (BrokenProcessPool, RuntimeError) as error:
-            if self._closed:
-                _finish(outer, FailureKind.BUILD, "the builder was closed")
-            elif attempts > 0:
-                self._replace(pool)
-                self._start(request, outer, attempts - 1)
-            else:
-                _finish(outer, FailureKind.BUILD, f"no build worker could be started: {error}")
-            return
-        inner.add_done_callback(self._when_done(request, outer, attempts, pool))
-
-    def _when_done(
-        self, request: BuildRequest, outer: Future[BuildResult], attempts: int, pool: ProcessPoolExecutor
-    ) -> Callable[[Future[BuildResult]], None]:
+    def _start(self, worker: _Worker, request: BuildRequest, outcome: Future[BuildResult]) -> None:
         started = time.monotonic()
 
         def done(inner: Future[BuildResult]) -> None:
-            if inner.cancelled():
-                _finish(outer, FailureKind.BUILD, "the build was cancelled")
-                return
-            error = inner.exception()
-            if error is None:
-                outer.set_result(inner.result())
-            elif isinstance(error, BrokenProcessPool) and attempts > 1 and not self._closed:
-                self._replace(pool)
-                self._start(request, outer, attempts - 1)
+            error = None if inner.cancelled() else inner.exception()
+            if inner.cancelled() or self._closed:
+                result = _failed("the builder was closed")
+            elif error is None:
+                result = inner.result()
+            elif isinstance(error, BrokenProcessPool):
+                result = worker.obituary(time.monotonic() - started, request.timeout_s)
+                worker.replace()
             else:
-                hung = time.monotonic() - started > _HARD * request.timeout_s
-                kind = FailureKind.BUILD_TIMEOUT if hung else FailureKind.BUILD
-                _finish(outer, kind, "the build hung and its worker was ended" if hung else "the build worker died")
+                result = _failed(f"the build could not be sent to a worker: {type(error).__name__}: {error}")
+            with self._lock:
+                self._idle.append(worker)
+            outcome.set_result(result)
+            self._dispatch()
 
-        return done
+        try:
+            worker.submit(request).add_done_callback(done)
+        except (BrokenProcessPool, RuntimeError, OSError) as error:
+            with self._lock:
+                self._idle.append(worker)
+            outcome.set_result(_failed(f"no build worker could be started: {error}"))
 
-    def _replace(self, broken: ProcessPoolExecutor) -> None:
-        with self._lock:
-            if self._pool is broken and not self._closed:
-                self._pool = self._new_pool()
+
+class _Worker:
+    """One process behind a pool of its own."""
+
+    def __init__(self, memory_bytes: int, niceness: int, import_main: bool) -> None:
+        self._settings = (memory_bytes, niceness)
+        self._main = nullcontext if import_main else main_not_imported
+        self._process: BaseProcess | None = None
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            1,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=start_worker,
+            initargs=self._settings,
+        )
+
+    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+        try:
+            with _sigint_blocked(), self._main():  # the first submit starts the process
+                future = self._pool.submit(build, request)
+        except BrokenProcessPool:  # it died between two builds: of nobody's doing
+            self.replace()
+            with _sigint_blocked(), self._main():
+                future = self._pool.submit(build, request)
+        self._process = next(iter((getattr(self._pool, "_processes", None) or {}).values()), None)
+        return future
+
+    def obituary(self, seconds: float, timeout_s: float) -> BuildResult:
+        """The result of a build whose process is gone after `seconds`."""
+        if seconds > HARD * timeout_s:
+            text = f"the build hung in machine code for {seconds:.0f} s and its worker was ended"
+            return BuildResult(None, FailureKind.BUILD_TIMEOUT, text, seconds)
+        return _failed(f"the build ended its worker{self._cause()}", seconds)
+
+    def _cause(self) -> str:
+        if self._process is None:
+            return ""
+        self._process.join(timeout=2)
+        code = self._process.exitcode
+        if code is None:
+            return ""
+        if code >= 0:
+            return f": exit status {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        return f": {name}" + (f" (it may map {self._settings[0] >> 20} MiB)" if name == "SIGABRT" else "")
+
+    def replace(self) -> None:
+        # no shutdown: a broken pool ends by itself, and calls back with the lock held that shutdown takes
+        self._pool = self._new_pool()
+
+    def close(self) -> None:
+        processes = list((getattr(self._pool, "_processes", None) or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+        for process in processes:
+            process.join(timeout=2)
+
+
+def _failed(text: str, seconds: float = 0.0) -> BuildResult:
+    return BuildResult(None, FailureKind.BUILD, text, seconds)
 
 
 @contextmanager
@@ -248,16 +217,3 @@ def _sigint_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _finish(outer: Future[BuildResult], kind: FailureKind, text: str) -> None:
-    outer.set_result(BuildResult(None, kind, text, 0.0))
-
-
-def _kill(pool: ProcessPoolExecutor) -> None:
-    processes = list((getattr(pool, "_processes", None) or {}).values())
-    pool.shutdown(wait=False, cancel_futures=True)
-    for process in processes:
-        process.kill()
-    for process in processes:
-        process.join(timeout=2)

@@ -8,53 +8,46 @@ told of it, so a run that ends at any moment loses only what was in flight.
 from __future__ import annotations
 
 import queue
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
-from rpc_server.measure import MeasureRequest
+from rpc_server.measure import FailureKind, MeasureRequest
+from tuner import engine_events as ev
 from tuner import fleet as fl
-from tuner.budget import Limits
-from tuner.builder import Builder, BuildRequest, BuildResult, pack_func
-from tuner.engine_events import (
-    Built,
-    Claim,
-    Claimed,
-    Command,
-    Event,
-    Job,
-    Measured,
-    RecordTrial,
-    Release,
-    RunEnded,
-    SlotDown,
-    SlotUp,
-    SubmitBuild,
-    SubmitMeasure,
-    TaskEnded,
-)
+from tuner.builder import Builder, BuildRequest, BuildResult
+from tuner.builders import make_builder
 from tuner.engine_state import EngineState
 from tuner.errors import NoDevicesError
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot, TaskProgress, Watcher
+from tuner.records.errors import RunTakenOver
 from tuner.records.model import TrialPurpose
-from tuner.search.registry import make_strategy
-from tuner.space.generate import generate
+from tuner.records.store import RecordStore
+from tuner.scheduling import Objective
+from tuner.search.base import Proposal
+from tuner.search.plan import TaskSearch
 from tuner.task_state import Plan
-from tuner.task import TuningTask
+from tuner.usage import Usage
 
 _TICK_S = 0.25
+_RENEW_S = 4.0
 _RECRUIT_S = 2.0
 _MOST_SLOTS = 512
 
 
 @dataclass(frozen=True)
 class _BuildDone:
-    job: Job
+    job: ev.Job
     result: BuildResult
 
 
@@ -73,24 +66,82 @@ class _Stop:
 _News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
+@dataclass(frozen=True)
+class Best:
+    """The fastest candidate of a task after the finals; `cost` in seconds per call."""
+
+    candidate: Proposal
+    cost: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to; `best` has one entry for each task, None where nothing was measured."""
+
+    snapshot: Snapshot
+    best: tuple[Best | None, ...]
+
+
+def tune(
+    searches: Sequence[TaskSearch],
+    *,
+    fleet: fl.Fleet,
+    builder: Builder | None = None,
+    options: RunOptions | None = None,
+    store: RecordStore | None = None,
+    watcher: Watcher | None = None,
+    objective: Objective | None = None,
+    command: str = "",
+) -> Outcome:
+    """Run a search for each task on the devices of `fleet`, which stays open, and return when all are done.
+
+    Without `builder`, the one that `options` names is used and closed; without `store`, a temporary one. `objective`
+    is what the gradient scheduler makes small (default: the sum of weight times cost). Raises what `TuningRun.run`
+    does.
+    """
+    settings = options or RunOptions()
+    with _opened(store) as records:
+        made = builder or make_builder(settings.builders)
+        try:
+            ledger = Ledger.create(records, [s.task for s in searches], settings, command)
+            run = TuningRun(searches, fleet, made, ledger, settings, watcher, objective)
+            return Outcome(run.run(), run.best())
+        finally:
+            if builder is None:
+                made.close()
+
+
+@contextmanager
+def _opened(store: RecordStore | None) -> Iterator[RecordStore]:
+    if store is not None:
+        yield store
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="tunefarm-") as folder,
+        RecordStore.open(Path(folder, "records.db"), create=True) as made,
+    ):
+        yield made
+
+
 class TuningRun:
-    """Tunes `tasks` on the devices of `fleet`, recording into `ledger`.
+    """Runs `searches` on the devices of `fleet`, recording into `ledger`. Closes neither fleet nor builder.
 
     Call `run` once. It returns when every task is done, and raises NoDevicesError when no device came within
-    `options.device_wait_s`, KeyboardInterrupt after `stop`. In both cases what was measured is recorded and the run
-    can be resumed.
+    `options.device_wait_s`, KeyboardInterrupt after `stop`: in both cases what was measured is recorded and the run
+    can be resumed. RunTakenOver: this process was not heard of for so long that another one resumed the run.
     """
 
     def __init__(
         self,
-        tasks: Sequence[TuningTask],
+        searches: Sequence[TaskSearch],
         fleet: fl.Fleet,
         builder: Builder,
         ledger: Ledger,
         options: RunOptions,
         watcher: Watcher | None = None,
+        objective: Objective | None = None,
     ) -> None:
-        self._tasks = tuple(tasks)
+        self._searches = tuple(searches)
         self._fleet = fleet
         self._builder = builder
         self._ledger = ledger
@@ -98,70 +149,92 @@ class TuningRun:
         self._watcher = watcher or Silent()
         self._inbox: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._slots: dict[int, fl.Slot] = {}
-        self._jobs: dict[int, Job] = {}
-        self._artifacts: dict[str, Artifact] = {}
+        self._jobs: dict[int, ev.Job] = {}
         self._errors: dict[int, str] = {}
-        self._functions = [pack_func(t.func) for t in self._tasks]
         self._stopping = threading.Event()
-        self._state = self._make_state()
-        self._began = 0.0
-        self._deviceless_since = 0.0
+        self._wants_out = False
+        plans = [Plan(s.strategy, s.weight, s.task.flops, s.group) for s in self._searches]
+        self._state = EngineState(plans, options.limits(builder.workers), objective)
+        self._usage = Usage()
+        self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
         self._restored = 0
         self._last_loss = ""
+        self._knows_incumbents = False
 
     # -- the loop
 
     def run(self) -> Snapshot:
-        self._began = self._deviceless_since = time.monotonic()
-        self._restore()
-        self._ledger.begin()
-        threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
+        self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
         try:
+            self._restore()
+            self._ledger.begin()
+            threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
             self._carry_out(self._state.start())
             while not self._state.ended:
                 self._step()
-            self._ledger.finish(self._outcome())
+            self._ledger.finish("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
         except KeyboardInterrupt:
             self._ledger.interrupt("stopped by the user")
+            raise
+        except RunTakenOver:
             raise
         except TunefarmError as error:
             self._ledger.interrupt(error.message)
             raise
         finally:
+            snapshot = self.snapshot()
             self._shut_down()
-        return self.snapshot()
+        self._watcher.update(snapshot)
+        return snapshot
 
     def stop(self) -> None:
         """Make `run` end soon, between two events. Safe in signal handlers and other threads."""
+        self._wants_out = True
         self._inbox.put(_Stop())
+
+    def best(self) -> tuple[Best | None, ...]:
+        """The fastest of each task so far."""
+        return tuple(
+            Best(t.best, t.best_cost) if t.best is not None and t.best_cost is not None else None
+            for t in self._state.tasks
+        )
 
     def _step(self) -> None:
         try:
-            news = self._inbox.get(timeout=_TICK_S)
+            news: _News | None = self._inbox.get(timeout=_TICK_S)
         except queue.Empty:
-            self._check_devices()
-            return
-        event = self._digest(news)
-        if event is not None:
+            news = None
+        if news is not None and (event := self._digest(news)) is not None:
             self._carry_out(self._state.handle(event))
-        self._check_devices()
-        self._watcher.update(self.snapshot())
+        now = time.monotonic()
+        if now - self._ticked >= _TICK_S:
+            self._ticked = now
+            self._carry_out(self._state.handle(ev.Tick(now - self._began)))
+            self._check_devices(now)
+        if news is not None:
+            self._watcher.update(self.snapshot())
 
-    def _digest(self, news: _News) -> Event | None:
+    def _digest(self, news: _News) -> ev.Event | None:
         """What a piece of news means to the state machine."""
         match news:
             case _BuildDone(job, result):
-                return Built(job, result)
+                return ev.Built(job, result)
             case fl.Opened(slot, device):
                 self._ledger.device(slot, device)
+                self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
-                return SlotUp(slot)
+                self._learn_incumbents()
+                return ev.SlotUp(slot)
             case fl.Finished(slot, ticket, result):
-                return Measured(self._jobs.pop(ticket), slot, result)
+                self._usage.measured(slot, result.elapsed_s)
+                if result.failure is FailureKind.DEVICE_LOST:
+                    self._usage.closed(slot, time.monotonic())
+                return ev.Measured(self._jobs.pop(ticket), slot, result)
             case fl.Lost(slot, reason):
                 self._last_loss = reason
+                self._usage.closed(slot, time.monotonic())
                 self._watcher.note(f"slot {slot} has no device: {reason}")
-                return SlotDown(slot, reason)
+                return ev.SlotDown(slot, reason)
             case _Stop():
                 raise KeyboardInterrupt
             case _Recruit(count):
@@ -170,39 +243,55 @@ class TuningRun:
                     self._slots[number].start()
                 return None
 
-    def _carry_out(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            match command:
-                case SubmitBuild(job):
+    def _carry_out(self, commands: Sequence[ev.Command]) -> None:
+        """Do as told. Claims that were asked for together are one transaction; what they say leads to more."""
+        left = deque(commands)
+        while left:
+            match left.popleft():
+                case ev.Claim(job):
+                    jobs = [job]
+                    while left and isinstance(left[0], ev.Claim):
+                        jobs.append(left.popleft().job)  # type: ignore[union-attr]
+                    self._renew_if_due()
+                    for answer in self._ledger.claim(jobs):
+                        left.extend(self._state.handle(answer))
+                    if self._wants_out:  # results of other runs can lead to new claims for long
+                        raise KeyboardInterrupt
+                case ev.Release(job):
+                    self._ledger.release(job)
+                case ev.SubmitBuild(job):
                     self._build(job)
-                case SubmitMeasure():
+                case ev.SubmitMeasure() as command:
                     self._measure(command)
-                case RecordTrial():
-                    self._ledger.record(command)
-                case TaskEnded(task, error):
+                case ev.RecordTrial() as trial:
+                    self._watcher.trial(self._ledger.record(trial))
+                case ev.TaskEnded(task, error):
                     if error is not None:
                         self._errors[task] = error
-                        self._watcher.note(f"{self._tasks[task].name} gave up: {error}")
-                case Claim(job):
-                    self._carry_out(self._state.handle(Claimed(job)))
-                case RunEnded() | Release():
+                        self._watcher.note(f"{self._name(task)} gave up: {error}")
+                case ev.RunEnded():
                     pass
+        self._renew_if_due()
 
     # -- doing things
 
-    def _build(self, job: Job) -> None:
-        task = self._tasks[job.task]
-        request = BuildRequest(
-            func=self._functions[job.task],
-            trace=job.candidate.trace_json if job.candidate is not None else None,
-            target=str(task.target),
-            name="main",
-            timeout_s=self._options.build_timeout_s,
-        )
-        future = self._builder.submit(request)
-        future.add_done_callback(lambda done: self._inbox.put(_BuildDone(job, done.result())))
+    def _build(self, job: ev.Job) -> None:
+        try:
+            source = self._searches[job.task].source(job.candidate)
+        except TunefarmError as error:
+            self._no_source(job, str(error))
+            return
+        except Exception:  # a user's own function: it costs one trial and its trace is kept
+            self._no_source(job, traceback.format_exc(limit=-8))
+            return
+        target = str(self._searches[job.task].task.target)
+        request = BuildRequest(source, target, timeout_s=self._options.build_timeout_s)
+        self._builder.submit(request).add_done_callback(lambda done: self._inbox.put(_BuildDone(job, done.result())))
 
-    def _measure(self, command: SubmitMeasure) -> None:
+    def _no_source(self, job: ev.Job, text: str) -> None:
+        self._inbox.put(_BuildDone(job, BuildResult(None, FailureKind.INSTANTIATE, text, 0.0)))
+
+    def _measure(self, command: ev.SubmitMeasure) -> None:
         job, options = command.job, self._options
         candidate = Artifact.from_bytes(command.artifact)
         reference = Artifact.from_bytes(command.reference)
@@ -210,7 +299,7 @@ class TuningRun:
         request = MeasureRequest(
             artifact=candidate.digest,
             seed=options.seed,
-            options=options.evaluator(job.purpose),
+            options=options.evaluator(job.purpose, command.best),
             timeout_s=options.run_timeout_s * (6 if baseline else 1),
             reference=None if baseline else reference.digest,
             reference_timeout_s=6 * options.run_timeout_s,
@@ -221,6 +310,17 @@ class TuningRun:
         artifacts = (candidate,) if baseline else (candidate, reference)
         self._slots[command.slot].give(fl.Work(job.id, request, artifacts))
 
+    def _learn_incumbents(self) -> None:
+        """Once the class of device is known, so is what the store serves for it."""
+        if self._knows_incumbents:
+            return
+        self._knows_incumbents = True
+        for task, search in enumerate(self._searches):
+            recorded = self._ledger.incumbent(task)
+            if recorded is not None:
+                candidate = search.recognise(recorded.digest, recorded.trace_json) or recorded
+                self._carry_out(self._state.handle(ev.Incumbent(task, candidate)))
+
     def _recruit(self) -> None:
         """Watch how many devices there are, so that new ones get a slot while the run goes on."""
         while not self._stopping.is_set():
@@ -230,8 +330,14 @@ class TuningRun:
                 self._inbox.put(fl.Lost(-1, error.message))
             self._stopping.wait(_RECRUIT_S)
 
-    def _check_devices(self) -> None:
+    def _renew_if_due(self) -> None:
         now = time.monotonic()
+        if now - self._renewed >= _RENEW_S:
+            self._renewed = now
+            self._ledger.renew()
+
+    def _check_devices(self, now: float) -> None:
+        self._renew_if_due()
         if self._state.slots_up:
             self._deviceless_since = now
         elif now - self._deviceless_since > self._options.device_wait_s:
@@ -245,59 +351,52 @@ class TuningRun:
         self._stopping.set()
         for slot in self._slots.values():
             slot.stop()
-        self._builder.close()
         deadline = time.monotonic() + 2.0
         for slot in self._slots.values():
             slot.join(max(0.0, deadline - time.monotonic()))
-        self._fleet.close()
 
     # -- state
 
-    def _make_state(self) -> EngineState:
-        options = self._options
-        limits = Limits(
-            trials=options.trials,
-            builders=options.builders,
-            finalists=options.finalists,
-            final_rounds=options.final_rounds,
-            equal_failures=options.equal_failures,
-        )
-        strategies = [
-            make_strategy(options.strategy, self._ledger.sketches(i, generate(t.func, t.target)), options.seed, ())
-            for i, t in enumerate(self._tasks)
-        ]
-        return EngineState([Plan(s) for s in strategies], limits)
-
     def _restore(self) -> None:
-        for index in range(len(self._tasks)):
-            baseline, trials = self._ledger.restored(index)
+        for index, (baseline, trials) in enumerate(self._ledger.restored(self._searches)):
             self._state.restore(index, baseline, trials)
             self._restored += len(trials)
 
-    def _outcome(self) -> str:
-        return "; ".join(f"{self._tasks[i].name}: {error}" for i, error in self._errors.items())
+    def _name(self, task: int) -> str:
+        return self._searches[task].task.name
 
     def snapshot(self) -> Snapshot:
-        elapsed = time.monotonic() - self._began
-        tasks = tuple(self._task_progress(i) for i in range(len(self._tasks)))
+        now = time.monotonic()
+        elapsed = now - self._began
+        tasks = tuple(self._task_progress(i) for i in range(len(self._searches)))
         done = sum(t.done for t in tasks)
-        left = sum(t.budget - t.done for t in tasks if not t.ended)
         rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
-        eta = left / rate if rate > 0 and elapsed > 1 else None
-        return Snapshot(self._ledger.run_id, elapsed, self._state.slots_up, tasks, rate, eta)
+        eta = self._time_left(tasks, done, rate, elapsed)
+        run_id, devices = self._ledger.run_id, self._state.slots_up
+        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now))
+
+    def _time_left(self, tasks: Sequence[TaskProgress], done: int, rate: float, elapsed: float) -> float | None:
+        options = self._options
+        guesses = [options.seconds - elapsed] if options.seconds else []
+        left = sum(t.budget - t.done for t in tasks if not t.ended)
+        if options.total_trials:
+            left = min(left, options.total_trials - done)
+        if rate > 0 and elapsed > 1 and (options.trials or options.total_trials):
+            guesses.append(left / rate)
+        return max(0.0, min(guesses)) if guesses else None
 
     def _task_progress(self, index: int) -> TaskProgress:
-        task, state = self._tasks[index], self._state.tasks[index]
+        task, state, options = self._searches[index].task, self._state.tasks[index], self._options
+        share = -(-options.total_trials // len(self._searches))
         return TaskProgress(
             name=task.name,
             done=state.done,
-            budget=self._options.trials,
+            budget=max(state.asked, min(options.trials or share, share or options.trials)),
             flops=task.flops,
             baseline_cost=state.baseline_cost,
             best_cost=state.best_cost,
             failures=dict(state.failures),
             ended=state.ended,
             error=self._errors.get(index),
+            known=state.known,
         )
-
-

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import getpass
 import socket
-from collections.abc import Sequence
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
-from compiler.errors import ScheduleError
-from compiler.schedule.trace import Trace
-from tuner.engine_events import RecordTrial
+from compiler.runtime.statistics import summarise
+from tuner.engine_events import Claimed, Job, Known, RecordTrial, Taken
 from tuner.engine_state import Restored
 from tuner.errors import TuningError
 from tuner.fleet import DeviceInfo
+from tuner.identity import is_gone, process_name, user_name
 from tuner.options import RunOptions
+from tuner.progress import TrialDone
+from tuner.records.claims import ClaimAnswer, ClaimState
+from tuner.records.keys import toolchain_key
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -26,39 +29,35 @@ from tuner.records.model import (
     TrialPurpose,
 )
 from tuner.records.store import RecordStore
-from tuner.search.base import Candidate
-from tuner.space.sketch import Sketch
+from tuner.search.plan import Recorded, TaskSearch
 from tuner.task import TuningTask
+from tuner.toolchain import toolchain
 
 _NOISY_LOAD = 1.5  # load average per core above which a measurement is flagged
 _NOISY_SPREAD = 0.1  # spread of the samples, relative to their least, above which it is
-
-
-def toolchain() -> dict[str, str]:
-    """Versions of what turns a trace into machine code."""
-    import llvmlite.binding as llvm
-
-    try:
-        ours = version("tunefarm")
-    except PackageNotFoundError:
-        ours = "0+unknown"
-    return {"tunefarm": ours, "llvm": ".".join(map(str, llvm.llvm_version_info))}
+_NOISY_STOLEN = 0.05  # share of a core that the hypervisor gave to others
+_NOISY_CLOCK = 0.05  # relative change of the clock
 
 
 @dataclass(frozen=True)
 class _Device:
     id: int
+    name: str
+    device_class: str
     cores: int
 
 
 class Ledger:
-    """Records one run. Make it with `create` or `resume`; used from the engine's thread only."""
+    """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
+    the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
 
     def __init__(self, store: RecordStore, run: Run) -> None:
         self._store = store
         self._run = run
+        self._owner = process_name()
         self._devices: dict[int, _Device] = {}
-        self._sketches: dict[int, tuple[Sketch, ...]] = {}
+        self._any_device: _Device | None = None
+        store.take_run(run.id, self._owner, is_gone)
 
     @staticmethod
     def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
@@ -75,7 +74,8 @@ class Ledger:
                 )
             )
             target = store.upsert_target(str(task.target))
-            rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=options.trials))
+            budget = options.trials or options.total_trials
+            rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
         run = store.start_run(
             NewRun(
                 tasks=tuple(rows),
@@ -84,14 +84,15 @@ class Ledger:
                 options=options.to_json(),
                 command=command,
                 host=socket.gethostname(),
-                user=_user(),
+                user=user_name(),
             )
         )
         return Ledger(store, run)
 
     @staticmethod
     def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask]) -> Ledger:
-        """Take up an earlier run of the same tasks. Raises TuningError when they are not the same."""
+        """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
+        another process works on it."""
         run = store.run(run_id)
         if [t.workload.key for t in run.tasks] != [t.key for t in tasks]:
             raise TuningError(
@@ -109,13 +110,17 @@ class Ledger:
     def begin(self) -> None:
         self._store.set_run_state(self.run_id, RunState.RUNNING, "")
 
+    def renew(self) -> None:
+        """Say that this process is still at it."""
+        self._store.renew_run(self.run_id, self._owner)
+
     def finish(self, problems: str) -> None:
         """The run is over; `problems` names tasks that gave up."""
         state = RunState.FAILED if problems else RunState.FINISHED
-        self._store.set_run_state(self.run_id, state, problems)
+        self._store.leave_run(self.run_id, self._owner, state, problems)
 
     def interrupt(self, reason: str) -> None:
-        self._store.set_run_state(self.run_id, RunState.INTERRUPTED, reason)
+        self._store.leave_run(self.run_id, self._owner, RunState.INTERRUPTED, reason)
 
     # -- what happens
 
@@ -131,14 +136,35 @@ class Ledger:
                 features=tuple(fingerprint.features),
             )
         )
-        self._devices[slot] = _Device(row.id, fingerprint.cores)
+        self._any_device = _Device(row.id, device.name, fingerprint.device_class, fingerprint.cores)
+        self._devices[slot] = self._any_device
 
-    def record(self, event: RecordTrial) -> None:
+    def claim(self, jobs: Sequence[Job]) -> list[Claimed | Known | Taken]:
+        """Claim the jobs' candidates, to be measured on a device like those seen so far (at least one)."""
+        assert self._any_device is not None
+        answers: dict[int, ClaimAnswer] = {}
+        by_task: dict[int, list[Job]] = defaultdict(list)
+        for job in jobs:
+            by_task[job.task].append(job)
+        for task, of_task in by_task.items():
+            digests = [job.candidate.digest for job in of_task if job.candidate is not None]
+            found = self._store.claim(self._run.tasks[task].id, self._any_device.id, digests)
+            answers |= {job.id: found[job.candidate.digest] for job in of_task if job.candidate is not None}
+        return [_event(job, answers[job.id]) for job in jobs]
+
+    def release(self, job: Job) -> None:
+        """A claimed candidate that will not be measured."""
+        assert self._any_device is not None
+        assert job.candidate is not None
+        self._store.release(self._run.tasks[job.task].id, self._any_device.id, [job.candidate.digest])
+
+    def record(self, event: RecordTrial) -> TrialDone:
         """Store a trial; durable when this returns."""
         device = self._devices.get(event.slot) if event.slot is not None else None
         candidate, measured = event.job.candidate, event.measured
         samples = measured.costs if measured is not None and event.failure is None else ()
         environment = dict(measured.environment) if measured is not None else {}
+        noise = noise_flags(samples, environment, device.cores if device else 1)
         self._store.add_trial(
             NewTrial(
                 task_id=self._run.tasks[event.job.task].id,
@@ -150,58 +176,75 @@ class Ledger:
                 verified=bool(samples),
                 failure=event.failure,
                 failure_text=event.text if event.failure else "",
-                noise=_noise(samples, environment, device.cores if device else 1),
+                noise=noise,
                 build_s=event.build.seconds,
                 measure_s=measured.elapsed_s if measured is not None else None,
                 environment=environment,
             ),
+            self._owner,
+        )
+        return TrialDone(
+            task=event.job.task,
+            purpose=event.job.purpose,
+            candidate=candidate,
+            samples=samples,
+            cost=summarise(samples)[0] if samples else None,
+            failure=event.failure,
+            text=event.text if event.failure else "",
+            build_s=event.build.seconds,
+            measure_s=measured.elapsed_s if measured is not None else 0.0,
+            device=device.name if device else "",
+            noise=noise,
+            timestamp=time.time(),
         )
 
-    # -- taking up an earlier run
+    # -- what is there already
 
-    def sketches(self, task: int, sketches: tuple[Sketch, ...]) -> tuple[Sketch, ...]:
-        """Remember the task's space, to recognise recorded traces in."""
-        self._sketches[task] = sketches
-        return sketches
-
-    def restored(self, task: int) -> tuple[float | None, list[Restored]]:
-        """The baseline's cost and every search trial recorded for the task."""
+    def incumbent(self, task: int) -> Recorded | None:
+        """What the store serves for the task on the class of the devices seen so far, made by this toolchain."""
+        assert self._any_device is not None
         row = self._run.tasks[task]
-        found: list[Restored] = []
+        key = toolchain_key(self._run.toolchain)
+        found = self._store.best(row.workload.key, row.target, self._any_device.device_class, key)
+        if found.config is None or found.match != "exact":
+            return None
+        return Recorded(found.config.digest, found.config.trace)
+
+    def restored(self, searches: Sequence[TaskSearch]) -> list[tuple[float | None, list[Restored]]]:
+        """For each task the baseline's cost and every search trial recorded."""
+        place = {row.id: i for i, row in enumerate(self._run.tasks)}
+        found: list[list[Restored]] = [[] for _ in self._run.tasks]
         for trial in self._store.all_trials(self.run_id):
-            if trial.task_id == row.id and trial.purpose is TrialPurpose.SEARCH:
-                candidate = self._recognise(task, trial.digest, trial.trace)
-                found.append(Restored(candidate, trial.cost, trial.failure))
-        return row.baseline_cost, found
-
-    def _recognise(self, task: int, digest: str | None, trace: str | None) -> Candidate | None:
-        """The candidate whose trace was recorded, when today's space still has it."""
-        if trace is None:
-            return None
-        try:
-            decisions = tuple(d for d in Trace.from_json(trace).decisions if isinstance(d, int))
-        except ScheduleError:
-            return None
-        for sketch in self._sketches.get(task, ()):
-            if len(decisions) == len(sketch.decisions):
-                candidate = Candidate(sketch, decisions)
-                if candidate.digest == digest:
-                    return candidate
-        return None
+            if trial.purpose is TrialPurpose.SEARCH:
+                task = place[trial.task_id]
+                known = trial.digest is not None and trial.trace is not None
+                candidate = searches[task].recognise(trial.digest or "", trial.trace or "") if known else None
+                found[task].append(Restored(candidate, trial.cost, trial.failure))
+        return [(row.baseline_cost, trials) for row, trials in zip(self._run.tasks, found)]
 
 
-def _noise(samples: Sequence[float], environment: dict[str, float], cores: int) -> tuple[str, ...]:
-    """What was odd about a measurement."""
+def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
+    match answer.state:
+        case ClaimState.CLAIMED:
+            return Claimed(job)
+        case ClaimState.KNOWN:
+            return Known(job, answer.cost, answer.failure)
+        case ClaimState.TAKEN:
+            return Taken(job)
+
+
+def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
+    """What was odd about a measurement: the machine's load, the scatter of the samples, a hypervisor that gave the
+    core away, a clock that changed, cores slowed down for heat."""
     flags = []
     if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
         flags.append("load")
     if len(samples) > 1 and max(samples) - min(samples) > _NOISY_SPREAD * min(samples):
         flags.append("spread")
+    if environment.get("stolen_s", 0.0) > _NOISY_STOLEN * environment.get("timing_s", float("inf")):
+        flags.append("stolen")
+    if abs(environment.get("clock_change", 0.0)) > _NOISY_CLOCK:
+        flags.append("clock")
+    if environment.get("throttled", 0.0) > 0:
+        flags.append("heat")
     return tuple(flags)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no entry for this uid
-        return ""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from rpc_server.measure import FailureKind
+from tuner.records.model import TrialPurpose
+from tuner.search.base import Proposal
 
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """Costs are seconds per call; `flops` operations per call."""
+    """Costs are seconds per call; `flops` operations per call. `budget` is a guess where only time is limited. `known`
+    candidates were measured by other runs."""
 
     name: str
     done: int
@@ -22,6 +26,7 @@ class TaskProgress:
     failures: Mapping[FailureKind, int]
     ended: bool
     error: str | None
+    known: int = 0
 
     @property
     def failed(self) -> int:
@@ -35,8 +40,23 @@ class TaskProgress:
 
 
 @dataclass(frozen=True)
+class DeviceUse:
+    """How a device was used so far: trials, seconds in which it measured, seconds in which the run held it."""
+
+    name: str
+    trials: int
+    busy_s: float
+    held_s: float
+
+    @property
+    def utilisation(self) -> float:
+        return min(1.0, self.busy_s / self.held_s) if self.held_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed."""
+    """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
+    for every device that was ever held."""
 
     run_id: int
     elapsed_s: float
@@ -44,6 +64,18 @@ class Snapshot:
     tasks: tuple[TaskProgress, ...]
     rate: float
     eta_s: float | None
+    use: tuple[DeviceUse, ...] = ()
+
+    @property
+    def utilisation(self) -> float:
+        """Time measuring over time held, of all devices."""
+        held = sum(u.held_s for u in self.use)
+        return min(1.0, sum(u.busy_s for u in self.use) / held) if held > 0 else 0.0
+
+    @property
+    def failures(self) -> Mapping[FailureKind, int]:
+        """Of all tasks, most frequent first."""
+        return dict(sum((Counter(t.failures) for t in self.tasks), Counter()).most_common())
 
     @property
     def done(self) -> int:
@@ -54,11 +86,33 @@ class Snapshot:
         return sum(t.done if t.ended else t.budget for t in self.tasks)
 
 
+@dataclass(frozen=True)
+class TrialDone:
+    """A trial that was just recorded. `samples` are seconds per call and `cost` their median; both empty when it failed
+    with `failure` and its `text`. `device` is "" when no device saw it. `timestamp` is seconds since 1970."""
+
+    task: int
+    purpose: TrialPurpose
+    candidate: Proposal | None
+    samples: tuple[float, ...]
+    cost: float | None
+    failure: FailureKind | None
+    text: str
+    build_s: float
+    measure_s: float
+    device: str
+    noise: tuple[str, ...]
+    timestamp: float
+
+
 class Watcher(Protocol):
     """Told of a run's progress, from the engine's thread; must not block."""
 
     def update(self, snapshot: Snapshot) -> None:
         """After every event that changed something."""
+
+    def trial(self, done: TrialDone) -> None:
+        """After every trial, in the order they are recorded."""
 
     def note(self, text: str) -> None:
         """Something worth a line: a device came or went, a task ended."""
@@ -68,6 +122,9 @@ class Silent:
     """A watcher that looks away."""
 
     def update(self, snapshot: Snapshot) -> None:
+        pass
+
+    def trial(self, done: TrialDone) -> None:
         pass
 
     def note(self, text: str) -> None:

@@ -14,7 +14,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
 from rpc_server.measure import FailureKind
 from rpc_server.server import Server
-from tuner.builder import BuildRequest, BuildResult
+from tuner.builder import BuildRequest, BuildResult, TraceSource
 from tuner.engine import TuningRun
 from tuner.fleets import DirectFleet
 from tuner.ledger import Ledger
@@ -22,6 +22,7 @@ from tuner.options import RunOptions
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
+from tuner.search.plan import TaskSearch, trace_source
 from tuner.space.sketch import Decision, Sketch
 from tuner.task import TuningTask
 
@@ -70,8 +71,12 @@ class InOrder:
 class Kernels:
     """A builder of the named kernels; the untuned function is the honest one."""
 
+    workers = 2
+
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
-        name = "add_one" if request.trace is None else request.trace.split(":")[1].rstrip('"]')
+        assert isinstance(request.source, TraceSource)
+        trace = request.source.trace
+        name = "add_one" if trace is None else trace.split(":")[1].rstrip('"]')
         artifact = with_features(kernel("add_one"), "no-such-feature") if name == "lacking" else kernel(name)
         done: Future[BuildResult] = Future()
         done.set_result(BuildResult(artifact.to_bytes(), None, "", 0.0))
@@ -86,16 +91,16 @@ def add_one(target: Target) -> TuningTask:
     return TuningTask("add_one", create_prim_func([a, compute((1024,), lambda i: a[i] + 1.0, name="b")]), target)
 
 
-def test_each_failure_costs_its_own_trial(tmp_path, monkeypatch, request):
+def test_each_failure_costs_its_own_trial(tmp_path, request):
     server = Server(port=0, memory_limit=512 << 20, silent=True)
     request.addfinalizer(server.terminate)
     fleet = DirectFleet([("127.0.0.1", server.port)])
     task = add_one(Target(fleet.target()))
-    monkeypatch.setattr("tuner.engine.make_strategy", lambda *_: InOrder())
+    search = TaskSearch(task, InOrder(), lambda digest, trace: None, trace_source(task))
     with RecordStore.open(f"sqlite:///{tmp_path}/records.db", create=True) as store:
         options = RunOptions(trials=len(ORDER), run_timeout_s=12.0, sample_ms=1, finalists=0)
         ledger = Ledger.create(store, [task], options)
-        snapshot = TuningRun([task], fleet, Kernels(), ledger, options).run()
+        snapshot = TuningRun([search], fleet, Kernels(), ledger, options).run()
         run = store.run(ledger.run_id)
         trials = [t for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH]
 

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tuner.progress import Snapshot, TaskProgress, gflops
+from tuner.progress import Silent, Snapshot, TaskProgress, gflops
 
 _PLAIN_EVERY_S = 5.0
 _BAR = 14
@@ -85,7 +85,7 @@ def summary_table(snapshot: Snapshot) -> Table:
     return table
 
 
-class PlainDisplay:
+class PlainDisplay(Silent):
     """Lines for logs and pipes: one every few seconds, and every note."""
 
     def __init__(self, stream: IO[str] | None = None) -> None:
@@ -113,7 +113,7 @@ class PlainDisplay:
             print(text, file=self._stream, flush=True)
 
 
-class LiveDisplay:
+class LiveDisplay(Silent):
     """A table that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
@@ -137,7 +137,10 @@ class LiveDisplay:
             best = f"[bold]{speed(task, task.best_cost)}[/bold]"
             table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
-        self._live.update(Group(table, Text(f"{devices}, {pace(snapshot)}", style="dim")))
+        lines = [Text(f"{devices} {snapshot.utilisation:.0%} busy, {pace(snapshot)}", style="dim")]
+        if any(task.failed for task in snapshot.tasks):
+            lines.append(Text(f"failed: {failures_text(snapshot.tasks)}", style="yellow"))
+        self._live.update(Group(table, *lines))
 
     def note(self, text: str) -> None:
         self._console.print(f"[dim]{text}[/dim]", highlight=False)

@@ -7,7 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
-from tuner.builder import LocalBuilder
+from tuner.builder import Builder
+from tuner.builders import make_builder
 from tuner.engine import TuningRun
 from tuner.errors import TuningError
 from tuner.fleet import Fleet
@@ -27,6 +28,8 @@ from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
+from tuner.scheduling import Policy
+from tuner.search.plan import sketch_search
 from tuner.search.registry import STRATEGIES
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
@@ -41,7 +44,7 @@ Examples:
 Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
 """
 
-_FIXED = ("target", "strategy", "seed", "timeout")
+_FIXED = ("target", "strategy", "seed", "timeout", "scheduler", "total_trials", "seconds", "early_stopping")
 _REPEATED = ("db", "tracker", "key", "devices")
 
 
@@ -55,7 +58,11 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to search.  [default: evolutionary]")
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
-@click.option("--builders", type=click.IntRange(1), help="Build processes.  [default: 2]")
+@click.option("--total-trials", type=click.IntRange(1), help="Trials of all workloads together.")
+@click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds the search may take.")
+@click.option("--early-stopping", type=click.IntRange(1), help="Leave a workload after so many trials without gain.")
+@click.option("--scheduler", type=click.Choice([*Policy]), help="Which workload is next.  [default: gradient]")
+@click.option("--builders", metavar="N|dask://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
@@ -80,11 +87,12 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, specs, given)
             tasks = [TuningTask.from_spec(WorkloadSpec.from_json(w), options.target) for w in options.workloads]
-            if resumed is None:
-                ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
-            else:
-                ledger = Ledger.resume(store, given["resume"], tasks)
-            snapshot = _run(tasks, fleet, ledger, options, given)
+            with closing(make_builder(options.builders)) as builder:
+                if resumed is None:
+                    ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
+                else:
+                    ledger = Ledger.resume(store, given["resume"], tasks)
+                snapshot = _run(tasks, fleet, builder, ledger, options, given)
         finally:
             fleet.close()
     _print(snapshot, given["as_json"])
@@ -98,7 +106,7 @@ def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
     if workloads:
         raise click.UsageError("a resumed run has its workloads already")
     if fixed := [name for name in _FIXED if given[name] is not None]:
-        raise click.UsageError(f"a resumed run keeps its {fixed[0]}")
+        raise click.UsageError(f"a resumed run keeps its {fixed[0].replace('_', ' ')}")
 
 
 def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
@@ -110,7 +118,7 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
     if given["trials"] is not None:
         options = replace(options, trials=given["trials"])
         store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
-    if run.state is RunState.FINISHED and all(task.trials >= options.trials for task in run.tasks):
+    if options.trials and run.state is RunState.FINISHED and all(t.trials >= options.trials for t in run.tasks):
         raise TuningError(
             f"run {run.id} is finished: every workload had its {options.trials} trials",
             hint=f"raise the budget: tunefarm tune --resume {run.id} --trials {2 * options.trials}",
@@ -124,8 +132,15 @@ def _device_class(store: RecordStore, run_id: int) -> str:
 
 
 def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, Any]) -> RunOptions:
+    trials = given["trials"]
+    if trials is None and (given["total_trials"] or given["seconds"]):
+        trials = 0  # the other limit is the one meant
     flags = {
-        "trials": given["trials"],
+        "trials": trials,
+        "total_trials": given["total_trials"],
+        "seconds": given["seconds"],
+        "early_stopping": given["early_stopping"],
+        "scheduler": given["scheduler"],
         "strategy": given["strategy"],
         "seed": given["seed"],
         "builders": given["builders"],
@@ -139,20 +154,23 @@ def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, A
 
 
 def _run(
-    tasks: Sequence[TuningTask], fleet: Fleet, ledger: Ledger, options: RunOptions, given: dict[str, Any]
+    tasks: Sequence[TuningTask],
+    fleet: Fleet,
+    builder: Builder,
+    ledger: Ledger,
+    options: RunOptions,
+    given: dict[str, Any],
 ) -> Snapshot:
     display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
-    builder = LocalBuilder(options.builders)
+    searches = [sketch_search(task, options.strategy, options.seed) for task in tasks]
     try:
         with display as watcher:
-            run = TuningRun(tasks, fleet, builder, ledger, options, watcher)
+            run = TuningRun(searches, fleet, builder, ledger, options, watcher)
             with _stop_on_signals(run):
                 return run.run()
     except KeyboardInterrupt:
         click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-    finally:
-        builder.close()
 
 
 @contextmanager

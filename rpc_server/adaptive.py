@@ -1,0 +1,35 @@
+"""When a kernel has been timed enough. Pure: samples in, a verdict out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.runtime.statistics import median_interval
+from rpc_server.measure import EvaluatorOptions
+
+AT_ONCE = 2.0
+"""Times `slower_than` at which a single measurement says enough: no disturbance doubles a time unnoticed for long."""
+
+
+def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
+    """Whether one measurement of so many calls, were it only a warm-up, already rules the kernel out."""
+    return options.slower_than > 0 and spent_s > AT_ONCE * options.slower_than * calls
+
+
+def is_slower(samples: Sequence[float], options: EvaluatorOptions) -> bool:
+    """Whether the kernel is clearly slower than `slower_than`. Disturbances only add time, so the least sample is
+    what counts, and two samples make it unlikely that all of them were disturbed."""
+    return options.slower_than > 0 and len(samples) >= 2 and min(samples) > options.slower_than
+
+
+def is_enough(samples: Sequence[float], options: EvaluatorOptions) -> bool:
+    """Whether another sample (seconds per call) would tell little."""
+    if is_slower(samples, options):
+        return True
+    if len(samples) < options.repeat:
+        return False
+    if len(samples) >= options.max_repeat:
+        return True
+    found = median_interval(samples)
+    widest = max(found.high - found.median, found.median - found.low)
+    return widest <= options.precision * found.median

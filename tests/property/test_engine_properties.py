@@ -1,0 +1,250 @@
+"""The engine's state machine in random worlds: builds fail, devices come and go, other runs share the store.
+
+Whatever happens: no candidate is lost, none is measured twice unless its device vanished, no device idles while there
+is work, and the run ends.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpc_server.measure import FailureKind, MeasureResult
+from tuner.budget import Limits
+from tuner.build_worker import BuildResult
+from tuner.engine_events import (
+    Built,
+    Claim,
+    Claimed,
+    Command,
+    Event,
+    Job,
+    Known,
+    Measured,
+    RecordTrial,
+    Release,
+    RunEnded,
+    SlotDown,
+    SlotUp,
+    SubmitBuild,
+    SubmitMeasure,
+    Taken,
+    TaskEnded,
+    Tick,
+)
+from tuner.engine_state import EngineState
+from tuner.records.model import TrialPurpose
+from tuner.scheduling import Policy
+from tuner.task_state import Plan
+
+
+@dataclass(frozen=True)
+class Point:
+    digest: str
+    trace_json: str = "[]"
+
+
+class Listed:
+    """A strategy that offers a fixed list."""
+
+    def __init__(self, task: int, count: int) -> None:
+        self.left = [Point(f"{task}:{i}") for i in range(count)]
+        self.told: Counter[str] = Counter()
+
+    def ask(self, count: int) -> Sequence[Point]:
+        taken, self.left = self.left[:count], self.left[count:]
+        return taken
+
+    def tell(self, candidate: Point, cost: float | None) -> None:
+        self.told[candidate.digest] += 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What kind of world: sizes, budgets, and how likely things go wrong."""
+
+    seed: int
+    tasks: int = 1
+    offered: int = 30
+    slots: int = 1
+    trials: int = 10
+    total: int = 0
+    seconds: float = 0.0
+    early: int = 0
+    policy: Policy = Policy.GRADIENT
+    bad_builds: float = 0.0
+    bad_runs: float = 0.0
+    losses: float = 0.0
+    known: float = 0.0
+    taken: float = 0.0
+
+
+shapes = st.builds(
+    Shape,
+    seed=st.integers(0, 2**32),
+    tasks=st.integers(1, 4),
+    offered=st.integers(0, 40),
+    slots=st.integers(1, 6),
+    trials=st.integers(1, 25),
+    total=st.sampled_from([0, 0, 7, 30]),
+    seconds=st.sampled_from([0.0, 0.0, 5.0, 40.0]),
+    early=st.sampled_from([0, 0, 4]),
+    policy=st.sampled_from(list(Policy)),
+    bad_builds=st.sampled_from([0.0, 0.1, 0.9, 1.0]),
+    bad_runs=st.sampled_from([0.0, 0.2, 1.0]),
+    losses=st.sampled_from([0.0, 0.1, 0.4]),
+    known=st.sampled_from([0.0, 0.3, 1.0]),
+    taken=st.sampled_from([0.0, 0.3]),
+)
+
+
+@dataclass
+class World:
+    shape: Shape
+    rng: random.Random = field(init=False)
+    state: EngineState = field(init=False)
+    strategies: list[Listed] = field(init=False)
+    log: list[Command] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # on their way
+    slots: dict[int, Job | None] = field(default_factory=dict)
+    absent: set[int] = field(default_factory=set)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        shape = self.shape
+        self.rng = random.Random(shape.seed)
+        self.strategies = [Listed(i, shape.offered) for i in range(shape.tasks)]
+        limits = Limits(
+            trials=shape.trials,
+            total_trials=shape.total,
+            seconds=shape.seconds,
+            early_stopping=shape.early,
+            policy=shape.policy,
+        )
+        self.state = EngineState([Plan(s) for s in self.strategies], limits)
+
+    def run(self, steps: int = 20_000) -> None:
+        self.take(self.state.start())
+        for slot in range(self.shape.slots):
+            self.tell(SlotUp(slot))
+        for _ in range(steps):
+            if self.state.ended:
+                return
+            self.tell(self.next_event())
+        pytest.fail(f"the run does not end: {self.shape}")
+
+    def next_event(self) -> Event:
+        self.now += 0.1
+        if self.absent and self.rng.random() < 0.3:
+            return SlotUp(self.absent.pop())
+        if not self.events or self.rng.random() < 0.1:
+            return SlotUp(self.absent.pop()) if self.absent and not self.events else Tick(self.now)
+        return self.events.pop(self.rng.randrange(len(self.events)))
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case SlotUp(slot):
+                self.slots[slot] = None
+            case SlotDown(slot) | Measured(_, slot, _):
+                held = self.slots.get(slot)
+                if held is None:
+                    return
+                lost = isinstance(event, SlotDown) or event.result.failure is FailureKind.DEVICE_LOST
+                self.slots[slot] = None
+                if lost:
+                    del self.slots[slot]
+                    self.absent.add(slot)
+        self.take(self.state.handle(event))
+        self.check_busy()
+
+    def take(self, commands: Sequence[Command]) -> None:
+        self.log += commands
+        for command in commands:
+            match command:
+                case Claim(job):
+                    self.events.append(self.claim(job))
+                case SubmitBuild(job):
+                    self.events.append(Built(job, self.build(job)))
+                case SubmitMeasure(job, slot):
+                    assert self.slots[slot] is None, "a slot holds two jobs"
+                    self.slots[slot] = job
+                    self.events.append(self.measure(job, slot))
+                case _:
+                    pass
+
+    def chance(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    def claim(self, job: Job) -> Event:
+        if self.chance(self.shape.taken):
+            return Taken(job)
+        if self.chance(self.shape.known):
+            failed = self.chance(0.2)
+            return Known(job, None if failed else 0.7, FailureKind.CRASH if failed else None)
+        return Claimed(job)
+
+    def build(self, job: Job) -> BuildResult:
+        if job.candidate is not None and self.chance(self.shape.bad_builds):
+            return BuildResult(None, FailureKind.BUILD, "no", 0.1)
+        return BuildResult(b"object", None, "", 0.1)
+
+    def measure(self, job: Job, slot: int) -> Event:
+        if self.chance(self.shape.losses):
+            if self.chance(0.5):
+                return SlotDown(slot, "gone")
+            return Measured(job, slot, MeasureResult(failure=FailureKind.DEVICE_LOST, text="gone"))
+        if job.candidate is not None and self.chance(self.shape.bad_runs):
+            return Measured(job, slot, MeasureResult(failure=FailureKind.CRASH, text="bang"))
+        return Measured(job, slot, MeasureResult(costs=(self.rng.uniform(0.5, 2.0),), elapsed_s=0.1))
+
+    def check_busy(self) -> None:
+        """A device idles only when nothing is built that it could measure, and the builders are at it."""
+        if self.state.ended or not any(job is None for job in self.slots.values()):
+            return
+        idle = [r for r in self.state._ready if r.job.purpose is TrialPurpose.SEARCH]
+        assert not idle, "a built candidate waits beside an idle device"
+        may_ask = [t for t in self.state.tasks if self.state._may_ask(t)]
+        underway = len(self.state._building) + len(self.state._claiming) + len(self.state._ready)
+        assert not may_ask or underway >= self.state.limits.builders, "builders idle beside an idle device"
+
+
+@settings(max_examples=300, deadline=None)
+@given(shapes)
+def test_random_worlds(shape: Shape) -> None:
+    world = World(shape)
+    world.run()
+    ends: Counter[str] = Counter()
+    asked = {c.job.candidate.digest for c in world.log if isinstance(c, Claim)}
+    built = {c.job.candidate.digest for c in world.log if isinstance(c, SubmitBuild) and is_search(c.job)}
+    for command in world.log:
+        if isinstance(command, RecordTrial | Release) and is_search(command.job):
+            ends[command.job.candidate.digest] += 1
+    # none lost: what was built was recorded or released, once; but a task that gives up waits for nothing
+    assert set(ends.values()) <= {1}
+    gave_up = {c.task for c in world.log if isinstance(c, TaskEnded) and c.error}
+    left = {job.candidate.digest for job in world.state._jobs() if is_search(job) and job.task in gave_up}
+    assert built - left <= set(ends) <= asked
+    # none measured twice, but where the device vanished
+    starts = Counter(c.job.candidate.digest for c in world.log if isinstance(c, SubmitMeasure) and is_search(c.job))
+    if not shape.losses:
+        assert set(starts.values()) <= {1}
+    assert max(starts.values(), default=0) <= 1 + world.state.limits.lost_retries
+    # the search hears of each candidate at most once, and within the budget
+    for strategy, task in zip(world.strategies, world.state.tasks):
+        assert set(strategy.told.values()) <= {1}
+        assert task.done <= shape.trials
+        assert task.done == task.asked or task.ended
+    assert not shape.total or sum(t.done for t in world.state.tasks) <= shape.total
+    # every task ends once, and the run last
+    assert Counter(c.task for c in world.log if isinstance(c, TaskEnded)) == Counter(range(shape.tasks))
+    assert world.log[-1] == RunEnded("done")
+
+
+def is_search(job: Job) -> bool:
+    return job.purpose is TrialPurpose.SEARCH

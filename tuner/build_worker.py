@@ -1,0 +1,173 @@
+"""One build, in the process it happens in: a source turned into an artifact, failures into results.
+
+A build past its time limit is stopped in Python; one stuck inside LLVM, where no signal handler runs, is ended
+with its process by a watchdog thread and costs only itself.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import pickle
+import resource
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from compiler.artifact import Artifact
+from compiler.errors import ScheduleError, TunefarmError
+from compiler.target import Target
+from compiler.tir.nodes import PrimFunc
+from rpc_server.measure import FailureKind
+
+HARD = 3.0
+"""Times its limit after which a build that cannot be interrupted is ended with its process."""
+_NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """A function (see `pack_func`) with a schedule trace (JSON) applied to it; without one, as it is."""
+
+    func: bytes
+    trace: str | None
+
+
+@dataclass(frozen=True)
+class FuncSource:
+    """A function that is scheduled already."""
+
+    func: bytes
+
+
+@dataclass(frozen=True)
+class MakeSource:
+    """What `make` returns. It is pickled for the worker: a function of a module, or a `functools.partial` of one."""
+
+    make: Callable[[], PrimFunc | Artifact]
+
+
+Source: TypeAlias = TraceSource | FuncSource | MakeSource
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    source: Source
+    target: str
+    name: str = "main"
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """`artifact` (bytes of `Artifact.to_bytes`) or a failure with its text; `seconds` of work in the worker."""
+
+    artifact: bytes | None
+    failure: FailureKind | None
+    text: str
+    seconds: float
+
+
+def pack_func(func: PrimFunc) -> bytes:
+    """The function for build workers; nothing else reads it."""
+    return pickle.dumps(func)
+
+
+def start_worker(memory_bytes: int, niceness: int) -> None:
+    """Prepare a process for builds: low priority, so that measurements on the same machine keep their cores, and a
+    limit on its memory (0: none)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
+    os.nice(niceness)
+    if memory_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    import compiler.driver  # noqa: F401  (paid once, before the first job's clock)
+
+
+def _end_with_parent() -> None:
+    """A worker holds both ends of the pool's pipes, so it would not notice that a killed tuner is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def build(request: BuildRequest) -> BuildResult:
+    """Build one candidate in this process (its main thread); failures become results."""
+    start = time.perf_counter()
+
+    def failed(kind: FailureKind, text: str) -> BuildResult:
+        return BuildResult(None, kind, text, time.perf_counter() - start)
+
+    try:
+        with _TimeLimit(request.timeout_s):
+            artifact = _compile(request)
+    except _BuildTimeout:
+        return failed(FailureKind.BUILD_TIMEOUT, f"the build took longer than {request.timeout_s:g} s")
+    except ScheduleError as error:
+        return failed(FailureKind.INSTANTIATE, str(error))
+    except TunefarmError as error:
+        return failed(FailureKind.BUILD, f"{error.kind}: {error}")
+    except MemoryError:
+        return failed(FailureKind.BUILD, "the build ran out of its memory limit")
+    except Exception:  # a bug in the compiler, or in a user's own code, must cost one trial and keep its trace
+        return failed(FailureKind.BUILD, traceback.format_exc(limit=-8))
+    return BuildResult(artifact, None, "", time.perf_counter() - start)
+
+
+def _compile(request: BuildRequest) -> bytes:
+    from compiler.driver import compile_artifact
+
+    made = _instantiate(request.source)
+    if isinstance(made, Artifact):
+        return made.to_bytes()
+    return compile_artifact(made, Target(request.target), name=request.name).to_bytes()
+
+
+def _instantiate(source: Source) -> PrimFunc | Artifact:
+    from compiler.schedule.trace import Trace, apply_trace
+
+    match source:
+        case TraceSource(func, trace):
+            return _unpack(func) if trace is None else apply_trace(_unpack(func), Trace.from_json(trace)).func
+        case FuncSource(func):
+            return _unpack(func)
+        case MakeSource(make):
+            return make()
+
+
+@lru_cache(maxsize=64)
+def _unpack(blob: bytes) -> PrimFunc:
+    func: PrimFunc = pickle.loads(blob)
+    return func
+
+
+class _BuildTimeout(Exception):
+    pass
+
+
+class _TimeLimit:
+    """Raise _BuildTimeout in this (main) thread after `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        faulthandler.dump_traceback_later(HARD * self._seconds, exit=True, file=_NOWHERE)
+
+        def expired(*_: object) -> None:
+            raise _BuildTimeout
+
+        self._old = signal.signal(signal.SIGALRM, expired)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._old)
+        faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,16 @@
+"""What turns a trace into machine code, by version: part of what measured times may be compared within."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def toolchain() -> dict[str, str]:
+    """The versions that decide what code a trace becomes."""
+    import llvmlite.binding as llvm
+
+    try:
+        ours = version("tunefarm")
+    except PackageNotFoundError:
+        ours = "0+unknown"
+    return {"tunefarm": ours, "llvm": ".".join(map(str, llvm.llvm_version_info))}
