@@ -31,12 +31,7 @@ Emit = Callable[[Gen, n.Call], str]
 _CALLS: dict[str, Emit] = {}
 
 # Operations LLVM has as intrinsics for vectors too (it calls the C library lane by lane where need be).
-_LLVM_UNARY = {
-    "sqrt": "sqrt", "sinh": "sinh", "cosh": "cosh", "asin": "asin", "acos": "acos", "atan": "atan",
-    "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc", "nearbyint": "nearbyint", "fabs": "fabs",
-}  # fmt: skip
-_LLVM_BINARY = {"atan2": "atan2", "copysign": "copysign"}
-_LIBRARY = {"hypot": 2, "fmod": 2}  # C functions by number of arguments
+_LLVM_UNARY = ("sqrt", "floor", "ceil", "round", "trunc", "nearbyint", "fabs")
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
@@ -65,18 +60,12 @@ def _name(call: n.Call) -> str:
 
 @_for(*_LLVM_UNARY)
 def _unary(g: Gen, call: n.Call) -> str:
-    return unary_float(g, _LLVM_UNARY[_name(call)], call.dtype, g.value(call.args[0]))
+    return unary_float(g, _name(call), call.dtype, g.value(call.args[0]))
 
 
-@_for(*_LLVM_BINARY)
-def _binary(g: Gen, call: n.Call) -> str:
-    name = _LLVM_BINARY[_name(call)]
-    return _in_single(g, call, lambda dtype, args: intrinsic(g, name, dtype, *args))
-
-
-@_for("fma")
-def _fma(g: Gen, call: n.Call) -> str:
-    return _in_single(g, call, lambda dtype, args: intrinsic(g, "fma", dtype, *args))
+@_for("fma", "copysign")
+def _several(g: Gen, call: n.Call) -> str:
+    return _in_single(g, call, lambda dtype, args: intrinsic(g, _name(call), dtype, *args))
 
 
 @_for(*NAMES)
@@ -98,12 +87,6 @@ def _is_small(expr: n.PrimExpr) -> bool:
     limit = expr.b if isinstance(expr, n.Min) else expr
     limit = limit.value if isinstance(limit, n.Broadcast) else limit
     return isinstance(limit, n.FloatImm) and limit.value <= SMALL
-
-
-@_for(*_LIBRARY)
-def _library(g: Gen, call: n.Call) -> str:
-    """A C function, lane by lane."""
-    return _in_single(g, call, lambda dtype, args: library_call(g, _name(call), dtype, args))
 
 
 def _in_single(g: Gen, call: n.Call, emit: Callable[[str, list[str]], str]) -> str:
@@ -194,16 +177,19 @@ def _whole(value: int, dtype: str) -> str:
 
 @_for("ldexp")
 def _ldexp(g: Gen, call: n.Call) -> str:
-    """x * 2^n, with n an int32."""
+    """x * 2^n, with n an int32; of float64 by the C library."""
     dtype, (x, power) = call.dtype, (g.value(a) for a in call.args)
     lanes = lanes_of(dtype)
     wide = with_lanes("float32", lanes) if bits_of(dtype) == 16 else dtype
+    own = math_call(g, "ldexp", wide, [convert(g, x, dtype, wide), convert(g, power, call.args[1].dtype, wide)])
+    if own is not None:
+        return convert(g, own, wide, dtype)
     ty, whole = llvm_type(wide), with_lanes("int32", lanes)
     suffix = f"v{lanes}" if lanes > 1 else ""
     name = f"@llvm.ldexp.{suffix}f{bits_of(wide)}.{suffix}i32"
     g.module.declare(name, f"{ty} {name}({ty}, {llvm_type(whole)})")
-    x, power = convert(g, x, dtype, wide), convert(g, power, call.args[1].dtype, whole)
-    return convert(g, g.w.value(f"call {ty} {name}({ty} {x}, {llvm_type(whole)} {power})", x, power), wide, dtype)
+    power = convert(g, power, call.args[1].dtype, whole)
+    return g.w.value(f"call {ty} {name}({ty} {x}, {llvm_type(whole)} {power})", x, power)
 
 
 @_for("nextafter")

@@ -105,6 +105,14 @@ class MathBody:
         """The greater; NaN stays."""
         return self.choose(self.test("olt", x, limit), limit, x)
 
+    def any(self, test: str) -> str:
+        """Whether a test holds in some lane, as an i1."""
+        if self.lanes == 1:
+            return test
+        name = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+        self.declared[name] = f"i1 {name}({self.mask})"
+        return self.emit(f"call i1 {name}({self.mask} {test})")
+
     # -- bits
     def integer(self, value: int) -> str:
         return str(value) if self.lanes == 1 else f"splat (i{self.bits} {value})"

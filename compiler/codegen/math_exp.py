@@ -1,4 +1,4 @@
-"""exp, exp2, exp10, tanh, sigmoid, erf: x = n ln 2 + r, a polynomial of r, times 2^n (Cody and Waite's reduction)."""
+"""exp and what is made of it: x = n ln 2 + r, a polynomial of r, times 2^n (Cody and Waite's reduction)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,34 @@ SMALL = 32.0  # below the logarithm of 2^64, a quarter of the range of float32
 class _Power:
     """2^n, n the integer nearest to some x, as 2^(n + k) 2^-k: both are normal where 2^n is not.
 
-    k is a quarter of the dtype's range of exponents, or as much below 0 where x is positive. Adding `magic` to x leaves
+    k is a quarter of the dtype's range of exponents, or as much below 0 where x is large. Adding `magic` to x leaves
     no place for a fraction, and n + k + bias in the low bits, where an exponent is built from.
     """
 
-    def __init__(self, m: MathBody, x: str | None = None) -> None:
-        """With the sign of `x`; without one, n stays below a quarter of the range."""
-        quarter = (m.bias + 1) // 2
-        start = 1.5 * 2.0**m.mantissa + m.bias
+    def __init__(self, m: MathBody, k: int, factor: float = 1.0) -> None:
+        """`factor` is a power of 2 that `times` multiplies by as well."""
         self.m = m
-        self.magic: str | float = start + quarter
-        self.rest: str | float = 2.0**-quarter
-        if x is not None:
-            negative = m.ints("icmp slt", m.to_bits(x), 0)
-            self.magic = m.choose(negative, start + quarter, start - quarter)
-            self.rest = m.choose(negative, 2.0**-quarter, 2.0**quarter)
+        self.magic: str | float = 1.5 * 2.0**m.mantissa + m.bias + k
+        self.rest: str | float = 2.0**-k * factor
+
+    @classmethod
+    def below(cls, m: MathBody) -> _Power:
+        """For x of up to a quarter of the range."""
+        return cls(m, (m.bias + 1) // 2)
+
+    @classmethod
+    def above(cls, m: MathBody, factor: float) -> _Power:
+        """For x from less than a quarter of the range below 0."""
+        return cls(m, -(m.bias + 1) // 2, factor)
+
+    @classmethod
+    def by_sign(cls, m: MathBody, x: str) -> _Power:
+        """For any x."""
+        power, above = cls.below(m), cls.above(m, 1.0)
+        negative = m.ints("icmp slt", m.to_bits(x), 0)
+        power.magic = m.choose(negative, power.magic, above.magic)
+        power.rest = m.choose(negative, power.rest, above.rest)
+        return power
 
     def whole(self, shifted: str) -> str:
         """n, of x + magic."""
@@ -45,12 +58,12 @@ class _Power:
 
 def exp(m: MathBody, x: str) -> str:
     limits = t.EXP_LIMITS[m.bits]
-    return _exp(m, m.at_least(m.at_most(x, limits.high), limits.low), _Power(m, x))
+    return _exp(m, m.at_least(m.at_most(x, limits.high), limits.low), _Power.by_sign(m, x))
 
 
 def exp_of_small(m: MathBody, x: str) -> str:
     """e^x where x <= SMALL or NaN: shorter, since nothing overflows."""
-    return _exp(m, m.at_least(x, t.EXP_LIMITS[m.bits].low), _Power(m))
+    return _exp(m, m.at_least(x, t.EXP_LIMITS[m.bits].low), _Power.below(m))
 
 
 def _exp(m: MathBody, x: str, power: _Power) -> str:
@@ -72,14 +85,14 @@ def _reduced(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def exp2(m: MathBody, x: str) -> str:
-    limits, power = t.EXP2_LIMITS[m.bits], _Power(m, x)
+    limits, power = t.EXP2_LIMITS[m.bits], _Power.by_sign(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
     shifted = m.add(x, power.magic)
     return power.times(m.polynomial(m.sub(x, power.whole(shifted)), (1.0, *_EXP2[m.bits])), shifted)
 
 
 def exp10(m: MathBody, x: str) -> str:
-    limits, power = t.EXP10_LIMITS[m.bits], _Power(m, x)
+    limits, power = t.EXP10_LIMITS[m.bits], _Power.by_sign(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
     shifted = m.fma(x, t.LOG2_10, power.magic)
     r = _less(m, x, power.whole(shifted), t.LOG10_2)
@@ -95,6 +108,26 @@ def tanh(m: MathBody, x: str) -> str:
     return m.copysign(m.div(grown, m.add(grown, 2.0)), x)
 
 
+def sinh(m: MathBody, x: str) -> str:
+    """(e^|x| - e^-|x|) / 2 from 1 on, a polynomial below."""
+    size, square = m.fabs(x), m.mul(x, x)
+    near = m.fma(m.mul(square, size), m.polynomial(square, t.SINH[m.bits]), size)
+    half = _half_exp(m, size)
+    far = m.sub(half, m.div(0.25, half))
+    return m.copysign(m.choose(m.test("olt", size, 1.0), near, far), x)
+
+
+def cosh(m: MathBody, x: str) -> str:
+    """(e^|x| + e^-|x|) / 2."""
+    half = _half_exp(m, m.fabs(x))
+    return m.add(half, m.div(0.25, half))
+
+
+def _half_exp(m: MathBody, size: str) -> str:
+    """e^size / 2 of size >= 0: it overflows only where sinh does."""
+    return _exp(m, m.at_most(size, t.EXP_LIMITS[m.bits].high + 1.0), _Power.above(m, 0.5))
+
+
 def sigmoid(m: MathBody, x: str) -> str:
     """1 / (1 + e^-x), written with e^-|x|, which never overflows."""
     power = exp_of_small(m, m.neg(m.fabs(x)))
@@ -103,10 +136,10 @@ def sigmoid(m: MathBody, x: str) -> str:
 
 
 def erf(m: MathBody, x: str) -> str:
-    """float32 only: a polynomial near 0, 1 - e^p(|x|) further out."""
-    near = m.fma(x, m.polynomial(m.mul(x, x), t.ERF_NEAR32), x)
-    size = m.fabs(x)
-    far_size = m.at_most(size, 4.0)
-    n, minus_one = _reduced(m, m.polynomial(far_size, t.ERF_FAR32))
+    """A polynomial near 0, 1 - e^p(|x|) further out."""
+    table, size = t.ERF[m.bits], m.fabs(x)
+    near = m.fma(x, m.polynomial(m.mul(x, x), table.near), x)
+    far_size = m.sub(m.at_most(size, table.end), table.middle)
+    n, minus_one = _reduced(m, m.polynomial(far_size, table.far))
     far = m.sub(1.0, m.mul(m.add(minus_one, 1.0), m.power_of_two(n)))
-    return m.copysign(m.choose(m.test("olt", size, 1.0), near, far), x)
+    return m.copysign(m.choose(m.test("olt", size, table.switch), near, far), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.codegen import math_exp, math_log, math_trig
+from compiler.codegen import math_arc, math_exact, math_exp, math_log, math_trig
 from compiler.codegen.gen import Gen, ModuleText
 from compiler.codegen.math_body import MathBody
 from compiler.codegen.types import bits_of, lanes_of
@@ -15,20 +15,26 @@ Define = Callable[..., str]
 OF_SMALL = {"exp": "exp_of_small"}
 
 _BOTH: dict[str, Define] = {
-    "exp": math_exp.exp, "exp2": math_exp.exp2, "exp10": math_exp.exp10, "tanh": math_exp.tanh,
-    "sigmoid": math_exp.sigmoid, "log": math_log.log, "log2": math_log.log2, "log10": math_log.log10,
-    "log1p": math_log.log1p,
+    "exp": math_exp.exp, "exp2": math_exp.exp2, "exp10": math_exp.exp10, "sinh": math_exp.sinh, "cosh": math_exp.cosh,
+    "tanh": math_exp.tanh, "sigmoid": math_exp.sigmoid, "erf": math_exp.erf, "log": math_log.log,
+    "log2": math_log.log2, "log10": math_log.log10, "log1p": math_log.log1p,
 }  # fmt: skip
 _SINGLE: dict[str, Define] = {
-    "erf": math_exp.erf, "sin": math_trig.sin, "cos": math_trig.cos, "tan": math_trig.tan, "pow": math_log.power,
+    "sin": math_trig.sin, "cos": math_trig.cos, "tan": math_trig.tan, "pow": math_log.power, "asin": math_arc.asin,
+    "acos": math_arc.acos, "atan": math_arc.atan, "atan2": math_arc.atan2, "fmod": math_exact.fmod,
+    "hypot": math_exact.hypot,
 }  # fmt: skip
-_SHORTER: dict[str, Define] = {OF_SMALL["exp"]: math_exp.exp_of_small}
 NAMES = (*_BOTH, *_SINGLE)
+# By width of a float: these, and what is called by another name or with other arguments than the intrinsic.
+_BY_DTYPE: dict[int, dict[str, Define]] = {
+    32: {**_BOTH, **_SINGLE, OF_SMALL["exp"]: math_exp.exp_of_small, "ldexp": math_exact.ldexp},
+    64: {**_BOTH, OF_SMALL["exp"]: math_exp.exp_of_small},
+}
 
 
 def math_call(g: Gen, name: str, dtype: str, args: list[str]) -> str | None:
     """`name` of float32 or float64 operands by our own code, or None where there is none for `dtype`."""
-    define = _BOTH.get(name) or _SHORTER.get(name) or (_SINGLE.get(name) if bits_of(dtype) == 32 else None)
+    define = _BY_DTYPE[bits_of(dtype)].get(name)
     if define is None:
         return None
     m = MathBody(dtype)

@@ -58,12 +58,7 @@ def _reduced(m: MathBody, x: str) -> tuple[str, str]:
     q = m.emit(f"trunc {d.whole} {whole} to {m.whole}")
     large = m.test("oge", m.fabs(x), _LARGE)
     start, far, after = "entry", "far", "after"
-    some = large
-    if m.lanes > 1:
-        name = f"@llvm.vector.reduce.or.v{m.lanes}i1"
-        m.declared[name] = f"i1 {name}({m.mask})"
-        some = m.emit(f"call i1 {name}({m.mask} {large})")
-    m.lines.append(f"  br i1 {some}, label %{far}, label %{after}")
+    m.lines.append(f"  br i1 {m.any(large)}, label %{far}, label %{after}")
     m.lines.append(f"{far}:")
     far_q, far_r = _far(m, d, x)
     far_q, far_r = m.choose_int(large, far_q, q), m.choose(large, far_r, r)
