@@ -9,7 +9,7 @@ import math
 
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule import tree
-from compiler.schedule.expr import conjunction, conjuncts, rebind, variables, weighted_sum
+from compiler.schedule.expr import TRUE, conjunction, conjuncts, rebind, variables, weighted_sum
 from compiler.schedule.injective import is_reduction, repeating_loop
 from compiler.schedule.state import Effect, Illegal, block_path, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
@@ -21,11 +21,21 @@ from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 _MAX_EXTENT = 2**31 - 1
 
 
-@primitive("loop", "int?*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop*", listed=True)
-def split(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool) -> Effect:
+@primitive(
+    "loop",
+    "int?*",
+    attrs={"preserve_unit_iters": (bool,), "disable_predication": (bool,)},
+    defaults={"disable_predication": False},
+    outputs="loop*",
+    listed=True,
+)
+def split(
+    func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_iters: bool, disable_predication: bool
+) -> Effect:
     """Split a loop into nested loops of `factors` iterations, outermost first; one factor may be None and is
     then as large as needed. Where the product is larger than the extent, blocks get a predicate. Without
-    `preserve_unit_iters`, bindings do not mention loops of one iteration.
+    `preserve_unit_iters`, bindings do not mention loops of one iteration. `disable_predication` is the promise that
+    the factors divide an extent which is not known here: then there is no predicate. A known extent must keep it.
 
         for i in 10:              →   for i_0 in 3:
           block C: vi = i                 for i_1 in 4:
@@ -33,13 +43,21 @@ def split(func: n.PrimFunc, loop: n.Var, *factors: int | None, preserve_unit_ite
     """
     path = loop_path(func, loop)
     old = loop_at(path)
-    _check_plain(old, "split")
+    check_plain(old, "split")
     sizes = _factor_sizes(old, factors)
     new_vars = [n.Var(f"{loop.name}_{k}", loop.dtype) for k in range(len(sizes))]
     kept = [(v, s) for v, s in zip(new_vars, sizes) if not ops.is_const(s, 1)]
     count = weighted_sum([v for v, _ in kept], [s for _, s in kept]) if kept else ops.const(0, loop.dtype)
     index = weighted_sum(new_vars, sizes) if preserve_unit_iters else count
-    guard = ops.const(True) if _covers_exactly(old.extent, sizes) else ops.less(count, old.extent)
+    exact = _covers_exactly(old.extent, sizes)
+    if disable_predication and not exact and (extent := ops.as_int(old.extent)) is not None:
+        raise Illegal(
+            f"without a predicate the factors {list(factors)} would run past the {extent} iterations of loop "
+            f"{loop.name!r}",
+            loop,
+            hint="disable_predication is for factors that divide the extent",
+        )
+    guard = TRUE if exact or disable_predication else ops.less(count, old.extent)
     body = rebind(old.body, {loop: ops.add(old.min, index)}, guard)
     zero = ops.const(0, loop.dtype)
     for var, size in zip(reversed(new_vars), reversed(sizes)):
@@ -95,21 +113,20 @@ def loop_roles(realize: n.BlockRealize) -> tuple[set[n.Var], set[n.Var]]:
     return data, reduced
 
 
-def _check_plain(loop: n.For, verb: str) -> None:
+def check_plain(loop: n.For, verb: str) -> None:
     """Only serial loops without annotations can be reshaped: their meaning would be lost."""
     name = loop.loop_var.name
     if loop.kind is not ForKind.SERIAL:
         raise Illegal(
-            f"loop {name!r} is {loop.kind.value} and cannot be {_past(verb)} any more",
+            f"loop {name!r} is {loop.kind.value} and cannot be {_PAST[verb]} any more",
             loop.loop_var,
             hint="reshape loops first, then say how they run",
         )
     if loop.annotations:
-        raise Illegal(f"loop {name!r} is annotated and cannot be {_past(verb)} any more", loop.loop_var)
+        raise Illegal(f"loop {name!r} is annotated and cannot be {_PAST[verb]} any more", loop.loop_var)
 
 
-def _past(verb: str) -> str:
-    return {"split": "split", "fuse": "fused", "reorder": "reordered"}[verb]
+_PAST = {"split": "split", "fuse": "fused", "partition": "partitioned", "merge": "merged"}
 
 
 @primitive("loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="loop")
@@ -132,7 +149,7 @@ def fuse(func: n.PrimFunc, *loops: n.Var, preserve_unit_iters: bool) -> Effect:
             raise Illegal(f"loop {var.name!r} is not right and alone inside loop {outer!r}", var)
         chain.append(below)
     for loop in chain:
-        _check_plain(loop, "fuse")
+        check_plain(loop, "fuse")
         if variables(loop.extent) & set(loops) or not ops.is_const(loop.min, 0):
             raise Illegal(f"loop {loop.loop_var.name!r} does not run over a fixed range from 0", loop.loop_var)
     if len(chain) == 1:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compiler.schedule import tree
 from compiler.schedule.state import Effect, Illegal, block_path, loop_at, loop_path, realize_at
-from compiler.schedule.step import primitive
+from compiler.schedule.step import FUNC_NAME, primitive
 from compiler.tir import nodes as n
 
 
-@primitive(attrs={"name": (str,)}, outputs="block")
+@primitive(attrs={"name": (str,), FUNC_NAME: (str, type(None))}, defaults={FUNC_NAME: None}, outputs="block")
 def get_block(func: n.PrimFunc, name: str) -> Effect:
-    """The block called `name`."""
+    """The block called `name`, in the function that is worked on or in `func_name`."""
     block_path(func, name)
     return Effect(func, (name,))
 

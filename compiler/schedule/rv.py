@@ -42,6 +42,7 @@ class ExprRV:
         return f"v{self.id}"
 
 
+Block = BlockRV | str  # a block, or its name
 RV = BlockRV | LoopRV | ExprRV
 
 _BY_LETTER: dict[str, type[BlockRV] | type[LoopRV] | type[ExprRV]] = {"b": BlockRV, "l": LoopRV, "v": ExprRV}

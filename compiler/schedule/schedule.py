@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.base import GlobalVar
 from compiler.schedule.recorder import all_of, one
-from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
+from compiler.schedule.rv import Block, BlockRV, ExprRV, LoopRV
 from compiler.schedule.schedule_buffers import BufferSteps
 
 __all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule"]
@@ -23,43 +24,62 @@ Factor = int | ExprRV | None
 
 
 class Schedule(BufferSteps):
-    """Schedules a function, or the function "main" (or the only one) of a module. `seed` drives sampling.
+    """Schedules a function, or the functions of a module (`Recorder` has the arguments).
 
-    The function given is not changed: `func` is the scheduled one, `mod` the module with it in place.
+    What is given is not changed: `func` is the scheduled function, `mod` the module with it in place. A block is what
+    `get_block` returned, or its name.
     """
 
     # ---------------------------------------------------------------------- blocks and loops
 
-    def get_block(self, name: str) -> BlockRV:
-        """The block called `name`."""
-        return one(BlockRV, self.take("get_block", (), name=name))
+    def get_block(self, name: str, func_name: str | None = None) -> BlockRV:
+        """The block called `name` of the function `func_name`, without it of the one that is worked on."""
+        found = self.func_working_on if func_name is None else GlobalVar(func_name)
+        home = None if found is None or found.name_hint == self.state.main else found.name_hint
+        return one(BlockRV, self.take("get_block", (), name=name, func_name=home))
 
-    def get_loops(self, block: BlockRV) -> list[LoopRV]:
+    def get_loops(self, block: Block) -> list[LoopRV]:
         """The loops around `block`, outermost first."""
         return all_of(LoopRV, self.take("get_loops", (block,)))
 
-    def get_child_blocks(self, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
+    def get_child_blocks(self, block_or_loop: Block | LoopRV) -> list[BlockRV]:
         """The blocks right inside a block or loop."""
         return all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
 
-    def get_producers(self, block: BlockRV) -> list[BlockRV]:
+    def get_producers(self, block: Block) -> list[BlockRV]:
         """The blocks that write what `block` reads."""
         return all_of(BlockRV, self.take("get_producers", (block,)))
 
-    def get_consumers(self, block: BlockRV) -> list[BlockRV]:
+    def get_consumers(self, block: Block) -> list[BlockRV]:
         """The blocks that read what `block` writes."""
         return all_of(BlockRV, self.take("get_consumers", (block,)))
 
-    def get_output_blocks(self, scope_block: BlockRV) -> list[BlockRV]:
+    def get_output_blocks(self, scope_block: Block) -> list[BlockRV]:
         """The blocks right inside a block that write an argument of the function."""
         return all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
 
     def split(
+        self,
+        loop: LoopRV,
+        factors: Sequence[Factor],
+        preserve_unit_iters: bool = True,
+        disable_predication: bool = False,
+    ) -> list[LoopRV]:
+        """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed).
+        `disable_predication` says that they divide an extent that is not known."""
+        attrs = {"preserve_unit_iters": preserve_unit_iters, "disable_predication": disable_predication}
+        return all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
+
+    def loop_partition(
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
-        """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed)."""
-        steps = self.take("split", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
+        """Part `loop` into loops of `factors` iterations, one after another; one may be None (the rest)."""
+        steps = self.take("loop_partition", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
         return all_of(LoopRV, steps)
+
+    def merge(self, *loops: LoopRV) -> LoopRV:
+        """One loop of loops that stand one after another, in the same nests."""
+        return one(LoopRV, self.take("merge", loops))
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """One loop of loops nested right inside one another, given outermost first."""
@@ -69,21 +89,21 @@ class Schedule(BufferSteps):
         """Put nested loops in this order, outermost first."""
         self.take("reorder", ordered_loops)
 
-    def add_unit_loop(self, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+    def add_unit_loop(self, block_or_loop: Block | LoopRV) -> LoopRV:
         """A new loop of one iteration right around a block or loop."""
         return one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
 
-    def blockize(self, target: LoopRV | Sequence[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
+    def blockize(self, target: LoopRV | Block | Sequence[Block], preserve_unit_iters: bool = True) -> BlockRV:
         """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
-        targets = (target,) if isinstance(target, LoopRV | BlockRV) else tuple(target)
+        targets = (target,) if isinstance(target, LoopRV | BlockRV | str) else tuple(target)
         return one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
-    def reorder_block_iter_var(self, block: BlockRV, new_order: Sequence[int]) -> None:
+    def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Put the axes of `block` in another order, given by their positions now."""
         self.take("reorder_block_iter_var", (block,), new_order=tuple(map(int, new_order)))
 
     def tensorize(
-        self, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
+        self, block_or_loop: Block | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
         """Let the tensor intrinsic `tensor_intrin` do what a loop or block does."""
         attrs: dict[str, Any] = {"tensor_intrin": tensor_intrin, "preserve_unit_iters": preserve_unit_iters}
@@ -107,7 +127,7 @@ class Schedule(BufferSteps):
         """Run each iteration of `loop` on a device thread, such as "threadIdx.x"."""
         self.take("bind", (loop,), thread_axis=thread_axis)
 
-    def annotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+    def annotate(self, block_or_loop: Block | LoopRV, ann_key: str, ann_val: Any) -> None:
         """Note `ann_key`: `ann_val` (plain data, or what was sampled) on a block or loop."""
         if isinstance(ann_val, ExprRV):
             self.take("annotate", (block_or_loop, ann_val), ann_key=ann_key, ann_val=None)
@@ -115,35 +135,35 @@ class Schedule(BufferSteps):
         value = tuple(ann_val) if isinstance(ann_val, list) else ann_val
         self.take("annotate", (block_or_loop,), ann_key=ann_key, ann_val=value)
 
-    def unannotate(self, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
+    def unannotate(self, block_or_loop: Block | LoopRV, ann_key: str) -> None:
         """Take the note `ann_key` off a block or loop."""
         self.take("unannotate", (block_or_loop,), ann_key=ann_key)
 
     # ------------------------------------------------------------------- where blocks stand
 
     def compute_at(
-        self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+        self, block: Block, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
         """Compute in each iteration of `loop` just what is read there of `block`'s result."""
         self.take("compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
 
     def reverse_compute_at(
-        self, block: BlockRV, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+        self, block: Block, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
     ) -> None:
         """Consume in each iteration of `loop` just what is made there, in `block`."""
         self.take("reverse_compute_at", (block, loop), preserve_unit_loops=preserve_unit_loops, index=index)
 
-    def compute_inline(self, block: BlockRV) -> None:
+    def compute_inline(self, block: Block) -> None:
         """Put `block`'s expression wherever its result is read."""
         self.take("compute_inline", (block,))
 
-    def reverse_compute_inline(self, block: BlockRV) -> None:
+    def reverse_compute_inline(self, block: Block) -> None:
         """Put the elementwise `block` into the block that makes its input."""
         self.take("reverse_compute_inline", (block,))
 
     # -------------------------------------------------------------------------- reductions
 
-    def decompose_reduction(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+    def decompose_reduction(self, block: Block, loop: LoopRV) -> BlockRV:
         """Take the init of `block` out, to before `loop`; returns the init block."""
         return one(BlockRV, self.take("decompose_reduction", (block, loop)))
 
@@ -168,7 +188,7 @@ class Schedule(BufferSteps):
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
         return all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
 
-    def sample_compute_location(self, block: BlockRV, decision: int | None = None) -> LoopRV:
+    def sample_compute_location(self, block: Block, decision: int | None = None) -> LoopRV:
         """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
         return one(LoopRV, self.take("sample_compute_location", (block,), decision))
 

@@ -1,4 +1,4 @@
-"""What a schedule step works on: a function, and what the trace's names stand for in it."""
+"""What a schedule step works on: functions, and what the trace's names stand for in them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,38 @@ class Illegal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A function and its environment. Never changed: a step makes a new one."""
+    """The functions of a module and their environment. Never changed: a step makes a new one.
 
-    func: n.PrimFunc
+    `main` is the function that blocks and loops stand in, but those that `homes` says otherwise of. It is None where
+    there are several functions, none called "main".
+    """
+
+    functions: Mapping[str, n.PrimFunc]
+    main: str | None
     env: Mapping[RV, Value] = field(default_factory=dict)
+    homes: Mapping[RV, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, functions: Mapping[str, n.PrimFunc]) -> State:
+        """`functions` before any step."""
+        only = next(iter(functions)) if len(functions) == 1 else None
+        return cls(functions, "main" if "main" in functions else only)
+
+    def home(self, rv: RV) -> str | None:
+        """The name of the function that a block or loop stands in."""
+        return self.homes.get(rv, self.main)
+
+    def function(self, name: str | None) -> n.PrimFunc:
+        """The function called `name`. Raises Illegal when there is none that can be scheduled."""
+        found = None if name is None else self.functions.get(name)
+        known = ", ".join(self.functions) or "none"
+        if name is None:
+            raise Illegal("which function? none is called main", hint=f"work_on one, or give func_name: {known}")
+        if found is None:
+            raise Illegal(f"there is no function {name[:60]!r}", hint=f"the functions are: {known}")
+        if not isinstance(found.body, n.BlockRealize):
+            raise Illegal(f"function {name!r} has no blocks: it was lowered, and cannot be scheduled any more")
+        return found
 
     def value(self, rv: RV) -> Value:
         """What `rv` stands for. Raises Illegal when it is not known here."""
@@ -45,11 +73,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a primitive did: the new function, the values of its outputs, the blocks that changed their name."""
+    """What a primitive did: the new function, the values of its outputs, the blocks that changed their name. `home` is
+    the name of the function, once it is known."""
 
     func: n.PrimFunc
     outputs: tuple[Value, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    home: str = ""
 
 
 def loop_path(func: n.PrimFunc, var: n.Var) -> Path:

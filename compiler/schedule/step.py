@@ -7,7 +7,7 @@ name together with the shape of its arguments, so that a step read from a file i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler.errors import IRError, ScheduleError
@@ -39,8 +39,9 @@ class Step:
 class Primitive:
     """How a primitive is called. `inputs` are kinds, each "block", "loop", "int", "int?" or alternatives of these
     joined by "|"; a last one ending in "*" stands for any number. `attrs` gives the types each attribute may
-    have. `outputs` is the kind of the result, "block", "loop" or "int", with "*" when it is a list, "" for none.
-    A sampling primitive has `draw(rng, func, *inputs, **attrs)`, which makes a decision."""
+    have, `defaults` the value of those that a step need not mention. `outputs` is the kind of the result, "block",
+    "loop" or "int", with "*" when it is a list, "" for none. A sampling primitive has `draw(rng, func, *inputs,
+    **attrs)`, which makes a decision."""
 
     name: str
     inputs: tuple[str, ...]
@@ -50,6 +51,11 @@ class Primitive:
     draw: Callable[..., Decision] | None = None
     listed: bool = False  # in Python the variadic inputs are one list argument
     spell: Callable[[list[str], dict[str, Any]], str] | None = None  # its arguments in Python, where they differ
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def stated(self, attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+        """`attrs` in the primitive's order, without those that have their default."""
+        return tuple((k, attrs[k]) for k in self.attrs if k not in self.defaults or attrs[k] != self.defaults[k])
 
     @property
     def several(self) -> bool:
@@ -64,6 +70,8 @@ class Primitive:
 
 _RV_TYPES: dict[str, type[BlockRV] | type[LoopRV] | type[ExprRV]] = {"block": BlockRV, "loop": LoopRV, "int": ExprRV}
 
+FUNC_NAME = "func_name"  # an attribute: the function that a step is about, where its inputs do not say it
+
 _REGISTRY: dict[str, Primitive] = {}
 
 
@@ -74,12 +82,13 @@ def primitive(
     draw: Callable[..., Decision] | None = None,
     listed: bool = False,
     spell: Callable[[list[str], dict[str, Any]], str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Rewrite], Rewrite]:
     """Register the decorated rewrite as the primitive of its name (see `Primitive`)."""
 
     def register(rewrite: Rewrite) -> Rewrite:
         name = rewrite.__name__.removesuffix("_")
-        _REGISTRY[name] = Primitive(name, inputs, attrs or {}, outputs, rewrite, draw, listed, spell)
+        _REGISTRY[name] = Primitive(name, inputs, attrs or {}, outputs, rewrite, draw, listed, spell, defaults or {})
         return rewrite
 
     return register
@@ -114,11 +123,12 @@ def check_step(step: Step) -> Primitive:
             shown = str(value) if isinstance(value, RV) else repr(value)
             raise ScheduleError(f"{prim.name}: input {position} must be {_kind_text(kind)}, got {shown[:60]}")
     given = dict(step.attrs)
-    if given.keys() != prim.attrs.keys() or len(given) != len(step.attrs):
+    needed = prim.attrs.keys() - prim.defaults.keys()
+    if not needed <= given.keys() <= prim.attrs.keys() or len(given) != len(step.attrs):
         wanted = ", ".join(prim.attrs) or "none"
         raise ScheduleError(f"{prim.name}: its attributes are {wanted}; got {', '.join(given)[:100] or 'none'}")
-    for name, types in prim.attrs.items():
-        value = given[name]
+    for name, value in given.items():
+        types = prim.attrs[name]
         if type(value) not in types:
             wanted = " or ".join(t.__name__ for t in types)
             raise ScheduleError(f"{prim.name}: attribute {name} must be of type {wanted}, got {str(value)[:60]!r}")
@@ -176,21 +186,44 @@ def apply(state: State, step: Step, decision: Decision | None = None) -> State:
 def perform(state: State, step: Step, decision: Decision | None = None) -> Effect:
     """What `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
+    func: n.PrimFunc | None = None
     values: list[Value | None] = []
     try:
+        home, func = scene(state, step)
         values = [resolve(state, i) for i in step.inputs]
-        attrs = dict(step.attrs)
+        attrs = attributes(step)
         if prim.draw is not None:
             if decision is None:
                 raise Illegal("a sampling step needs a decision")
             attrs["decision"] = decision
-        return prim.rewrite(state.func, *values, **attrs)
+        return replace(prim.rewrite(func, *values, **attrs), home=home)
     except Illegal as broken:
-        raise as_error(step.prim, state.func, _placed(broken, values)) from None
+        raise as_error(step.prim, func, _placed(broken, values)) from None
     except IRError as error:
-        raise as_error(step.prim, state.func, _placed(Illegal(error.message), values)) from error
+        raise as_error(step.prim, func, _placed(Illegal(error.message), values)) from error
     except RecursionError:
         raise ScheduleError(f"{step.prim}: the loops or their conditions are nested too deeply") from None
+
+
+def scene(state: State, step: Step) -> tuple[str, n.PrimFunc]:
+    """The function that `step` is about, and its name: the one its blocks and loops are in. Raises Illegal."""
+    homes = {state.home(rv) for rv in step.inputs if isinstance(rv, BlockRV | LoopRV)}
+    if len(homes) > 1:
+        raise Illegal(f"its blocks and loops are in different functions: {', '.join(sorted(map(str, homes)))}")
+    name = dict(step.attrs).get(FUNC_NAME, homes.pop() if homes else state.main)
+    prim = get_primitive(step.prim)
+    if name is None and not prim.inputs and FUNC_NAME not in prim.attrs:
+        name = next(iter(state.functions))  # it is about none of them
+    func = state.function(name)
+    assert name is not None
+    return name, func
+
+
+def attributes(step: Step) -> dict[str, Any]:
+    """The attributes of `step` as its primitive takes them."""
+    given = {**get_primitive(step.prim).defaults, **dict(step.attrs)}
+    given.pop(FUNC_NAME, None)
+    return given
 
 
 def _placed(broken: Illegal, values: list[Value | None]) -> Illegal:
@@ -208,13 +241,17 @@ def bind_outputs(state: State, effect: Effect, outputs: tuple[RV, ...]) -> State
     env = dict(state.env)
     if effect.renamed:
         for rv, value in state.env.items():
-            if isinstance(rv, BlockRV) and isinstance(value, str):
+            if isinstance(rv, BlockRV) and isinstance(value, str) and state.home(rv) == effect.home:
                 env[rv] = effect.renamed.get(value, value)
     env.update(zip(outputs, effect.outputs))
-    return State(effect.func, env)
+    homes = state.homes if effect.home == state.main else {**state.homes, **dict.fromkeys(outputs, effect.home)}
+    return State({**state.functions, effect.home: effect.func}, state.main, env, homes)
 
 
-def as_error(prim: str, func: n.PrimFunc, broken: Illegal) -> ScheduleError:
+def as_error(prim: str, func: n.PrimFunc | None, broken: Illegal) -> ScheduleError:
+    """The error of a broken rule; it shows the loops of `func`, where that is known."""
+    if func is None:
+        return ScheduleError(f"{prim}: {broken.rule}", hint=broken.hint, detail={"primitive": prim})
     nest = tree.tree_text(func.body, broken.where)
     indented = "\n".join(f"    {line}" for line in nest.splitlines())
     return ScheduleError(f"{prim}: {broken.rule}\n{indented}", hint=broken.hint, detail={"primitive": prim})

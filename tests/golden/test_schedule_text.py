@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import schedule_buffer_cases  # noqa: F401  (registers its cases)
+import schedule_loop_cases  # noqa: F401  (and these)
 import schedule_workloads as w
 import tensor_intrins
 from schedule_case import CASES, case

@@ -104,13 +104,13 @@ def test_a_trace_of_another_function_is_refused() -> None:
 
 def test_apply_is_pure() -> None:
     func = w.matmul()
-    empty = State(func)
+    empty = State.of({"main": func})
     found = apply(empty, Step("get_block", (), (("name", "C"),), (parse_rv("b0"),)))
     loops = apply(found, Step("get_loops", (parse_rv("b0"),), (), tuple(LoopRV(i) for i in range(3))))
     text = func.script()
     split = Step("split", (LoopRV(0), None, 4), (("preserve_unit_iters", True),), (LoopRV(3), LoopRV(4)))
     one, two = apply(loops, split), apply(loops, split)
-    assert one.func.script() == two.func.script() != text
+    assert one.function("main").script() == two.function("main").script() != text
     assert func.script() == text
     assert empty.env == {}
 
@@ -139,8 +139,8 @@ _BAD_STEPS: list[tuple[object, str]] = [
     (["explode", [], {}, []], "no schedule primitive 'explode'"),
     (["__import__", [], {}, []], "no schedule primitive"),
     (["get_block", [], {"name": 3}, ["b0"]], "attribute name must be of type str"),
-    (["get_block", [], {}, ["b0"]], "its attributes are name; got none"),
-    (["get_block", [], {"name": "C", "more": 1}, ["b0"]], "its attributes are name; got name, more"),
+    (["get_block", [], {}, ["b0"]], "its attributes are name, func_name; got none"),
+    (["get_block", [], {"name": "C", "more": 1}, ["b0"]], "its attributes are name, func_name; got name, more"),
     (["get_block", [], {"name": {"deep": 1}}, ["b0"]], "no attribute value"),
     (["get_block", [], {"name": "C"}, []], "0 outputs"),
     (["get_block", [], {"name": "C"}, ["l0"]], "no result such as l0"),

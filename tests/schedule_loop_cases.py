@@ -1,0 +1,50 @@
+"""Cases for the texts of functions after primitives that part loops and put them together."""
+
+from __future__ import annotations
+
+import schedule_workloads as w
+from schedule_case import case
+
+from compiler.schedule.schedule import Schedule
+
+
+@case(w.chain)
+def loop_partition(s: Schedule) -> None:
+    i, _ = s.get_loops("B")
+    s.loop_partition(i, [2, None, 3])
+    s.loop_partition(s.get_loops("D")[1], [4])
+
+
+@case(w.matmul_relu)
+def loop_partition_of_a_tile(s: Schedule) -> None:
+    """Tail and body of a split loop part ways; an inner nest is copied with its predicate."""
+    _, j, _ = s.get_loops("C")
+    j0, j1 = s.split(j, [None, 4])
+    s.compute_at("C", s.get_loops("D")[0])
+    del j0, j1
+    s.loop_partition(s.get_loops("D")[0], [12], preserve_unit_iters=False)
+
+
+@case(w.matmul)
+def loop_partition_of_a_reduction(s: Schedule) -> None:
+    _, _, k = s.get_loops("C")
+    s.decompose_reduction("C", k)
+    s.loop_partition(k, [None, 3])
+
+
+@case(w.chain)
+def merge(s: Schedule) -> None:
+    s.merge(s.get_loops("B")[0], s.get_loops("C")[0], s.get_loops("D")[0])
+
+
+@case(w.chain)
+def merge_inner(s: Schedule) -> None:
+    s.split(s.get_loops("B")[1], [None, 3])
+    s.split(s.get_loops("C")[1], [None, 3])
+    s.merge(s.get_loops("B")[1], s.get_loops("C")[1])
+
+
+@case(w.chain)
+def block_by_name(s: Schedule) -> None:
+    s.compute_inline("B")
+    s.reverse_compute_at("D", s.get_loops("C")[0])
