@@ -77,3 +77,9 @@ def cache_inplace(s: Schedule) -> None:
 @case(w.gathered)
 def cache_index(s: Schedule) -> None:
     s.cache_index(s.get_block("C"), "global")
+
+
+@case(w.blur)
+def rolling_buffer(s: Schedule) -> None:
+    s.compute_at(s.get_block("B"), s.get_loops(s.get_block("C"))[0])
+    s.rolling_buffer(s.get_block("B"), 0)

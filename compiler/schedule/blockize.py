@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
 from compiler.schedule import tree
-from compiler.schedule.dataflow import Member, common_prefix, fresh_block_name, scope_around
+from compiler.schedule.dataflow import Member, check_unordered, common_prefix, fresh_block_name, scope_around
 from compiler.schedule.expr import TRUE, conjunction, conjuncts, rebind, subst, variables
 from compiler.schedule.injective import repeating_loop, terms_of
 from compiler.schedule.placement import Access, access, analyzer_of, hull
@@ -64,6 +64,7 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
     path = loop_path(func, loop)
     inside, realize = _single_nest(path)
     block = realize.block
+    check_unordered(block)
     around = [*tree.loops_of(path), *inside]
     moving = {f.loop_var for f in inside}
     for inner in inside:
@@ -289,6 +290,7 @@ def _of_blocks(func: n.PrimFunc, names: list[str], preserve_unit_iters: bool) ->
     scopes: list[Path] = []
     for block in names:
         me, scope = scope_around(func, block)
+        check_unordered(me.block)
         members.append(me)
         scopes.append(scope.path)
     if any(s[-1] is not scopes[0][-1] for s in scopes):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule import tree
-from compiler.schedule.dataflow import Member, Scope, is_parameter, scope_around
+from compiler.schedule.dataflow import Member, Scope, check_unordered, is_parameter, scope_around
 from compiler.schedule.expr import variables
 from compiler.schedule.inline import compute_inline, reverse_compute_inline
 from compiler.schedule.locations import INLINE_LOCATION, ROOT_LOCATION
@@ -141,6 +141,7 @@ def reverse_compute_at(
 def _move(func: n.PrimFunc, block: str, loop: n.Var) -> tuple[Member, Scope, Path]:
     """The block, its scope, and the path to the loop, which must not be around the block."""
     me, scope = scope_around(func, block)
+    check_unordered(me.block)
     path = loop_path(func, loop)
     depth = len(scope.path)
     if path[depth - 1 : depth] != scope.path[-1:] or any(isinstance(p, n.BlockRealize) for p in path[depth:]):

@@ -10,7 +10,7 @@ from compiler.schedule import tree
 from compiler.schedule.state import Illegal, block_path, realize_at, replaced
 from compiler.schedule.tree import Path
 from compiler.tir import nodes as n
-from compiler.tir.nodes import Stmt
+from compiler.tir.nodes import IterType, Stmt
 from compiler.tir.regions import read_regions, write_regions
 from compiler.tir.visit import map_children, replace
 
@@ -158,6 +158,14 @@ def own_nest(member: Member) -> int:
     while isinstance(member.path[depth - 1], n.For):
         depth -= 1
     return depth
+
+
+def check_unordered(block: n.Block) -> None:
+    """Raises Illegal when the iterations of the block must run in their order, where they stand."""
+    name = block.name_hint
+    for iv in block.iter_vars:
+        if iv.iter_type in (IterType.ORDERED, IterType.OPAQUE):
+            raise Illegal(f"block {name!r} needs the iterations along axis {iv.var.name!r} in their order", name)
 
 
 def check_leaf(member: Member) -> None:

@@ -131,14 +131,18 @@ def is_exact(analyzer: Analyzer, item: Access, box: Box) -> bool:
 
 def conditions_outside(realize: n.BlockRealize, outside: Sequence[n.For], inside: Sequence[n.For]) -> PrimExpr | None:
     """The part of a block's predicate that decides, by the loops `outside`, whether it runs at all in one visit of a
-    place with the loops `inside`. None when the rest skips more than iterations outside the domains."""
+    place with the loops `inside`. None when the rest skips more than iterations outside the domains. An axis along
+    which nothing is written does not count there: what is written does not show that it was left."""
     conditions = conjuncts(realize.predicate)
     if not conditions:
         return TRUE
     analyzer = analyzer_of((*outside, *inside))
     domain = TRUE
+    shown = {v for region in realize.block.writes for side in region.region for v in variables(side.min)}
     for iv, value in zip(realize.block.iter_vars, realize.iter_values):
         assert iv.dom is not None
+        if is_data(iv) and iv.var not in shown:
+            continue
         end = ops.add(iv.dom.min, iv.dom.extent)
         domain = ops.logical_and(domain, ops.greater_equal(value, iv.dom.min), ops.less(value, end))
     moving = {f.loop_var for f in inside}

@@ -10,13 +10,14 @@ from compiler.schedule import (
     inline,
     kinds,
     layout,
-    loop_parts,
+
     loops,
     pad_einsum,
     query,
     reduction,
     reindex,
     rfactor,
+    rolling,
     sampling,
     storage,
     tensorize,
@@ -24,6 +25,6 @@ from compiler.schedule import (
 
 __all__ = [
     "blockaxes", "blockize", "cache", "cache_index", "compute_at", "decompose_padding", "inline", "kinds",
-    "layout", "loop_parts", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "sampling",
+    "layout", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "rolling", "sampling",
     "storage", "tensorize",
 ]  # fmt: skip

@@ -96,7 +96,7 @@ def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], na
     dropped = {f.loop_var for f in inside} - data - fresh.keys()
     new_loops = {f.loop_var: n.Var(f"{f.loop_var.name}_init", f.loop_var.dtype) for f in loops}
     fresh.update(new_loops)
-    kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is IterType.DATA_PAR]
+    kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is not IterType.COMM_REDUCE]
     new_vars = {iv.var: n.Var(iv.var.name, iv.var.dtype) for iv, _ in kept}
     assert block.init is not None
     own = n.Block(

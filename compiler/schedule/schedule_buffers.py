@@ -109,6 +109,11 @@ class BufferSteps(Recorder):
         attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
         self.take("storage_align", (block,), **attrs)
 
+    def rolling_buffer(self, block: BlockRV, write_buffer_index: int | str | n.Buffer) -> None:
+        """Keep a window of a buffer that `block` writes, and compute only what each iteration adds to it."""
+        index = _index(self.get(block).writes, write_buffer_index, "written")
+        self.take("rolling_buffer", (block,), write_buffer_index=index)
+
     # ----------------------------------------------------------------------------- layouts
 
     def transform_layout(

@@ -30,7 +30,7 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
     """
     realize = realize_at(block_path(func, block))
     check_scope(storage_scope, block)
-    buffer = _written(func, realize.block, buffer_index)
+    buffer = written_buffer(func, realize.block, buffer_index)
     if buffer.scope == storage_scope:
         return Effect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), scope=storage_scope)
@@ -47,7 +47,7 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
         B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
         C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
     """
-    buffer = _written(func, realize_at(block_path(func, block)).block, buffer_index)
+    buffer = written_buffer(func, realize_at(block_path(func, block)).block, buffer_index)
     parsed = parse_dtype(dtype)
     if parsed.lanes != 1 or parsed.code == "handle":
         raise Illegal(f"elements of a buffer are numbers, one each; {dtype!r} is not", block)
@@ -83,7 +83,7 @@ def storage_align(
     """
     path = block_path(func, block)
     realize = realize_at(path)
-    buffer = _written(func, realize.block, buffer_index)
+    buffer = written_buffer(func, realize.block, buffer_index)
     rank = len(buffer.shape)
     if not -rank <= axis < rank:
         raise Illegal(f"buffer {buffer.name!r} has {rank} dimensions, there is no axis {axis}", block)
@@ -99,7 +99,7 @@ def storage_align(
     return Effect(replaced(func, path, tree.with_block(realize, new)))
 
 
-def _written(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
+def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
     """The `index`-th buffer that `block` writes. Raises Illegal for one that the function was given."""
     name = block.name_hint
     if not 0 <= index < len(block.writes):

@@ -49,6 +49,8 @@ WORKLOADS: list[Callable[[Rng], PrimFunc]] = [
     lambda r: w.row_scale_plus(_size(r), _size(r)),
     lambda r: w.stencils(_size(r)),
     lambda r: w.softmax(_size(r, 6), _size(r)),
+    lambda r: w.in_place(_size(r), _size(r)),
+    lambda r: w.gathered(_size(r), _size(r)),
 ]
 
 
@@ -158,6 +160,15 @@ def _reindex_cache(sch: Schedule, rng: Rng) -> None:
     method(block, int(rng.integers(2)) if reading else 0, "global", index_map)
 
 
+def _rolling(sch: Schedule, rng: Rng) -> None:
+    """A block in a loop of what reads it, and only what is new computed there."""
+    block, loop = _block(sch, rng), _loop(sch, rng)
+    try:
+        sch.compute_at(block, loop)
+    finally:
+        sch.rolling_buffer(block, 0)
+
+
 def _pad_einsum(sch: Schedule, rng: Rng) -> None:
     block = _block(sch, rng)
     sch.pad_einsum(block, [int(f) for f in rng.integers(1, 6, size=len(sch.get(block).iter_vars))])
@@ -227,6 +238,7 @@ MOVES: dict[str, tuple[int, Move]] = {
     "transform_layout": (2, _layout),
     "transform_block_layout": (2, _block_layout),
     "pad_einsum": (2, _pad_einsum),
+    "rolling_buffer": (6, _rolling),
     "reindex_cache": (2, _reindex_cache),
     "cache_inplace": (3, lambda s, r: s.cache_inplace(_block(s, r), int(r.integers(2)), "local")),
     "cache_index": (1, lambda s, r: s.cache_index(_block(s, r), "global", int(r.integers(3)))),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import schedule_workloads as w
 
+from compiler.lower.pipeline import lower_func
 from compiler.schedule.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
 from compiler.tir.index_map import IndexMap
@@ -54,6 +55,18 @@ def test_a_window_through_a_copy() -> None:
     sch = Schedule(func)
     sch.reindex_cache_read(sch.get_block("C"), "B", "global", lambda i, r: (r, i))
     w.check_everywhere(sch, func)
+
+
+def test_iterations_that_make_nothing_copy_nothing() -> None:
+    """The copy does not go along the axis of one value, so that its condition does not say where nothing is made."""
+    func = w.matmul(1, 4, 3)
+    sch = Schedule(func)
+    block = sch.get_block("C")
+    _, _, inner = sch.split(_loops(sch, "C")[0], [None, 4, 5])
+    copy = sch.reindex_cache_write(block, "C", "global", lambda i, j, k: (j, i // 4))
+    sch.reverse_compute_at(copy, inner)
+    w.check_everywhere(sch, func)
+    np.testing.assert_allclose(w.outputs(lower_func(sch.func)), w.outputs(func), rtol=1e-5)
 
 
 # -------------------------------------------------------------------------------------- in place
