@@ -10,7 +10,7 @@ from compiler.schedule import (
     inline,
     kinds,
     layout,
-
+    loop_parts,
     loops,
     pad_einsum,
     query,
@@ -25,6 +25,6 @@ from compiler.schedule import (
 
 __all__ = [
     "blockaxes", "blockize", "cache", "cache_index", "compute_at", "decompose_padding", "inline", "kinds",
-    "layout", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "rolling", "sampling",
+    "layout", "loop_parts", "loops", "pad_einsum", "query", "reduction", "reindex", "rfactor", "rolling", "sampling",
     "storage", "tensorize",
 ]  # fmt: skip
