@@ -12,8 +12,9 @@ from records_kit import Lab
 from compiler.schedule.trace import Trace
 from rpc_server.measure import FailureKind
 from tuner.interchange import jsonl, t4
-from tuner.interchange.decisions import parameters
+from tuner.interchange.decisions import parameters, parameters_of
 from tuner.interchange.transfer import read
+from tuner.kernels.space import config_json
 from tuner.records.errors import InvalidRecord
 from tuner.records.store import RecordStore
 
@@ -146,6 +147,12 @@ def test_t4_says_how_every_trial_ended(lab, tmp_path):
     assert {"name": "time", "value": 2000.0, "unit": "ms"} in first["measurements"]
     assert first["objectives"] == ["time"]
     assert first["configuration"] == parameters(Trace.from_json(lab.traces[1]))
+
+
+def test_configs_of_kernels_and_templates_are_parameters_as_they_are():
+    assert parameters_of(config_json({"TILE": 8, "KIND": "row"})) == {"TILE": 8, "KIND": "row"}
+    template = {"autotvm": {"template": "t", "args": [], "config": {"entity": [["x", "ot", 4], ["y", "sp", [2, 8]]]}}}
+    assert parameters_of(json.dumps(template)) == {"x": 4, "y": "[2, 8]"}
 
 
 def test_t4_has_a_word_for_every_failure():

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from compiler.schedule.rv import RV
 from compiler.schedule.step import Step
 from compiler.schedule.trace import Trace
 
-Value = int | str | None
+Value = int | float | str | bool | None
+
+
+def parameters_of(record: str) -> dict[str, Value]:
+    """The parameters of a recorded candidate, whatever it is: a trace, a kernel's config, a template's config."""
+    match json.loads(record):
+        case {"format": "tunefarm.config", "config": dict(config)}:
+            return config
+        case {"autotvm": {"config": {"entity": [*entities]}}}:
+            return {str(name): value if isinstance(value, int | str) else str(value) for name, _, value in entities}
+    return parameters(Trace.from_json(record))
 
 
 def parameters(trace: Trace) -> dict[str, Value]:

@@ -11,9 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, assert_never
 
-from compiler.schedule.trace import Trace
 from rpc_server.measure import FailureKind
-from tuner.interchange.decisions import parameters
+from tuner.interchange.decisions import parameters_of
 from tuner.records.model import Trial, TrialPurpose
 
 SCHEMA_VERSION = "1.0.0"
@@ -68,7 +67,7 @@ def _result(trial: Trial, trace: str) -> dict[str, Any]:
     ]
     return {
         "timestamp": trial.finished_at.isoformat(),
-        "configuration": parameters(Trace.from_json(trace)),
+        "configuration": parameters_of(trace),
         "times": {
             "compilation_time": compiling,
             "compilation": compiling,  # the name Kernel Tuner itself writes
