@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 # public name -> module, or module:attribute
 _NAMES = {
     "__version__": "tunefarm.version:__version__",
+    "auto_scheduler": "tunefarm.auto_scheduler",
     "autotvm": "tunefarm.autotvm",
     "driver": "tunefarm.driver",
     "contrib": "tunefarm.contrib",
     "error": "tunefarm.error",
     "instrument": "tunefarm.instrument",
     "ir": "tunefarm.ir",
+    "meta_schedule": "tunefarm.meta_schedule",
     "nd": "tunefarm.nd",
     "rpc": "tunefarm.rpc",
     "runtime": "tunefarm.runtime",
@@ -77,12 +79,14 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.registry import get_global_func as get_global_func
     from compiler.runtime.registry import register_func as register_func
     from compiler.target import Target as Target
+    from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib
     from tunefarm import driver as driver
     from tunefarm import error as error
     from tunefarm import instrument as instrument
     from tunefarm import ir as ir
+    from tunefarm import meta_schedule as meta_schedule
     from tunefarm import nd as nd
     from tunefarm import rpc as rpc
     from tunefarm import runtime as runtime

@@ -41,7 +41,7 @@ class FaceBuilder:
 
     def open(self) -> LocalBuilder:
         """The workers; to be closed."""
-        return LocalBuilder(self.n_parallel)
+        return LocalBuilder(self.n_parallel, import_main=False)
 
 
 # ---------------------------------------------------------------------------------------- run

@@ -86,7 +86,7 @@ class SketchPolicy(SearchPolicy):
 
     def search(self, weight: float = 1.0) -> TaskSearch:
         task = self.task.tuning_task
-        found = [entry for preload in self.preload for entry in _measured(self.task, preload.filename)]
+        found = [entry for preload in self.preload for entry in measured(self.task, preload.filename)]
         seen = [digest for digest, _, _ in found]
         made = sketch_search(task, self.program_cost_model.strategy, self.seed, seen)
         for digest, text, cost in found:
@@ -136,7 +136,7 @@ def make_policy(
     return SketchPolicy(task, models[name](), seed=seed, init_search_callbacks=before)
 
 
-def _measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | None]]:
+def measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | None]]:
     """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed."""
     found = []
     for inp, result in load_records(log):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tuner.auto_scheduler.errors import SchedulerError
-from tuner.auto_scheduler.search_policy import SearchPolicy, make_policy
+from tuner.auto_scheduler.search_policy import SearchPolicy, make_policy, measured
 from tuner.auto_scheduler.search_task import SearchTask
 from tuner.auto_scheduler.tuning_options import TuningOptions
 from tuner.records.store import RecordStore
 from tuner.scheduling import GradientOptions, Objective
 
 _STRATEGIES = ("gradient", "round-robin")
+_UNKNOWN = 1e10  # the cost of a task, in seconds, while none was measured
 
 
 class TaskSchedulerCallback:
@@ -76,9 +77,18 @@ class TaskScheduler:
         self._reset()
 
     def _reset(self) -> None:
-        self.best_costs = [1e10] * len(self.tasks)
+        log = self.load_log_file
+        self.best_costs = [_best_cost(task, log) if log is not None else _UNKNOWN for task in self.tasks]
         self.task_cts = [0] * len(self.tasks)
         self.ct = 0
+
+    def count(self, task_id: int, best_cost: float) -> None:
+        """A trial of a task is over, and its best cost so far is this (infinity: none yet)."""
+        self.ct += 1
+        self.task_cts[task_id] += 1
+        self.best_costs[task_id] = min(self.best_costs[task_id], best_cost)
+        for callback in self.callbacks:
+            callback.post_tune(self, task_id)
 
     @property
     def cur_score(self) -> float:
@@ -132,3 +142,7 @@ class TaskScheduler:
         if len(policy) != len(self.tasks) or not all(isinstance(p, SearchPolicy) for p in policy):
             raise SchedulerError(f"search_policy is a name, or a policy for each of the {len(self.tasks)} tasks")
         return list(policy)
+
+
+def _best_cost(task: SearchTask, log: str) -> float:
+    return min((cost for _, _, cost in measured(task, log) if cost is not None), default=_UNKNOWN)

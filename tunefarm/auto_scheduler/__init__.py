@@ -1,0 +1,79 @@
+"""auto_scheduler: te computations tuned without a template, by the engine."""
+
+from tunefarm.auto_scheduler import (
+    compute_dag,
+    dispatcher,
+    measure,
+    measure_record,
+    search_policy,
+    search_task,
+    task_scheduler,
+    workload_registry,
+)
+from tuner.auto_scheduler.compute_dag import ComputeDAG
+from tuner.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
+from tuner.auto_scheduler.hardware import HardwareParams
+from tuner.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
+from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner, RPCRunner
+from tuner.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.auto_scheduler.record import (
+    RecordReader,
+    RecordToFile,
+    load_best_record,
+    load_records,
+    save_records,
+)
+from tuner.auto_scheduler.search_policy import (
+    EmptyPolicy,
+    PreloadMeasuredStates,
+    RandomModel,
+    SketchPolicy,
+    XGBModel,
+)
+from tuner.auto_scheduler.search_task import SearchTask, extract_tasks
+from tuner.auto_scheduler.state import State
+from tuner.auto_scheduler.task_scheduler import TaskScheduler
+from tuner.auto_scheduler.tuning_options import TuningOptions
+from tuner.auto_scheduler.workload_registry import make_workload_key, register_workload
+from tuner.measure_error import MeasureErrorNo
+
+__all__ = [
+    "ApplyHistoryBest",
+    "ComputeDAG",
+    "DispatchContext",
+    "EmptyPolicy",
+    "HardwareParams",
+    "LocalBuilder",
+    "LocalRPCMeasureContext",
+    "LocalRunner",
+    "MeasureCallback",
+    "MeasureErrorNo",
+    "MeasureInput",
+    "MeasureResult",
+    "PreloadMeasuredStates",
+    "PythonBasedMeasureCallback",
+    "RPCRunner",
+    "RandomModel",
+    "RecordReader",
+    "RecordToFile",
+    "SearchTask",
+    "SketchPolicy",
+    "State",
+    "TaskScheduler",
+    "TuningOptions",
+    "XGBModel",
+    "compute_dag",
+    "dispatcher",
+    "extract_tasks",
+    "load_best_record",
+    "load_records",
+    "make_workload_key",
+    "measure",
+    "measure_record",
+    "register_workload",
+    "save_records",
+    "search_policy",
+    "search_task",
+    "task_scheduler",
+    "workload_registry",
+]  # fmt: skip

@@ -1,0 +1,7 @@
+"""Computations."""
+
+from tuner.auto_scheduler.compute_dag import ComputeDAG
+
+__all__ = [
+    "ComputeDAG",
+]  # fmt: skip

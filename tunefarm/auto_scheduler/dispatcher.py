@@ -1,0 +1,8 @@
+"""Which state workloads are built with."""
+
+from tuner.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
+
+__all__ = [
+    "ApplyHistoryBest",
+    "DispatchContext",
+]  # fmt: skip

@@ -1,0 +1,10 @@
+"""How tasks are searched."""
+
+from tuner.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SearchPolicy, SketchPolicy
+
+__all__ = [
+    "EmptyPolicy",
+    "PreloadMeasuredStates",
+    "SearchPolicy",
+    "SketchPolicy",
+]  # fmt: skip

@@ -1,0 +1,8 @@
+"""Several tasks tuned together."""
+
+from tuner.auto_scheduler.task_scheduler import TaskScheduler, TaskSchedulerCallback
+
+__all__ = [
+    "TaskScheduler",
+    "TaskSchedulerCallback",
+]  # fmt: skip

@@ -1,0 +1,192 @@
+"""Templates on the engine: a tuner as its search strategy, configs as its candidates, trials as tuning records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tuner.autotvm.measure_methods import opened_parts
+from tuner.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.autotvm.space import ConfigEntity
+from tuner.autotvm.task import Task
+from tuner.autotvm.tuner import Callback, Tuner
+from tuner.builder import Builder, FuncSource, pack_func
+from tuner.engine import tune
+from tuner.errors import TuningError
+from tuner.faces import FaceBuilder, FaceRunner, opened
+from tuner.fleet import Fleet
+from tuner.measure_error import MeasureErrorNo
+from tuner.options import RunOptions
+from tuner.progress import Silent, TrialDone
+from tuner.records.keys import candidate_digest
+from tuner.records.model import TrialPurpose
+from tuner.records.store import RecordStore
+from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.plan import TaskSearch
+from tuner.task import TuningTask
+
+
+@dataclass(frozen=True)
+class ConfigProposal:
+    """A config as the engine's candidate."""
+
+    task: Task
+    config: ConfigEntity
+
+    @cached_property
+    def trace_json(self) -> str:
+        """What is recorded: the template, its arguments and the config."""
+        chosen = {"template": self.task.name, "args": self.task.args, "config": self.config.to_json_dict()}
+        return json.dumps({"autotvm": chosen}, sort_keys=True)
+
+    @cached_property
+    def digest(self) -> str:
+        return candidate_digest(self.trace_json)
+
+
+class _FromTuner:
+    """A tuner, asked as the engine asks. It learns from the watcher, which knows more than the cost."""
+
+    def __init__(self, tuner: Tuner) -> None:
+        self._tuner = tuner
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        return [ConfigProposal(self._tuner.task, config) for config in self._tuner.next_batch(count)]
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        pass
+
+
+class _FromList:
+    """Given configs, in order."""
+
+    def __init__(self, proposals: Sequence[ConfigProposal]) -> None:
+        self._left = list(proposals)
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        pass
+
+
+class _Trials(Silent):
+    """Hands every search trial on, as an input and its result."""
+
+    def __init__(self, then: Callable[[MeasureInput, MeasureResult], None]) -> None:
+        self._then = then
+
+    def trial(self, done: TrialDone) -> None:
+        if done.purpose is not TrialPurpose.SEARCH or not isinstance(done.candidate, ConfigProposal):
+            return
+        task, config = done.candidate.task, done.candidate.config
+        assert task.target is not None
+        costs: tuple[float | str, ...] = done.samples if done.failure is None else (done.text,)
+        result = MeasureResult(costs, MeasureErrorNo.of(done.failure), done.build_s + done.measure_s, done.timestamp)
+        self._then(MeasureInput(task.target, task, config), result)
+
+
+def tune_on_engine(
+    tuner: Tuner,
+    n_trial: int,
+    option: Mapping[str, Any],
+    early_stopping: int,
+    callbacks: Sequence[Callback],
+    store: RecordStore | str | Path | None,
+) -> None:
+    """What `Tuner.tune` does."""
+    face_builder, face_runner = opened_parts(option)
+    trials = 0
+
+    def finished(inp: MeasureInput, result: MeasureResult) -> None:
+        nonlocal trials
+        trials += 1
+        tuner.note(trials, inp, result)
+        tuner.update([inp], [result])
+        for callback in callbacks:
+            callback(tuner, [inp], [result])
+
+    options = _options(face_builder, face_runner, n_trial, early_stopping)
+    builder = face_builder.open()
+    try:
+        fleet = face_runner.open()
+        try:
+            with opened(store) as records:
+                _run(tuner.task, _FromTuner(tuner), options, builder, fleet, records, finished)
+        finally:
+            fleet.close()
+    finally:
+        builder.close()
+
+
+def measure_on_engine(
+    task: Task,
+    inputs: Sequence[MeasureInput],
+    face_builder: FaceBuilder,
+    face_runner: FaceRunner,
+    builder: Builder,
+    fleet: Fleet,
+) -> list[MeasureResult]:
+    """Measure `inputs` of `task`, each config once; results in the order of the inputs."""
+    wanted = {inp.config: ConfigProposal(task, inp.config) for inp in inputs}
+    found: dict[ConfigEntity, MeasureResult] = {}
+    # failing alike is for whoever asked to judge: every input gets its result
+    options = _options(face_builder, face_runner, len(wanted), 0, equal_failures=len(wanted) + 1)
+
+    def finished(inp: MeasureInput, result: MeasureResult) -> None:
+        found[inp.config] = result
+
+    _run(task, _FromList(list(wanted.values())), options, builder, fleet, None, finished)
+    return [found[inp.config] for inp in inputs]
+
+
+def _options(
+    builder: FaceBuilder, runner: FaceRunner, trials: int, early_stopping: int, **more: Any
+) -> RunOptions:
+    return RunOptions(
+        trials=trials,
+        early_stopping=early_stopping,
+        builders=builder.n_parallel,
+        build_timeout_s=builder.timeout,
+        run_timeout_s=runner.timeout,
+        samples=runner.repeat,
+        max_samples=runner.repeat,
+        reject=False,
+        finalists=1,  # a log has one result for a config
+        **more,
+    )
+
+
+def _run(
+    task: Task,
+    strategy: SearchStrategy,
+    options: RunOptions,
+    builder: Builder,
+    fleet: Fleet,
+    store: RecordStore | None,
+    then: Callable[[MeasureInput, MeasureResult], None],
+) -> None:
+    assert task.target is not None
+
+    def source(candidate: Proposal | None) -> FuncSource:
+        if candidate is None:
+            return FuncSource(pack_func(task.untuned))
+        assert isinstance(candidate, ConfigProposal)
+        return FuncSource(pack_func(task.prim_func(candidate.config)))
+
+    name = f"{task.name}({', '.join(map(str, task.args))})"
+    search = TaskSearch(
+        task=TuningTask(name, task.untuned, task.target.resolved()),
+        strategy=strategy,
+        recognise=lambda digest, trace: None,
+        source=source,
+    )
+    outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=_Trials(then))
+    error = outcome.snapshot.tasks[0].error
+    if error is not None:
+        raise TuningError(f"{name}: {error}")
