@@ -1,7 +1,11 @@
 """A farm behind a relay from the command line: nothing but --relay is said of it anywhere."""
 
+import contextlib
 import json
+import os
+import signal
 import sys
+from pathlib import Path
 
 import pytest
 from cli_farm import cli_farm, until
@@ -46,6 +50,26 @@ def test_a_tuning_run_on_a_leased_device(farm):
     tune = (sys.executable, "-m", "tunefarm", "tune", "matmul:16,16,16", "--trials", "1", "--quiet", "--json")
     done = running.run("lease", "cpu", "--", *tune, "--device", "$TUNEFARM_DEVICE")
     assert json.loads(done.stdout)
+
+
+def test_the_trackers_relay_is_started_again(farm):
+    running, relay = farm
+    tracker = running.processes[0].handle.pid
+    os.kill(relay_of(tracker), signal.SIGKILL)
+    until(lambda: "the relay died; it is started again" in running.processes[0].text(), running.processes[0].text)
+    until(lambda: relay_of(tracker))
+    until(lambda: [device["state"] for device in running.json("devices")] == ["ready"])
+    done = running.run("lease", "cpu", "--", sys.executable, "-c", "import os; print(os.environ['TUNEFARM_DEVICE'])")
+    assert done.stdout.strip().endswith(f"@127.0.0.1:{relay}")
+
+
+def relay_of(tracker):
+    for child in Path(f"/proc/{tracker}/task").glob("*/children"):
+        for number in child.read_text().split():
+            with contextlib.suppress(OSError):
+                if b"rpc_server.relay" in Path(f"/proc/{number}/cmdline").read_bytes():
+                    return int(number)
+    return 0
 
 
 @pytest.mark.parametrize(
