@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from compiler.ir.module import IRModule
 from compiler.target import Target
+from tuner import build_worker as worker
 from tuner import builder as engine
 from tuner.errors import TuningError
 from tuner.meta_schedule.record import entry
@@ -43,7 +44,7 @@ class Builder(ABC):
 
     @abstractmethod
     def engine_builder(self) -> engine.Builder:
-        """A builder for the engine, which closes it."""
+        """A builder for the engine, for the caller to close."""
 
     @property
     @abstractmethod
@@ -101,12 +102,12 @@ class LocalBuilder(Builder):
         finally:
             workers.close()
 
-    def _request(self, given: BuilderInput) -> engine.BuildRequest:
-        source = engine.FuncSource(engine.pack_func(entry(given.mod)))
-        return engine.BuildRequest(source, str(Target(given.target)), "main", self._timeout_s)
+    def _request(self, given: BuilderInput) -> worker.BuildRequest:
+        source = worker.FuncSource(worker.pack_func(entry(given.mod)))
+        return worker.BuildRequest(source, str(Target(given.target)), "main", self._timeout_s)
 
 
-def _result(built: engine.BuildResult) -> BuilderResult:
+def _result(built: worker.BuildResult) -> BuilderResult:
     if built.artifact is None:
         return BuilderResult(None, f"{built.failure}: {built.text}")
     folder = tempfile.mkdtemp(prefix="tunefarm-build-")

@@ -1,0 +1,57 @@
+"""meta_schedule: tune any function in spaces made by rules, with the results in a database."""
+
+from tunefarm.meta_schedule import (
+    arg_info,
+    builder,
+    database,
+    measure_callback,
+    mutator,
+    postproc,
+    runner,
+    schedule_rule,
+    search_strategy,
+    space_generator,
+    tune_context,
+    utils,
+)
+from tuner.meta_schedule.builder import Builder
+from tuner.meta_schedule.database import Database
+from tuner.meta_schedule.measure_callback import MeasureCallback
+from tuner.meta_schedule.mutator import Mutator
+from tuner.meta_schedule.postproc import Postproc
+from tuner.meta_schedule.record import MeasureCandidate
+from tuner.meta_schedule.runner import Runner
+from tuner.meta_schedule.schedule_rule import ScheduleRule
+from tuner.meta_schedule.search_strategy import SearchStrategy
+from tuner.meta_schedule.space_generator import SpaceGenerator
+from tuner.meta_schedule.tune import TaskScheduler, tune_tasks, tune_tir
+from tuner.meta_schedule.tune_context import TuneContext
+
+__all__ = [
+    "Builder",
+    "Database",
+    "MeasureCallback",
+    "MeasureCandidate",
+    "Mutator",
+    "Postproc",
+    "Runner",
+    "ScheduleRule",
+    "SearchStrategy",
+    "SpaceGenerator",
+    "TaskScheduler",
+    "TuneContext",
+    "arg_info",
+    "builder",
+    "database",
+    "measure_callback",
+    "mutator",
+    "postproc",
+    "runner",
+    "schedule_rule",
+    "search_strategy",
+    "space_generator",
+    "tune_context",
+    "tune_tasks",
+    "tune_tir",
+    "utils",
+]

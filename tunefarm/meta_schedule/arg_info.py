@@ -1,0 +1,5 @@
+"""Arguments of tuned functions."""
+
+from tuner.meta_schedule.record import ArgInfo, TensorInfo
+
+__all__ = ["ArgInfo", "TensorInfo"]

@@ -1,0 +1,5 @@
+"""Builders of candidates."""
+
+from tuner.meta_schedule.builder import Builder, BuilderInput, BuilderResult, LocalBuilder, PyBuilder
+
+__all__ = ["Builder", "BuilderInput", "BuilderResult", "LocalBuilder", "PyBuilder"]

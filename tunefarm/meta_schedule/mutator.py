@@ -1,0 +1,12 @@
+"""Ways to vary a decision."""
+
+from tuner.meta_schedule.mutator import (
+    MutateComputeLocation,
+    MutateParallel,
+    MutateTileSize,
+    MutateUnroll,
+    Mutator,
+    PyMutator,
+)
+
+__all__ = ["MutateComputeLocation", "MutateParallel", "MutateTileSize", "MutateUnroll", "Mutator", "PyMutator"]

@@ -1,0 +1,11 @@
+"""What is done to a schedule once it is decided."""
+
+from tuner.meta_schedule.postproc import (
+    DisallowDynamicLoop,
+    Postproc,
+    PyPostproc,
+    RewriteParallelVectorizeUnroll,
+    RewriteReductionBlock,
+)
+
+__all__ = ["DisallowDynamicLoop", "Postproc", "PyPostproc", "RewriteParallelVectorizeUnroll", "RewriteReductionBlock"]

@@ -1,0 +1,25 @@
+"""Runners of candidates."""
+
+from tuner.meta_schedule.runner import (
+    EvaluatorConfig,
+    LocalRunner,
+    PyRunner,
+    RPCConfig,
+    RPCRunner,
+    Runner,
+    RunnerFuture,
+    RunnerInput,
+    RunnerResult,
+)
+
+__all__ = [
+    "EvaluatorConfig",
+    "LocalRunner",
+    "PyRunner",
+    "RPCConfig",
+    "RPCRunner",
+    "Runner",
+    "RunnerFuture",
+    "RunnerInput",
+    "RunnerResult",
+]

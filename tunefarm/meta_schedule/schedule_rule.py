@@ -1,0 +1,27 @@
+"""Rules that make spaces, a block at a time."""
+
+from tuner.meta_schedule.schedule_rule import (
+    AddRFactor,
+    ApplyCustomRule,
+    AutoInline,
+    InlineConstantScalars,
+    MultiLevelTiling,
+    ParallelizeVectorizeUnroll,
+    PyScheduleRule,
+    RandomComputeLocation,
+    ReuseType,
+    ScheduleRule,
+)
+
+__all__ = [
+    "AddRFactor",
+    "ApplyCustomRule",
+    "AutoInline",
+    "InlineConstantScalars",
+    "MultiLevelTiling",
+    "ParallelizeVectorizeUnroll",
+    "PyScheduleRule",
+    "RandomComputeLocation",
+    "ReuseType",
+    "ScheduleRule",
+]

@@ -1,0 +1,6 @@
+"""Search strategies."""
+
+from tuner.meta_schedule.record import MeasureCandidate
+from tuner.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
+
+__all__ = ["EvolutionarySearch", "MeasureCandidate", "ReplayFunc", "ReplayTrace", "SearchStrategy"]

@@ -1,0 +1,11 @@
+"""Where spaces come from."""
+
+from tuner.meta_schedule.space_generator import (
+    PostOrderApply,
+    PySpaceGenerator,
+    ScheduleFn,
+    SpaceGenerator,
+    SpaceGeneratorUnion,
+)
+
+__all__ = ["PostOrderApply", "PySpaceGenerator", "ScheduleFn", "SpaceGenerator", "SpaceGeneratorUnion"]
