@@ -83,8 +83,8 @@ def _as_module(
             _no_args(inp, args)
             return inp
     raise InputError(
-        f"cannot lower or build a {type(inp).__name__}",
-        hint="pass a te schedule with args, a PrimFunc, or an IRModule",
+        f"expected a Schedule, PrimFunc or IRModule, got {type(inp).__name__} {repr(inp)[:60]}",
+        hint="for example te.create_schedule(C.op) with args=[A, B, C]",
     )
 
 
@@ -232,7 +232,8 @@ def compile_artifact(
     (a ValueError), TargetError, LoweringError or CodegenError.
     """
     if not isinstance(mod_or_func, IRModule | n.PrimFunc):
-        raise InputError(f"compile_artifact takes an IRModule or a PrimFunc, not a {type(mod_or_func).__name__}")
+        found = f"{type(mod_or_func).__name__} {repr(mod_or_func)[:60]}"
+        raise InputError(f"compile_artifact: expected a PrimFunc or IRModule, got {found}")
     unknown = sorted(set(keep) - set(SOURCES))
     if unknown:
         raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")

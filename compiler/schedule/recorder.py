@@ -43,7 +43,7 @@ class Recorder:
 
     `mod` is a function or a module; steps are about its function "main", or the only one, until `work_on`. `seed`
     drives sampling. `debug_mask`, "all" or a number other than 0, checks after each step that the function is well
-    formed. `error_render_level` is how much errors show: "detail" (rule and loops), "fast" (the rule), "none" (neither).
+    formed. `error_render_level` is how much errors show: "detail" (the rule and the loops), "fast" (the rule), "none".
     `enable_check` is accepted for the field's sake: the checks are part of what a step does, and always made.
     Raises ScheduleError for functions that were lowered, IRError for what is no function or module.
     """

@@ -6,7 +6,7 @@ Nothing is done here but to check and to note down; `compiler.te.replay` carries
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.schedule.tree import extent_text
@@ -23,12 +23,10 @@ from compiler.te.relations import (
     shown_leaf,
 )
 from compiler.te.tensor import Operation, Tensor
+from compiler.te.tensor_intrin import TensorIntrin
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, Range, Var
-
-if TYPE_CHECKING:
-    from compiler.te.tensor_intrin import TensorIntrin
 
 
 class ScheduleArgumentError(ScheduleError, ValueError):
@@ -224,7 +222,13 @@ class LoopRecord:
 
     def tensorize(self, var: IterVar, tensor_intrin: TensorIntrin) -> None:
         """Compute all that is inside the loop of `var`, itself included, with `tensor_intrin`, made by
-        `te.decl_tensor_intrin`. What is there must be what the intrinsic computes."""
+        `te.decl_tensor_intrin`. What is there must be what the intrinsic computes. Raises ScheduleArgumentError (a
+        ValueError) for anything else than such an intrinsic."""
+        if not isinstance(tensor_intrin, TensorIntrin):
+            raise ScheduleArgumentError(
+                f"tensorize: stage {self.name!r} needs an intrinsic made by te.decl_tensor_intrin, got "
+                f"{type(tensor_intrin).__name__} {repr(tensor_intrin)[:60]}{at(caller_span())}"
+            )
         self._mark("tensorize", var, iter_type=IterType.TENSORIZED, tensor_intrin=tensor_intrin)
 
     def tensorized(self, leaf: IterVar) -> bool:

@@ -253,11 +253,11 @@ def _schedule() -> Schedule:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: lower(3), "cannot lower or build a int"),
-        (lambda: lower("matmul"), "cannot lower or build a str"),
+        (lambda: lower(3), "expected a Schedule, PrimFunc or IRModule, got int 3"),
+        (lambda: lower("matmul"), "expected a Schedule, PrimFunc or IRModule, got str 'matmul'"),
         (lambda: lower(_schedule()), "a schedule needs args"),
         (lambda: lower(matmul(2, 2, 2), [1]), "args go with a schedule"),
-        (lambda: build(None), "cannot lower or build a NoneType"),
+        (lambda: build(None), "expected a Schedule, PrimFunc or IRModule, got NoneType None"),
         (lambda: build(_schedule()), "a schedule needs args"),
         (lambda: build({}), "empty"),
         (lambda: build({"llvm": matmul(2, 2, 2)}), "must be an IRModule, not a PrimFunc"),
@@ -268,7 +268,7 @@ def _schedule() -> Schedule:
         (lambda: build({"no_such": IRModule({})}), "target kind 'no_such' is unknown"),
         (lambda: build(matmul(2, 2, 2), target="llvm -mcpux=1"), "mcpux"),
         (lambda: build(matmul(2, 2, 2), target=3), "a target is a string"),
-        (lambda: compile_artifact("x", HOST), "not a str"),
+        (lambda: compile_artifact("x", HOST), "got str 'x'"),
         (lambda: compile_artifact(matmul(2, 2, 2), HOST, keep=("ptx",)), "keep names ptx"),
         (lambda: build(IRModule({"a b": matmul(2, 2, 2), "a_b": matmul(2, 2, 2)})), "the symbol 'a_b'"),
     ],

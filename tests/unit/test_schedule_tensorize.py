@@ -15,6 +15,7 @@ from compiler.lower.pipeline import lower_func
 from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import LoopRV, Schedule
 from compiler.schedule.trace import Trace, apply_trace
+from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.verify import Stage, verify
@@ -163,3 +164,38 @@ def test_nested_parallel_loops_are_refused_across_blocks() -> None:
     sch.parallel(inner)
     with pytest.raises(ScheduleError, match="is parallel already"):
         sch.parallel(sch.get_loops(outer)[0])
+
+
+MATCHED = """
+@T.prim_func
+def main(A: T.Buffer((4, 5)), B: T.Buffer((5, 3)), C: T.Buffer((4, 3))):
+    with T.block("root"):
+        whole = T.match_buffer(C[0:4, 0:3], (4, 3), strides=("s0", "s1"), offset_factor=1)
+        T.reads(C[0:4, 0:3], A[0:4, 0:5], B[0:5, 0:3])
+        T.writes(C[0:4, 0:3])
+        for i, k in T.grid(4, 5):
+            with T.block("row"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(whole[vi, 0:3], A[vi, vk], B[vk, 0:3])
+                T.writes(whole[vi, 0:3])
+                b = T.match_buffer(B[vk, 0:3], (3,), offset_factor=1)
+                c = T.match_buffer(whole[vi, 0:3], (3,), offset_factor=1)
+                for j in T.unroll(3):
+                    c[j] = c[j] + A[vi, vk] * b[j]
+"""
+
+
+def test_an_intrinsic_may_look_at_its_buffers_through_views() -> None:
+    described = tensor_intrins.update_only(w.matmul(4, 3, 5))
+    TensorIntrin.register("test.views", described, from_source(MATCHED), override=True)
+    func = w.matmul(12, 9, 10)
+    s = Schedule(func)
+    i, j, k = s.get_loops("C")
+    i0, i1 = s.split(i, [None, 4])
+    j0, j1 = s.split(j, [None, 3])
+    k0, k1 = s.split(k, [None, 5])
+    s.reorder(i0, j0, k0, i1, j1, k1)
+    s.decompose_reduction("C", k0)
+    s.tensorize(i1, "test.views")
+    assert s.func.script().count("T.match_buffer(") == 3
+    w.check_everywhere(s, func)

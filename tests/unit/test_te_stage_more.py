@@ -275,6 +275,15 @@ def test_an_intrinsic_must_fit_and_says_why_not() -> None:
         schedule_to_func(s, [a, b, c])
 
 
+@pytest.mark.parametrize("given", [5, "dot", None])
+def test_what_is_no_intrinsic_is_refused_at_once(given: object) -> None:
+    s, (_a, b, _c) = rows()
+    with pytest.raises(ValueError, match="needs an intrinsic made by te") as caught:
+        s[b].tensorize(b.op.axis[1], given)
+    assert repr(given) in str(caught.value)
+    assert "test_te_stage_more.py:" in str(caught.value)
+
+
 def test_a_tile_over_the_edge_is_not_tensorized() -> None:
     s, a, b, c = matmul(13, 8, 10)
     _xo, _yo, xi, _yi = s[c].tile(*c.op.axis, 4, 4)
