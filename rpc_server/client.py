@@ -12,6 +12,7 @@ from rpc_server.curve import keys_for
 from rpc_server.errors import SessionRefused
 from rpc_server.keys import KeyRing
 from rpc_server.messages import BoxInfo, BoxStatus, OpenSession, SessionOpened
+from rpc_server.relay_pass import shown_address
 from rpc_server.session import RPCSession
 
 
@@ -66,7 +67,7 @@ def open_session(
     which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
     `client` is how the box names this session to others; default user@host:pid.
     """
-    peer = keys_for(keys, f"{host}:{port}", server_key)
+    peer = keys_for(keys, shown_address(host, port), server_key)
 
     def dial() -> Connection:
         return Connection(host, port, connect_timeout, keys=peer)
@@ -99,7 +100,7 @@ def box_status(
     server_key: str = "",
 ) -> BoxStatus:
     """Ask a box what it is and who uses it; needs no session."""
-    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, f"{host}:{port}", server_key))
+    connection = Connection(host, port, connect_timeout, keys=keys_for(keys, shown_address(host, port), server_key))
     try:
         status = connection.request(BoxInfo(), timeout_s=connect_timeout).body
     finally:

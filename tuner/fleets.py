@@ -22,6 +22,7 @@ from rpc_server.errors import RPCError
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import MeasureRequest, MeasureResult
+from rpc_server.relay_pass import shown_address
 from rpc_server.server import Server
 from rpc_server.session import RPCSession
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
@@ -120,7 +121,7 @@ class DirectFleet:
         self._class = _OneClass(device_class)
 
     def label(self) -> str:
-        return " or ".join(f"{host}:{port}" for host, port in self._addresses)
+        return " or ".join(shown_address(host, port) for host, port in self._addresses)
 
     def target(self) -> str:
         """What to build for: what the first server that answers reports. Raises ConnectError when none does."""
@@ -135,7 +136,7 @@ class DirectFleet:
         _, server_key = self._leases.get((host, port), ("", ""))
         status = box_status(host, port, _CONNECT_S, self._keys, server_key)
         fingerprint = Fingerprint.from_builtins(status.fingerprint)
-        self._class.admit(f"{host}:{port}", fingerprint.device_class)
+        self._class.admit(shown_address(host, port), fingerprint.device_class)
         return device_target(fingerprint.target, fingerprint.threads)
 
     def count(self) -> int:

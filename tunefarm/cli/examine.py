@@ -69,7 +69,7 @@ def examine_server(host: str, port: int, keys: KeyRing, token: str = "", server_
         yield failed(name, "reachable", error)
         return
     yield Finding(name, "reachable", Level.OK, f"{status.box} answers in {1000 * delay:.1f} ms")
-    yield encryption(name, host, bool(server_key or keys.known().get(f"{host}:{port}")))
+    yield encryption(name, host, bool(server_key or keys.known().get(name)))
     yield from judge_status(name, status, __version__, start + delay / 2)
     if status.sessions and not token:
         yield Finding(name, "session", Level.WARNING, "it is in use: no kernel was run", "try again when it is free")
