@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import pwd
 import resource
 import sys
 import time
@@ -31,6 +32,8 @@ _DOUBLES = 4 << 20  # of each of three arrays: together more than most caches ho
 _TRIADS = 6
 _FACTOR = 3.0
 _MEMORY = 512 << 20
+_FILE = 64 << 20
+_TASKS = 1024
 
 
 class CalibrationSettings(msgspec.Struct, frozen=True):
@@ -127,7 +130,9 @@ def _seconds(run: Callable[[], None]) -> float:
 def main(text: str) -> int:
     settings = msgspec.json.decode(text, type=CalibrationSettings)
     die_with_parent(settings.parent)
-    limit_resources(_MEMORY, min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), settings.cpus)
+    files = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    user = pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid()
+    limit_resources(_MEMORY, files, settings.cpus, _FILE, _TASKS, user)
     if settings.user:
         become(settings.user)
         die_with_parent(settings.parent)  # changing the user forgot it

@@ -29,6 +29,7 @@ class Verdict(Enum):
     NONE = auto()
     DEADLINE = auto()
     MEMORY = auto()
+    DISK = auto()  # its session's files took more than the box allows
     CLOSED = auto()  # its session ended first: nobody waits for an explanation
     CANCELLED = auto()
     PROTOCOL = auto()
@@ -107,6 +108,12 @@ def explain(
             )
         case Verdict.MEMORY:
             return _out_of_memory(f"the executor was killed {doing}", report, memory_limit, detail)
+        case Verdict.DISK:
+            return ExecutorCrashed(
+                f"the session's folder grew past what the box allows; the executor was killed {doing}",
+                hint="write less, or start the server with a higher disk limit",
+                detail=detail,
+            )
         case Verdict.CLOSED:
             return SessionClosed(f"the session was closed {doing}", detail=detail)
         case Verdict.CANCELLED:

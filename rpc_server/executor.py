@@ -197,7 +197,14 @@ def main(text: str) -> int:
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     _warm_up()
-    limit_resources(settings.memory_limit, settings.max_open_files, settings.cpus)
+    limit_resources(
+        settings.memory_limit,
+        settings.max_open_files,
+        settings.cpus,
+        settings.disk_limit,
+        settings.max_processes,
+        pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid(),
+    )
     warning = ""
     if settings.user:
         warning = become(settings.user)

@@ -14,6 +14,7 @@ from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
 from rpc_server.crash import ExitReport
 from rpc_server.errors import ProtocolError
+from rpc_server.folders import disk_usage
 from rpc_server.messages import Data, Need
 from rpc_server.polling import WRITABLE, PollTable
 from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
@@ -55,6 +56,7 @@ class ExecutorLinks:
         self._emit = emit
         self._processes: dict[int, ExecutorProcess] = {}
         self._unsent: dict[int, ExecutorProcess] = {}
+        self._sessions: dict[int, int] = {}  # by executor
         self._warned = False
         self._pids: set[int] = set()
         self._strays = Strays(poll, self._pids)
@@ -108,7 +110,8 @@ class ExecutorLinks:
 
         The folder outlives a crash within the session.
         """
-        folder = self._folder / f"session-{session}"
+        folder = self._session_folder(session)
+        self._sessions[number] = session
         try:
             if not folder.exists():
                 folder.mkdir(mode=0o700)
@@ -121,7 +124,15 @@ class ExecutorLinks:
 
     def forget(self, session: int) -> None:
         """Delete a session's folder."""
-        shutil.rmtree(self._folder / f"session-{session}", ignore_errors=True)
+        shutil.rmtree(self._session_folder(session), ignore_errors=True)
+
+    def _session_folder(self, session: int) -> Path:
+        return self._folder / f"session-{session}"
+
+    def disk_used(self, number: int) -> int:
+        """Bytes that the session of an executor takes in its folder."""
+        session = self._sessions.get(number)
+        return 0 if session is None else disk_usage(self._session_folder(session))
 
     def resident_memory(self, number: int) -> int | None:
         process = self._processes.get(number)
@@ -191,6 +202,7 @@ class ExecutorLinks:
         for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
             self._poll.unwatch(source)
         del self._processes[process.number]
+        self._sessions.pop(process.number, None)
         self._unsent.pop(process.number, None)
         report = process.reap()
         self._pids.discard(process.pid)

@@ -1,4 +1,4 @@
-"""The private folder of a running server, and the removal of what killed servers left behind."""
+"""The private folder of a running server, what sessions take in it, and the removal of what killed servers left."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import contextlib
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 _PREFIX = "tunefarm-server-"
 _LOCK = "lock"
+_MOST_FILES = 10_000
 
 
 class ServerFolder:
@@ -37,6 +39,20 @@ class ServerFolder:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def disk_usage(folder: Path) -> int:
+    """Bytes on disk below a folder that somebody else may be writing to. More files than a session has a use for count
+    as no end of bytes: looking at them must not take long."""
+    used = files = 0
+    for parent, folders, names in os.walk(folder):
+        files += len(folders) + len(names)
+        if files > _MOST_FILES:
+            return sys.maxsize
+        for name in names:
+            with contextlib.suppress(OSError):
+                used += os.lstat(os.path.join(parent, name)).st_blocks * 512
+    return used
 
 
 def _is_abandoned(folder: Path) -> bool:

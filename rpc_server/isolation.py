@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pwd
@@ -22,10 +23,17 @@ def die_with_parent(parent: int) -> None:
         sys.exit(0)
 
 
-def limit_resources(memory: int | None, open_files: int, cpus: Iterable[int]) -> None:
-    """No core dumps, few open files, an address space of what is in use now plus `memory` bytes, chosen cores."""
+def limit_resources(
+    memory: int | None, open_files: int, cpus: Iterable[int], file_size: int | None, processes: int, uid: int
+) -> None:
+    """No core dumps, few open files, an address space of what is in use now plus `memory` bytes, chosen cores, files of
+    up to `file_size` bytes, and as many processes and threads of user `uid` as there are now plus `processes`. The
+    kernel does not hold root to the last."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, open_files)
+    _lower(resource.RLIMIT_NPROC, tasks_of(uid) + processes)
+    if file_size is not None:
+        _lower(resource.RLIMIT_FSIZE, file_size)
     if memory is not None:
         _lower(resource.RLIMIT_AS, address_space() + memory)
     chosen = set(cpus)
@@ -37,6 +45,16 @@ def address_space() -> int:
     """Bytes of address space this process takes now."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def tasks_of(uid: int) -> int:
+    """Processes and threads that a user has now."""
+    count = 0
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            if entry.name.isdecimal() and entry.stat().st_uid == uid:
+                count += max(1, len(os.listdir(f"/proc/{entry.name}/task")))
+    return count
 
 
 def become(user: str) -> str:

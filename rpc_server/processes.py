@@ -25,8 +25,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """What an executor is told at birth, as JSON on its command line. Sizes in bytes.
 
-    `user` is whom to become when started as root ("" to stay). `memory_limit` bounds what it may allocate on
-    top of what it takes when idle. `cpus` pins it; empty: every core the server may use.
+    `user` is whom to become when started as root ("" to stay). `memory_limit` bounds what it may allocate on top of
+    what it takes when idle, `disk_limit` the size of a file it may write, and `max_processes` what it may add to the
+    processes and threads of its user. `cpus` pins it; empty: every core the server may use.
     """
 
     executor: int = 0
@@ -35,6 +36,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     user: str = ""
     memory_limit: int | None = None
     max_open_files: int = 1024
+    max_processes: int = 512
+    disk_limit: int | None = None
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
 

@@ -7,6 +7,7 @@ import importlib.metadata
 import logging
 import os
 import pwd
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
 from rpc_server.health import HealthCheck
 from rpc_server.hours import Hours, HoursError
+from rpc_server.key_watch import KeyWatch
 from rpc_server.keys import KeyRing, Principal, Role
 from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
@@ -38,8 +40,8 @@ from rpc_server.service import (
     announce,
     bind,
     bind_address,
+    child_main,
     guarded,
-    report_start_failure,
     stop_on_signals,
     watch_lifeline,
 )
@@ -65,6 +67,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     `hours` are when the tracker may lend it (see rpc_server/hours.py), in `timezone` ("": the machine's); leases go on
     after closing time unless `end_at_close`.
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
+    `disk_limit` bounds what a session may write to its folder; -1 takes half of what is free over the sessions, 0 sets
+    none. `processes` is what a session may add to the processes and threads of its user.
     `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
     `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
     authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
@@ -90,6 +94,8 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     warm: int = 1
     call_timeout_s: float | None = None
     memory_limit: int = _AUTO
+    disk_limit: int = _AUTO
+    processes: int = 512
     user: str = "nobody"
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -155,6 +161,7 @@ def _serve_on(
         fingerprint = local_fingerprint()
         name = options.name or f"{fingerprint.hostname}:{port}"
         memory = _memory_limit(options, fingerprint.memory)
+        disk = _disk_limit(options, folder.path)
         supervisor = Supervisor(
             front,
             folder.path,
@@ -165,13 +172,22 @@ def _serve_on(
                 leases_required=bool(options.tracker),
                 call_timeout_s=options.call_timeout_s,
                 memory_limit=memory,
+                disk_limit=disk,
                 pool=PoolConfig(warm=options.warm, refill_delay_s=_REFILL_DELAY_S),
             ),
-            ExecutorSettings(user=user, memory_limit=memory, cpus=options.cpus, libraries=options.libraries),
+            ExecutorSettings(
+                user=user,
+                memory_limit=memory,
+                max_processes=options.processes,
+                disk_limit=disk,
+                cpus=options.cpus,
+                libraries=options.libraries,
+            ),
             leases=leases,
             info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
             blob_capacity=options.blob_capacity,
             who=None if doorkeeper is None else doorkeeper.who,
+            keys=None if doorkeeper is None else KeyWatch(doorkeeper.lookup),
         )
         with (
             stop_on_signals(supervisor.stop),
@@ -208,6 +224,12 @@ def _memory_limit(options: ServerOptions, total: int) -> int | None:
     if options.memory_limit == _AUTO:
         return total * 3 // 4 // max(options.sessions, 1)
     return options.memory_limit or None
+
+
+def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
+    if options.disk_limit == _AUTO:
+        return shutil.disk_usage(folder).free // 2 // max(options.sessions, 1)
+    return options.disk_limit or None
 
 
 def _version() -> str:
@@ -305,7 +327,7 @@ def _relay_link(
 # --- a server in a child process ---------------------------------------------------------------------------
 
 
-class Server:
+class Server(ChildService):
     """A server in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
 
     `port` is the bound port: the first free one of [port, port_end), or any free one for port 0.
@@ -343,46 +365,12 @@ class Server:
             **options,
         )
         self.host = host
-        self._child = ChildService(
+        super().__init__(
             "rpc_server.server",
             lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
             silent=silent,
         )
-        self.port = self._child.port
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._child.is_alive
-
-    def terminate(self) -> None:
-        """Stop the server and wait until it and its executors are gone. Harmless when it is already."""
-        self._child.terminate()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.terminate()
-
-    def __del__(self) -> None:
-        if getattr(self, "_child", None) is not None:
-            self.terminate()
-
-
-def _main(text: str) -> int:
-    """The child of `Server`."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
-    try:
-        serve(msgspec.json.decode(text, type=ServerOptions))
-    except ServerStartError as error:
-        report_start_failure(error)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1]))
+    sys.exit(child_main(serve, ServerOptions, sys.argv[1]))

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self, TypeVar
 
 import msgspec
 import zmq
@@ -24,6 +25,8 @@ from rpc_server.keys import KeyRing, Principal
 from rpc_server.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0
+
+T = TypeVar("T")
 
 Stop = Callable[[str], None]
 """Ends a service for a reason. Safe in signal handlers and other threads."""
@@ -188,6 +191,16 @@ class ChildService:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminate()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_process"):
+            self.terminate()
+
     def terminate(self) -> None:
         """Stop the child and wait until it is gone. Harmless when it is already."""
         if self._lifeline is not None:
@@ -202,6 +215,17 @@ class ChildService:
                 self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def child_main(serve: Callable[[T], None], options: type[T], text: str) -> int:
+    """What the child of a `ChildService` does with its options; the exit status."""
+    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+    try:
+        serve(msgspec.json.decode(text, type=options))
+    except ServerStartError as error:
+        report_start_failure(error)
+        return 1
+    return 0
 
 
 def report_start_failure(error: ServerStartError) -> None:

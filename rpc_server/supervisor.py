@@ -22,6 +22,7 @@ from rpc_server.blobs import BlobStore
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
 from rpc_server.executor_links import ExecutorLinks
 from rpc_server.executor_pool import ExecutorState
+from rpc_server.key_watch import KeyWatch
 from rpc_server.keys import Principal
 from rpc_server.leases import LeaseTable
 from rpc_server.messages import (
@@ -53,9 +54,11 @@ from rpc_server.supervisor_events import (
     Command,
     ConnectionLost,
     Event,
+    ExecutorDisk,
     ExecutorMemory,
     Fail,
     ForgetSession,
+    KeyRevoked,
     Kill,
     LaneLostAsked,
     LeaseOver,
@@ -76,6 +79,7 @@ from rpc_server.wire import Address, Buffer, Kind, check_frames, encode_error, t
 logger = logging.getLogger("rpc_server")
 
 MEMORY_SAMPLE_S = 0.05
+DISK_SAMPLE_S = 0.5
 _POLLOUT = int(zmq.POLLOUT)
 _BURST = 64  # messages taken from one source before the others get a turn
 
@@ -85,7 +89,8 @@ class Supervisor:
 
     `front` is a bound ROUTER made by `prepare`; `folder` a private folder the supervisor may fill and empty.
     `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
-    used: then only clients may ask for more than the status.
+    used: then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
+    revoked.
     """
 
     def __init__(
@@ -98,9 +103,11 @@ class Supervisor:
         info: BoxStatus | None = None,
         blob_capacity: int = 1 << 30,
         who: Callable[[zmq.Frame], Principal | None] | None = None,
+        keys: KeyWatch | None = None,
     ) -> None:
         self._front = front
         self._who = who
+        self._keys = keys
         self._config = config
         self._leases = leases
         self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
@@ -114,6 +121,7 @@ class Supervisor:
         self._folder = folder
         self._user = executor.user or _own_name()
         self._next_sample = 0.0
+        self._next_disk_sample = 0.0
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if leases is not None:
@@ -159,8 +167,11 @@ class Supervisor:
         times = [self._state.next_wakeup()]
         if self._leases is not None:
             times.append(self._leases.next_expiry())
-        if self._config.memory_limit is not None and self._state.running():
-            times.append(self._next_sample)
+        if self._state.running():
+            times.append(self._next_sample if self._config.memory_limit is not None else None)
+            times.append(self._next_disk_sample if self._config.disk_limit is not None else None)
+        if self._keys is not None:
+            times.append(self._keys.due())
         due = min((time for time in times if time is not None), default=None)
         return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
 
@@ -171,11 +182,22 @@ class Supervisor:
             self._handle(TimePassed())
         if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
             self._end_leases()
+        if self._keys is not None and (due := self._keys.due()) is not None and now >= due:
+            for conn, reason in self._keys.revoked(now):
+                self._handle(KeyRevoked(conn, reason))
+        self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        """What the sessions that run something take of memory and disk."""
         if self._config.memory_limit is not None and now >= self._next_sample:
             self._next_sample = now + MEMORY_SAMPLE_S
             for number in self._state.running():
                 if (resident := self._executors.resident_memory(number)) is not None:
                     self._handle(ExecutorMemory(number, resident))
+        if self._config.disk_limit is not None and now >= self._next_disk_sample:
+            self._next_disk_sample = now + DISK_SAMPLE_S
+            for number in self._state.running():
+                self._handle(ExecutorDisk(number, self._executors.disk_used(number)))
 
     def _on_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -216,7 +238,7 @@ class Supervisor:
             self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
             return
         body = public_codec.decode_body(frames[1])
-        if self._who is not None and not isinstance(body, BoxInfo | Ping):
+        if self._who is not None and not isinstance(body, BoxInfo | Ping | LaneLost):
             self._permit(first)
         match body:
             case PutBlob():
@@ -258,8 +280,11 @@ class Supervisor:
             self._conn_of_fd[fd] = conn
             if before != conn:
                 self._lost(before)
-        holder = "" if self._who is None else self._permit(first).public
-        lease = self._leases.check(body.token, holder) if self._leases is not None and body.token else None
+        holder = None if self._who is None else self._permit(first)
+        if holder is not None and self._keys is not None:
+            self._keys.add(conn, holder)
+        public = "" if holder is None else holder.public
+        lease = self._leases.check(body.token, public) if self._leases is not None and body.token else None
         self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
 
     def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:
@@ -281,6 +306,8 @@ class Supervisor:
 
     def _lost(self, conn: bytes) -> None:
         self._blobs.forget_owner(conn)
+        if self._keys is not None:
+            self._keys.remove(conn)
         self._handle(ConnectionLost(conn))
 
     def _status(self) -> BoxStatus:

@@ -117,6 +117,14 @@ class ExecutorMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorDisk:
+    """A sample of what its session's folder takes, in bytes."""
+
+    executor: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutorBrokeProtocol:
     executor: int
     reason: str
@@ -131,6 +139,14 @@ class ExecutorExited:
 @dataclass(frozen=True, slots=True)
 class LeaseOver:
     lease: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRevoked:
+    """The key that a connection came with opens no sessions any more."""
+
+    conn: bytes
     reason: str
 
 
@@ -156,9 +172,11 @@ Event = (
     | ExecutorReplied
     | ExecutorPhase
     | ExecutorMemory
+    | ExecutorDisk
     | ExecutorBrokeProtocol
     | ExecutorExited
     | LeaseOver
+    | KeyRevoked
     | TimePassed
     | ShutdownAsked
 )

@@ -29,6 +29,7 @@ class SupervisorConfig:
     max_pending: int = 4096
     max_pending_bytes: int = 64 << 20
     memory_limit: int | None = None
+    disk_limit: int | None = None
     die_timeout_s: float = 10.0
     pool: PoolConfig = field(default_factory=PoolConfig)
 

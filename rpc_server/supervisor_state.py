@@ -21,6 +21,7 @@ from rpc_server.errors import (
     Cancelled,
     ExecutorCrashed,
     LeaseRefused,
+    NotPermitted,
     ProtocolError,
     RPCError,
     SessionClosed,
@@ -39,6 +40,7 @@ from rpc_server.supervisor_events import (
     ConnectionLost,
     Event,
     ExecutorBrokeProtocol,
+    ExecutorDisk,
     ExecutorExited,
     ExecutorMemory,
     ExecutorOnLane,
@@ -48,6 +50,7 @@ from rpc_server.supervisor_events import (
     Fail,
     ForgetSession,
     Frames,
+    KeyRevoked,
     LaneLostAsked,
     LeaseOver,
     Log,
@@ -111,6 +114,9 @@ class SupervisorState:
             case ExecutorMemory():
                 if self.config.memory_limit is not None and event.resident > self.config.memory_limit:
                     self._emit(*self.pool.kill(event.executor, Verdict.MEMORY, now))
+            case ExecutorDisk():
+                if self.config.disk_limit is not None and event.used > self.config.disk_limit:
+                    self._emit(*self.pool.kill(event.executor, Verdict.DISK, now))
             case ExecutorBrokeProtocol():
                 self._log(logging.ERROR, f"executor {event.executor}: {event.reason}")
                 self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
@@ -118,6 +124,8 @@ class SupervisorState:
                 self._executor_exited(event, now)
             case LeaseOver():
                 self._lease_over(event, now)
+            case KeyRevoked():
+                self._key_revoked(event, now)
             case ShutdownAsked():
                 self._shutdown(event, now)
             case TimePassed():
@@ -210,6 +218,13 @@ class SupervisorState:
         for entry in [entry for entry in self._waiting if entry.lease == event.lease]:
             self._waiting.remove(entry)
             self._emit(Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
+
+    def _key_revoked(self, event: KeyRevoked, now: float) -> None:
+        if (session := self._by_conn.get(event.conn)) is not None:
+            self._end(session, SessionClosed(event.reason), now)
+        for entry in [entry for entry in self._waiting if entry.conn == event.conn]:
+            self._waiting.remove(entry)
+            self._emit(Fail(entry.conn, entry.request_id, NotPermitted(event.reason)))
 
     def _shutdown(self, event: ShutdownAsked, now: float) -> None:
         self._stopping = event.reason
@@ -407,7 +422,7 @@ class SupervisorState:
         # Between trials nothing is lost with an executor; arrays and modules are.
         measuring = session.measuring and not session.on_lane if head is None else head.trial
         session.on_lane = False
-        if session.request.restart_on_crash and measuring and verdict is not Verdict.STUCK:
+        if session.request.restart_on_crash and measuring and verdict not in (Verdict.STUCK, Verdict.DISK):
             self._restart(session, now)
         else:
             self._end(session, error, now, report=report, verdict=verdict)

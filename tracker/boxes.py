@@ -190,6 +190,13 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
         gone(farm, box, event.reason or "it shut down", now)
 
 
+def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
+    """What the key of a box was good for is over."""
+    box = farm.peers.get(peer)
+    if box is not None:
+        gone(farm, box, reason, now)
+
+
 def gone(farm: Farm, box: Box, reason: str, now: float) -> None:
     """A box is no more: its leases are over, and waiting requests it was offered go to others."""
     box.gone, box.late = True, False

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from typing import get_args
 
 import msgspec
 import zmq
 
-from rpc_server.errors import NotPermitted
+from rpc_server.errors import KeyFileError, NotPermitted
 from rpc_server.keys import Principal, Role
 from rpc_server.tracker_messages import Admin, BoxHello, FromBox, FromClient, Query, RequestDevice
+
+logger = logging.getLogger("tracker")
 
 _BOX_MESSAGES = get_args(FromBox)
 _MAX_PEERS = 200_000
 
 
 class Gate:
-    """`who` names the holder of the key a message came with."""
+    """`who` names the holder of the key a message came with; `authorized` gives those of all keys."""
 
-    def __init__(self, who: Callable[[zmq.Frame], Principal | None]) -> None:
+    def __init__(
+        self, who: Callable[[zmq.Frame], Principal | None], authorized: Callable[[], Mapping[str, Principal]]
+    ) -> None:
         self._who = who
-        self._owners: dict[str, str] = {}  # peer name -> the public key that used it first
+        self._authorized = authorized
+        self._owners: dict[str, Principal] = {}  # by peer name: who used it first
 
     def permit(self, message: FromBox | FromClient, first: zmq.Frame) -> FromBox | FromClient:
         """The message, with the sender's name and key as they are known here. Raises NotPermitted."""
@@ -57,11 +63,28 @@ class Gate:
 
     def _own(self, peer: str, principal: Principal) -> None:
         """A peer's random name stands for its leases: nobody else may use it."""
-        owner = self._owners.setdefault(peer, principal.public)
-        if owner != principal.public:
+        owner = self._owners.setdefault(peer, principal)
+        if owner.public != principal.public:
             raise NotPermitted("this peer name belongs to another key")
         if len(self._owners) > _MAX_PEERS:
             self._owners.pop(next(iter(self._owners)))
+
+    def revoked(self) -> list[tuple[str, str]]:
+        """Peers whose key was revoked or given another role since they were let in, and that in words; each once. While
+        the list of keys cannot be read, there are none."""
+        try:
+            authorized = self._authorized()
+        except KeyFileError as error:
+            logger.error("%s", error)
+            return []
+        gone = [
+            (peer, f"the key of {owner.name} is not authorized any more")
+            for peer, owner in self._owners.items()
+            if (known := authorized.get(owner.public)) is None or known.role is not owner.role
+        ]
+        for peer, _ in gone:
+            del self._owners[peer]
+        return gone
 
 
 def _is_name_of(box: str, principal: Principal) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import islice
 
 from compiler.errors import TunefarmError
+from rpc_server.errors import NotPermitted
 from rpc_server.tracker_messages import CancelRequest, ClientBye, Queued, Refused, RequestDevice
 from tracker import lending
 from tracker.allocate import Place, Waiting
@@ -110,6 +111,20 @@ def client_bye(farm: Farm, event: ClientBye, now: float) -> None:
             lending.begin_end(farm, lease, "its client left", now)
     for request in [farm.requests[request] for request in sorted(client.requests)]:
         _cancel(farm, request, "its client left", now)
+
+
+def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
+    """The key of a client is good for nothing any more: it loses its leases and its places in the queue."""
+    client = farm.clients.get(peer)
+    if client is None:
+        return
+    refusal = NotPermitted(reason, hint="have it authorized at the tracker")
+    for lease in [farm.leases[lease] for lease in sorted(client.leases)]:
+        lending.take_back(farm, lease, reason, now)
+    for request in [farm.requests[request] for request in sorted(client.requests)]:
+        if request.lease is None:
+            _drop(farm, request)
+            _refuse(farm, peer, request.id, request.waiting.user, refusal, now)
 
 
 def timer(farm: Farm, request: Request, now: float) -> None:

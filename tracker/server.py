@@ -18,7 +18,7 @@ import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError, ServerStartError
+from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError
 from rpc_server.keys import KeyRing
 from rpc_server.registrar import LIVENESS, split_address
 from rpc_server.service import (
@@ -26,8 +26,8 @@ from rpc_server.service import (
     announce,
     bind,
     bind_address,
+    child_main,
     guarded,
-    report_start_failure,
     stop_on_signals,
     watch_lifeline,
 )
@@ -55,7 +55,7 @@ from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
 from tracker.log import EventLog
 from tracker.relay import kept_relay
-from tracker.state import Tick, TrackerState
+from tracker.state import KeyRevoked, Tick, TrackerState
 
 logger = logging.getLogger("tracker")
 
@@ -67,6 +67,7 @@ _STALL_S = 1.0
 _OVERLOAD_S = 5.0
 _QUEUE = 10_000
 _ROUTE_IDLE_S = 300.0
+_LOOK_AT_KEYS_S = 1.0
 
 
 class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +116,7 @@ def serve(options: TrackerOptions) -> None:
             if doorkeeper is not None:
                 doorkeeper.guard(front)
             port = bind(front, options.host, address, options.port, options.port_end)
-            gate = None if doorkeeper is None else Gate(doorkeeper.who)
+            gate = None if doorkeeper is None or ring is None else Gate(doorkeeper.who, ring.authorized)
             loop = TrackerLoop(front, options.timing, options.log_size, gate)
             with stop_on_signals(loop.stop):
                 watch_lifeline(options.lifeline_fd, loop.stop)
@@ -171,6 +172,7 @@ class TrackerLoop:
         self._routes: dict[str, bytes] = {}
         self._fresh: set[str] = set()
         self._sweep_at = self._now + _ROUTE_IDLE_S
+        self._look_at = self._now
         self._stop_reason: str | None = None
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
@@ -193,6 +195,10 @@ class TrackerLoop:
                 self._obey(self._state.handle(Tick(), self._now))
             if self._now >= self._sweep_at:
                 self._sweep_routes()
+            if self._gate is not None and self._now >= self._look_at:
+                self._look_at = self._now + _LOOK_AT_KEYS_S
+                for peer, reason in self._gate.revoked():
+                    self._obey(self._state.handle(KeyRevoked(peer, reason), self._now))
         logger.info("the tracker ends: %s", self._stop_reason)
 
     def _poll_ms(self) -> int:
@@ -333,7 +339,7 @@ def _with_address(hello: BoxHello, frame: zmq.Frame) -> BoxHello:
     return msgspec.structs.replace(hello, address=address)
 
 
-class Tracker:
+class Tracker(ChildService):
     """A tracker in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
 
     `port` is the bound port: the first free one of [port, port_end), or any free one for port 0. Further
@@ -350,46 +356,12 @@ class Tracker:
     ) -> None:
         settings = TrackerOptions(host=host, port=port, port_end=port_end if port else 0, **options)
         self.host = host
-        self._child = ChildService(
+        super().__init__(
             "tracker.server",
             lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
             silent=silent,
         )
-        self.port = self._child.port
-
-    @property
-    def pid(self) -> int:
-        return self._child.pid
-
-    @property
-    def is_alive(self) -> bool:
-        return self._child.is_alive
-
-    def terminate(self) -> None:
-        """Stop the tracker and wait until it is gone. Boxes keep their leases. Harmless when it is gone already."""
-        self._child.terminate()
-
-    def __enter__(self) -> Tracker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.terminate()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_child"):
-            self.terminate()
-
-
-def _main(text: str) -> int:
-    """The child of `Tracker`: its options as JSON on the command line."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
-    try:
-        serve(msgspec.json.decode(text, type=TrackerOptions))
-    except ServerStartError as error:
-        report_start_failure(error)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1]))
+    sys.exit(child_main(serve, TrackerOptions, sys.argv[1]))

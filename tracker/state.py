@@ -43,9 +43,17 @@ class Tick:
     """Time has passed."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRevoked:
+    """The key of a box's agent or a client is not authorized any more."""
+
+    peer: str
+    reason: str
+
+
 BoxEvent = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult
 ClientEvent = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | ClientBye | Admin
-Event = BoxEvent | ClientEvent | Tick
+Event = BoxEvent | ClientEvent | KeyRevoked | Tick
 
 
 class TrackerState:
@@ -107,6 +115,9 @@ class TrackerState:
                 boxes.checked(farm, event, now)
             case Admin():
                 boxes.admin(farm, event, now)
+            case KeyRevoked(peer, reason):
+                boxes.revoked(farm, peer, reason, now)
+                requests.revoked(farm, peer, reason, now)
             case Tick():
                 self._tick(now)
             case _:

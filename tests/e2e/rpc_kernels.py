@@ -73,6 +73,39 @@ define void @$name(ptr %a, ptr %b) {
   unreachable
 }
 """
+_FORK_BOMB = """
+declare i32 @fork()
+define void @$name(ptr %a, ptr %b) {
+entry:
+  br label %loop
+loop:
+  %p = call i32 @fork()
+  br label %loop
+}
+"""
+# Four files of 4 MiB, and then it hangs.
+_LITTER = """
+@path = internal global [2 x i8] zeroinitializer
+declare i32 @open(ptr, i32, ...)
+declare i32 @posix_fallocate(i32, i64, i64)
+declare i32 @close(i32)
+define void @$name(ptr %a, ptr %b) {
+entry:
+  br label %loop
+loop:
+  %c = phi i8 [ 97, %entry ], [ %next, %loop ]
+  store volatile i8 %c, ptr @path
+  %fd = call i32 (ptr, i32, ...) @open(ptr @path, i32 65, i32 384)
+  %e = call i32 @posix_fallocate(i32 %fd, i64 0, i64 4194304)
+  %f = call i32 @close(i32 %fd)
+  %next = add i8 %c, 1
+  %last = icmp eq i8 %c, 100
+  br i1 %last, label %hang, label %loop
+hang:
+  %v = load volatile i8, ptr @path
+  br label %hang
+}
+"""
 _IDLE = """
 define void @$name(ptr %a, ptr %b) {
   ret void
@@ -116,6 +149,8 @@ _WHOLE = {
     "idle": _IDLE,
     "sleepy": _SLEEPY,
     "daemon": _DAEMON,
+    "fork_bomb": _FORK_BOMB,
+    "litter": _LITTER,
 }
 
 

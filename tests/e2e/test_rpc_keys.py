@@ -1,5 +1,6 @@
 """Keys: who is let in, who is not and is told why, on real servers and trackers."""
 
+import threading
 import time
 
 import numpy as np
@@ -9,7 +10,15 @@ from compiler.runtime import ndarray as nd
 from rpc_server.client import box_status, connect, open_session
 from rpc_server.connection import Connection
 from rpc_server.curve import keys_for
-from rpc_server.errors import ConnectError, KeyFileError, LeaseRefused, NotPermitted, ServerStartError
+from rpc_server.errors import (
+    ConnectError,
+    KeyFileError,
+    LeaseRefused,
+    NotPermitted,
+    RPCError,
+    ServerStartError,
+    SessionClosed,
+)
 from rpc_server.keys import KeyRing, Role
 from rpc_server.messages import OpenSession
 from rpc_server.server import Server
@@ -128,6 +137,33 @@ def test_a_box_may_not_open_sessions(server, parties):
     box.ring.revoke("bob")
 
 
+def test_revoking_a_key_ends_its_open_sessions_and_no_other(server, parties):
+    box, bob = parties["box"], parties["bob"]
+    box.lets_in(bob, Role.CLIENT)
+    x = np.arange(1000, dtype="float32")
+    with (
+        connect("127.0.0.1", server.port, keys=parties["ann"].ring) as ann,
+        connect("127.0.0.1", server.port, keys=bob.ring) as direct,
+        open_session("127.0.0.1", server.port, keys=bob.ring, call_timeout=60.0) as through_the_server,
+    ):
+        assert direct._channel.lane is not None
+        box.ring.revoke("bob")
+        for remote in (direct, through_the_server):
+            wait_until(lambda remote=remote: not usable(remote))
+            with pytest.raises(SessionClosed, match="the key of bob is not authorized any more"):
+                nd.array(x, remote.cpu()).numpy()
+        np.testing.assert_array_equal(nd.array(x, ann.cpu()).numpy(), x)
+    wait_until(lambda: not box_status("127.0.0.1", server.port, keys=parties["ann"].ring).sessions)
+
+
+def usable(remote):
+    try:
+        remote.cpu().sync()
+    except RPCError:
+        return False
+    return True
+
+
 def test_a_revoked_key_does_nothing_more(server, parties):
     box, root = parties["box"], parties["root"]
     box.lets_in(root, Role.CLIENT)
@@ -216,3 +252,40 @@ def test_a_client_does_not_lend_devices(farm, parties):
         time.sleep(1.0)
         with session(farm, parties["root"]) as admin:
             assert [d.box for d in admin.devices()] == ["lent"]
+
+
+def test_revoking_a_key_at_the_tracker_takes_its_leases_back(farm, parties):
+    """The device goes to the next in the queue; a client of that key that waits is refused."""
+    tracker, bob, ann = parties["tracker"], parties["bob"], parties["ann"]
+    try:
+        with session(farm, bob) as bobs, session(farm, ann) as anns, session(farm, bob) as waiting:
+            lease = bobs.lease("k", wait_s=60)
+            lost = []
+            lease.on_lost(lost.append)
+            remote = lease.open_session()
+            remote.cpu().sync()
+            refused = []
+            thread = threading.Thread(target=lambda: refused.append(refusal(waiting)))
+            thread.start()
+            wait_until(lambda: anns.summary()["queue_info"]["k"]["pending"] == 1)
+            tracker.ring.revoke("bob")
+            with anns.lease("k", wait_s=60) as hers:
+                assert hers.device == lease.device
+            wait_until(lambda: lost)
+            assert lost == ["the key of bob is not authorized any more"]
+            thread.join()
+            assert "the key of bob is not authorized any more" in refused[0].message
+            with pytest.raises(SessionClosed, match="the key of bob is not authorized any more"):
+                remote.cpu().sync()
+            remote.close()
+            with pytest.raises(NotPermitted):
+                bobs.lease("k", wait_s=60)
+    finally:
+        tracker.lets_in(bob, Role.CLIENT)
+
+
+def refusal(session):
+    try:
+        session.lease("k", wait_s=60).release()
+    except RPCError as error:
+        return error

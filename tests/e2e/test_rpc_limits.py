@@ -14,10 +14,11 @@ from rpc_kernels import kernel
 from compiler.errors import DeviceError
 from compiler.runtime import ndarray as nd
 from rpc_server.client import open_session
-from rpc_server.errors import RPCError
+from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, RemoteFileError, RPCError
 from rpc_server.server import Server
 
 MEMORY = 1 << 30
+DISK = 8 << 20
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def server():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         cpu = min(os.sched_getaffinity(0))
-        with Server(port=0, folder=folder, memory_limit=MEMORY, cpus=(cpu,), sessions=2, silent=True) as running:
+        limits = {"memory_limit": MEMORY, "disk_limit": DISK, "processes": 64, "cpus": (cpu,)}
+        with Server(port=0, folder=folder, sessions=2, silent=True, **limits) as running:
             running.folder, running.cpu = Path(folder), cpu
             yield running
 
@@ -116,3 +118,57 @@ def processes_in(folder):
             if where == str(folder):
                 found.add(int(entry.name))
     return found
+
+
+def test_a_fork_bomb_ends_with_its_session_and_hurts_no_other(server):
+    """The kernel of the operating system refuses it more processes; the deadline ends it and all it forked."""
+    with (
+        open_session("127.0.0.1", server.port, wait_s=60) as bystander,
+        open_session("127.0.0.1", server.port, wait_s=60, call_timeout=60.0) as remote,
+    ):
+        if os.stat(f"/proc/{remote.executor_pid}").st_uid == 0:
+            pytest.skip("the system does not limit the processes of root")
+        soft, hard = limit(remote, "Max processes")
+        assert soft == hard
+        remote.upload(kernel("fork_bomb").to_bytes(), "k.tunefarm")
+        function = remote.load_module("k.tunefarm")["kernel"]
+        a = nd.array(np.zeros(1024, np.float32), remote.cpu())
+        folder = Path(f"/proc/{remote.executor_pid}/cwd").resolve()
+        remote.call_timeout = 2.0
+        with pytest.raises(DeadlineExceeded):
+            function(a, a)
+        x = np.arange(1000, dtype="float32")
+        np.testing.assert_array_equal(nd.array(x, bystander.cpu()).numpy(), x)
+    end = time.monotonic() + 60.0
+    while processes_in(folder):
+        assert time.monotonic() < end, "some of the bomb lives on"
+        time.sleep(0.05)
+    with open_session("127.0.0.1", server.port, wait_s=60) as after:
+        after.cpu().sync()
+
+
+def test_filling_the_folder_ends_the_session_and_hurts_no_other(server):
+    with (
+        open_session("127.0.0.1", server.port, wait_s=60) as bystander,
+        open_session("127.0.0.1", server.port, wait_s=60) as remote,
+    ):
+        bystander.upload(b"mine", "mine")
+        remote.upload(kernel("litter").to_bytes(), "k.tunefarm")
+        function = remote.load_module("k.tunefarm")["kernel"]
+        a = nd.array(np.zeros(1024, np.float32), remote.cpu())
+        folder = Path(f"/proc/{remote.executor_pid}/cwd").resolve()
+        with pytest.raises(ExecutorCrashed, match="folder grew past what the box allows"):
+            function(a, a)
+        assert bystander.download("mine") == b"mine"
+    end = time.monotonic() + 60.0
+    while folder.exists():
+        assert time.monotonic() < end, "what it wrote is still there"
+        time.sleep(0.05)
+
+
+def test_one_file_cannot_take_more_than_the_box_allows(remote):
+    assert limit(remote, "Max file size") == (DISK, DISK)
+    with pytest.raises(RemoteFileError, match="File too large"):
+        remote.upload(bytes(DISK + 1), "big")
+    remote.upload(b"small", "big")
+    assert remote.download("big") == b"small"

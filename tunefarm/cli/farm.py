@@ -81,6 +81,8 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
+@click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: 1/2 of free]")
+@click.option("--processes", type=click.IntRange(min=1), default=512, show_default=True, help="Processes of a session.")
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
 @click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
 @click.option("--timezone", default="", metavar="ZONE", help="Where the hours count.  [default: the box's own]")
@@ -103,7 +105,7 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
     from rpc_server.server import ServerOptions, serve
 
-    memory = {} if given["memory_limit"] is None else {"memory_limit": given["memory_limit"]}
+    limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
     serve(
         ServerOptions(
             host=given["host"] or settings.host,
@@ -121,7 +123,8 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             end_at_close=given["end_at_close"],
             insecure=given["insecure"] or settings.insecure,
             keys=str(settings.keys_folder),
-            **memory,
+            processes=given["processes"],
+            **limits,
         )
     )
 
