@@ -92,7 +92,7 @@ class DaskBuilder:
         return outcome
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)
         self._client.close()
 
 

@@ -10,6 +10,7 @@ rounds, so candidates asked for and not yet measured count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -92,7 +93,7 @@ def gain_per_second(
 ) -> float:
     """How much the objective is expected to fall for a second spent on `task`. Never negative."""
     seen = _seen_gain(task, options.window)
-    hoped = _hoped_gain(task, everyone, options) * options.gamma ** (task.stale / options.window)
+    hoped = _hoped_gain(task, everyone, options) * math.pow(options.gamma, task.stale / options.window)
     gain = options.alpha * seen + (1 - options.alpha) * hoped
     return _slope(task, everyone, objective) * gain / max(task.seconds or typical_s, 1e-9)
 

@@ -1,0 +1,123 @@
+"""Builds in worker processes: every way to go wrong costs one build and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import build_makers
+import pytest
+
+from compiler.artifact import Artifact
+from compiler.runtime.module import load_artifact
+from compiler.schedule.schedule import Schedule
+from rpc_server.measure import FailureKind
+from tuner.builder import (
+    BuildRequest,
+    BuildResult,
+    FuncSource,
+    LocalBuilder,
+    MakeSource,
+    Source,
+    TraceSource,
+    pack_func,
+)
+from tuner.builders import check_builders, make_builder
+from tuner.errors import TuningError
+
+
+@pytest.fixture(scope="module")
+def builder() -> Iterator[LocalBuilder]:
+    made = LocalBuilder(2, memory_bytes=4 << 30)
+    yield made
+    made.close()
+
+
+def request(source: Source, timeout_s: float = 30.0) -> BuildRequest:
+    return BuildRequest(source, build_makers.TARGET, timeout_s=timeout_s)
+
+
+def run(builder: LocalBuilder, source: Source, timeout_s: float = 30.0) -> BuildResult:
+    return builder.submit(request(source, timeout_s)).result(timeout=120)
+
+
+def loads(result: BuildResult) -> bool:
+    assert result.artifact is not None, result.text
+    return load_artifact(Artifact.from_bytes(result.artifact)).entry_func is not None
+
+
+def test_the_kinds_of_source(builder: LocalBuilder) -> None:
+    func = build_makers.add_one()
+    schedule = Schedule(func)
+    schedule.vectorize(schedule.get_loops(schedule.get_block("b"))[0])
+    for source in (
+        TraceSource(pack_func(func), None),
+        TraceSource(pack_func(func), schedule.trace.to_json()),
+        FuncSource(pack_func(schedule.func)),
+        MakeSource(build_makers.add_one),
+        MakeSource(build_makers.finished),
+    ):
+        assert loads(run(builder, source))
+
+
+def test_what_goes_wrong_is_said_and_costs_nobody_else_anything(builder: LocalBuilder) -> None:
+    wrong = {
+        build_makers.greedy: (FailureKind.BUILD, "memory limit"),
+        build_makers.dying: (FailureKind.BUILD, "SIGABRT"),
+        build_makers.leaving: (FailureKind.BUILD, "exit status 3"),
+        build_makers.buggy: (FailureKind.BUILD, "ZeroDivisionError: my own mistake"),
+    }
+    outcomes = []
+    for make in wrong:
+        outcomes.append(builder.submit(request(MakeSource(make))))
+        outcomes.append(builder.submit(request(MakeSource(build_makers.add_one))))
+    results = [outcome.result(timeout=120) for outcome in outcomes]
+    for (kind, text), result in zip(wrong.values(), results[::2]):
+        assert (result.artifact, result.failure) == (None, kind)
+        assert text in result.text
+    assert all(loads(result) for result in results[1::2])
+
+
+def test_a_trace_that_does_not_apply(builder: LocalBuilder) -> None:
+    func = build_makers.add_one()
+    schedule = Schedule(func)
+    schedule.split(schedule.get_loops(schedule.get_block("b"))[0], [None, 4])
+    text = schedule.trace.to_json().replace('"b"', '"nobody"')
+    result = run(builder, TraceSource(pack_func(func), text))
+    assert result.failure is FailureKind.INSTANTIATE
+    assert "nobody" in result.text
+
+
+def test_time_limits(builder: LocalBuilder) -> None:
+    run(builder, MakeSource(build_makers.add_one))  # the workers are up
+    slow = run(builder, MakeSource(build_makers.slow), 0.3)
+    assert (slow.failure, slow.text) == (FailureKind.BUILD_TIMEOUT, "the build took longer than 0.3 s")
+    stuck = run(builder, MakeSource(build_makers.stuck), 0.5)
+    assert stuck.failure is FailureKind.BUILD_TIMEOUT
+    assert "hung in machine code" in stuck.text
+    assert loads(run(builder, MakeSource(build_makers.add_one)))
+
+
+def test_what_cannot_be_sent_to_a_worker(builder: LocalBuilder) -> None:
+    result = run(builder, MakeSource(lambda: build_makers.add_one()))
+    assert result.failure is FailureKind.BUILD
+    assert "could not be sent to a worker" in result.text
+
+
+def test_closing_answers_everyone() -> None:
+    made = LocalBuilder(1)
+    outcomes = [made.submit(request(MakeSource(build_makers.slow))) for _ in range(3)]
+    made.close()
+    results = [outcome.result(timeout=60) for outcome in outcomes]
+    assert {r.failure for r in results} == {FailureKind.BUILD}
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "dask://", "dask://host", "http://host:1"])
+def test_what_names_no_builders(text: str) -> None:
+    with pytest.raises(TuningError, match="names no builders"):
+        check_builders(text)
+
+
+def test_a_number_is_so_many_processes() -> None:
+    made = make_builder("3")
+    assert made.workers == 3
+    made.close()
