@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import subprocess
 from collections import Counter
 
 import psutil
@@ -84,6 +86,40 @@ def test_a_tuner_that_was_killed(farm):
     assert result["run"] == run.id
     assert result["tasks"][0]["trials"] == budget
     check_resumed(farm, run.trials, budget)
+
+
+def test_a_tuner_that_is_killed_again_and_again(farm):
+    """At moments of no choosing: in the baseline, between a measurement and its record, in the finals."""
+    rng = random.Random(20)
+    budget = 30
+    upgrade(farm.db)
+    command = ["tune", KERNEL, "--trials", str(budget), "--db", farm.db, "--quiet"]
+    for life in range(5):
+        tuner = farm.start(f"tune-{life}", *command)
+        until(lambda tuner=tuner: run_of(farm) is not None or tuner.handle.poll() is not None, tuner.text)
+        try:
+            tuner.handle.wait(rng.uniform(0.0, 3.0))
+        except subprocess.TimeoutExpired:
+            tuner.end(signal.SIGKILL)
+        command = ["tune", "--resume", str(run_of(farm).id), "--db", farm.db, "--quiet"]
+        if run_of(farm).state is RunState.FINISHED:
+            break
+    if run_of(farm).state is not RunState.FINISHED:
+        farm.run(*command)
+    with RecordStore.open(farm.db) as store:
+        found = list(store.all_trials(run_of(farm).id))
+    assert run_of(farm).trials == budget
+    assert set(Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH).values()) == {1}
+
+
+def test_a_run_that_is_being_tuned_is_not_resumed(farm):
+    tuner = begin(farm)
+    run = run_of(farm)
+    refused = farm.run("tune", "--resume", str(run.id), "--db", farm.db, "--quiet", code=1)
+    assert f"run {run.id} is being tuned by " in refused.stderr
+    assert "stop it there first" in refused.stderr
+    assert tuner.handle.poll() is None
+    assert tuner.end(signal.SIGINT) == 130
 
 
 def test_a_finished_run_has_nothing_left(farm):

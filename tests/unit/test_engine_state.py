@@ -302,3 +302,146 @@ def test_no_slot_ever_holds_two_jobs(slots):
                 done = next(c for c in of(driver.log, SubmitMeasure) if c.job.id == j)
                 driver.send(Measured(done.job, s, driver.cost(done.job)))
     assert state.ended
+
+
+# ------------------------------------------------------- claims, budgets of time, the incumbent
+
+
+def drive_to_claims(driver: Driver) -> list[Claim]:
+    """Through the baseline, up to the first claims, which are left open."""
+    while not of(driver.pending, Claim):
+        match driver.pending.pop(0):
+            case SubmitBuild(job):
+                driver.send(Built(job, GOOD))
+            case SubmitMeasure(job, slot):
+                driver.send(Measured(job, slot, driver.cost(job)))
+    return of(driver.pending, Claim)
+
+
+def answer(driver: Driver, claim: Claim, event) -> list[Command]:
+    driver.pending.remove(claim)
+    return driver.send(event)
+
+
+def test_another_runs_result_is_told_and_costs_no_trial():
+    state, [strategy] = engine(trials=3, finalists=0)
+    driver = Driver(state)
+    first, second, *_ = drive_to_claims(driver)
+    answer(driver, first, Known(first.job, 0.125, None))
+    answer(driver, second, Known(second.job, None, FailureKind.CRASH))
+    driver.run()
+    assert strategy.told[:2] == [("c0", 0.125), ("c1", None)]
+    assert sum(c.job.purpose is Purpose.SEARCH for c in of(driver.log, RecordTrial)) == 3
+    assert (state.tasks[0].known, state.tasks[0].best.digest, state.tasks[0].best_cost) == (2, "c0", 0.125)
+
+
+def test_what_another_run_is_at_is_asked_about_again():
+    state, [strategy] = engine(offered=2, trials=8, finalists=0)
+    driver = Driver(state)
+    first, _second = drive_to_claims(driver)
+    answer(driver, first, Taken(first.job))
+    driver.run()
+    assert not state.ended  # nothing else is left: it waits for the other run
+    [again] = of(driver.send(Tick(1.0)), Claim)
+    answer(driver, again, Known(again.job, 0.25, None))
+    assert state.ended
+    assert strategy.told == [("c1", 0.501), ("c0", 0.25)]
+
+
+def test_a_claim_that_its_owner_let_go_is_ours():
+    state, [strategy] = engine(offered=1, finalists=0)
+    driver = Driver(state)
+    [claim] = drive_to_claims(driver)
+    answer(driver, claim, Taken(claim.job))
+    driver.send(Tick(1.0))
+    driver.run()
+    assert [d for d, _ in strategy.told] == ["c0"]
+
+
+def test_when_time_is_up_what_waits_is_released_and_the_finals_follow():
+    state, _ = engine(trials=0, seconds=10.0, finalists=2, final_rounds=1)
+    driver = Driver(state)
+    for _ in range(60):
+        command = driver.pending.pop(0)
+        match command:
+            case Claim(job):
+                driver.send(Claimed(job))
+            case SubmitBuild(job):
+                driver.send(Built(job, GOOD))
+            case SubmitMeasure(job, slot):
+                driver.send(Measured(job, slot, driver.cost(job)))
+    driver.send(Tick(10.5))
+    driver.run()
+    assert state.ended
+    started = {c.job.id for c in of(driver.log, SubmitBuild) if c.job.purpose is Purpose.SEARCH}
+    released = {c.job.id for c in of(driver.log, Release)}
+    recorded = {c.job.id for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.SEARCH}
+    assert released
+    assert started <= released | recorded
+    assert not released & recorded
+    assert sum(c.job.purpose is Purpose.FINAL for c in of(driver.log, RecordTrial)) == 2
+
+
+def test_a_task_without_gain_stops_early():
+    state, _ = engine(trials=100, early_stopping=5, finalists=0)
+    driver = Driver(state)
+    driver.run()  # costs only rise from the first on
+    assert 6 <= state.tasks[0].done <= 6 + 2 + 2
+
+
+def incumbent_run(cost_of_incumbent: float) -> EngineState:
+    state, _ = engine(trials=6, finalists=2, final_rounds=3)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        served = job.candidate is not None and job.candidate.digest == "served"
+        return MeasureResult(costs=(cost_of_incumbent,) * 3) if served else MeasureResult(costs=plain(job).costs * 3)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.send(Incumbent(0, Point("served")))
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["served", "c0", "c1"] * 3
+    return state
+
+
+def test_the_incumbent_is_measured_with_the_finalists_and_a_tie_keeps_it():
+    assert incumbent_run(0.5005).tasks[0].best.digest == "served"
+
+
+def test_a_clearly_faster_finalist_beats_the_incumbent():
+    assert incumbent_run(0.6).tasks[0].best.digest == "c0"
+
+
+def test_a_finalist_that_fails_is_out():
+    state, _ = engine(trials=6, finalists=3, final_rounds=2)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        if job.purpose is Purpose.FINAL and job.candidate.digest == "c0":
+            return MeasureResult(failure=FailureKind.CRASH, text="bang")
+        return plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["c0", "c1", "c2", "c1", "c2"]
+    assert state.tasks[0].best.digest == "c1"
+
+
+def test_finals_stay_on_one_device():
+    state, _ = engine(trials=8)
+    driver = Driver(state, slots=3)
+    driver.run()
+    assert len({c.slot for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.FINAL}) == 1
+
+
+def test_the_best_so_far_goes_along_with_search_trials_only():
+    state, _ = engine(trials=6)
+    driver = Driver(state)
+    driver.run()
+    sent = [(c.job.purpose, c.best) for c in of(driver.log, SubmitMeasure)]
+    assert sent[:3] == [(Purpose.BASELINE, None), (Purpose.SEARCH, None), (Purpose.SEARCH, 0.5)]
+    assert {best for purpose, best in sent if purpose is Purpose.FINAL} == {None}
