@@ -10,11 +10,12 @@ from tunefarm.auto_scheduler import (
     task_scheduler,
     workload_registry,
 )
+from tunefarm.auto_scheduler.measure import RPCRunner
 from tuner.auto_scheduler.compute_dag import ComputeDAG
 from tuner.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
 from tuner.auto_scheduler.hardware import HardwareParams
 from tuner.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
-from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner, RPCRunner
+from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
 from tuner.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.auto_scheduler.record import (
     RecordReader,

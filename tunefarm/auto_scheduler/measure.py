@@ -1,7 +1,9 @@
 """Measuring states."""
 
+from tunefarm.tracker_runner import WithOwnKeys
+from tuner.auto_scheduler import measure_methods as _methods
 from tuner.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
-from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner, RPCRunner
+from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
 from tuner.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.measure_error import MeasureErrorNo
 
@@ -16,3 +18,7 @@ __all__ = [
     "PythonBasedMeasureCallback",
     "RPCRunner",
 ]  # fmt: skip
+
+
+class RPCRunner(WithOwnKeys, _methods.RPCRunner):
+    __doc__ = _methods.RPCRunner.__doc__

@@ -1,11 +1,11 @@
 """Measuring configs."""
 
 from tunefarm.autotvm.measure import measure_methods
+from tunefarm.autotvm.measure.measure_methods import RPCRunner
 from tuner.autotvm.measure_methods import (
     Builder,
     LocalBuilder,
     LocalRunner,
-    RPCRunner,
     Runner,
     create_measure_batch,
     measure_option,

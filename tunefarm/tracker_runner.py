@@ -1,0 +1,16 @@
+"""The faces' RPC runners with this machine's keys."""
+
+from __future__ import annotations
+
+from rpc_server.keys import KeyRing
+from tunefarm import settings
+from tuner.faces import OnTracker
+from tuner.fleet import Fleet
+
+
+class WithOwnKeys(OnTracker):
+    """A runner whose `keys` default to this machine's (the setting `keys`)."""
+
+    def _devices(self) -> Fleet:
+        self.keys = self.keys or KeyRing(settings.load().keys_folder)
+        return super()._devices()
