@@ -8,7 +8,7 @@ from typing import Any
 from compiler.errors import ScheduleError
 from compiler.schedule.map_text import MapLike, map_text, pad_text
 from compiler.schedule.recorder import Recorder, all_of, one
-from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
+from compiler.schedule.rv import Block, BlockRV, ExprRV, LoopRV
 from compiler.tir import nodes as n
 
 BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
@@ -17,20 +17,20 @@ BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "
 class BufferSteps(Recorder):
     """What `Schedule` can do with buffers."""
 
-    def read_index(self, block: BlockRV, buffer_name: str) -> int:
+    def read_index(self, block: Block, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
         return _index(self.get(block).reads, buffer_name, "read")
 
-    def write_index(self, block: BlockRV, buffer_name: str) -> int:
+    def write_index(self, block: Block, buffer_name: str) -> int:
         """The position of the buffer called `buffer_name` among the writes of `block`. Not a step."""
         return _index(self.get(block).writes, buffer_name, "written")
 
     def cache_read(
         self,
-        block: BlockRV,
+        block: Block,
         read_buffer_index: int | str | n.Buffer,
         storage_scope: str,
-        consumer_blocks: Sequence[BlockRV] = (),
+        consumer_blocks: Sequence[Block] = (),
     ) -> BlockRV:
         """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
         index = _index(self.get(block).reads, read_buffer_index, "read")
@@ -38,7 +38,7 @@ class BufferSteps(Recorder):
         return one(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
 
     def cache_write(
-        self, block: BlockRV, write_buffer_index: int | str | n.Buffer, storage_scope: str
+        self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str
     ) -> BlockRV:
         """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
         index = _index(self.get(block).writes, write_buffer_index, "written")
@@ -46,19 +46,19 @@ class BufferSteps(Recorder):
         return one(BlockRV, self.take("cache_write", (block,), **attrs))
 
     def cache_inplace(
-        self, block: BlockRV, read_buffer_index: int | str | n.Buffer, storage_scope: str
+        self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str
     ) -> list[BlockRV]:
         """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
         index = _index(self.get(block).reads, read_buffer_index, "read")
         attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
         return all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
 
-    def cache_index(self, block: BlockRV, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+    def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
         """Compute the indices in `block` ahead of it; returns the blocks that do, one an index."""
         attrs: dict[str, Any] = {"storage_scope": storage_scope, "cse_thresh": cse_thresh}
         return all_of(BlockRV, self.take("cache_index", (block,), **attrs))
 
-    def reindex(self, block: BlockRV, buffer: BufferOf) -> BlockRV:
+    def reindex(self, block: Block, buffer: BufferOf) -> BlockRV:
         """Use a buffer of `block` through a copy indexed by the block's axes; returns the copying block."""
         kind, index = self._find_buffer(block, buffer)
         attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
@@ -66,7 +66,7 @@ class BufferSteps(Recorder):
 
     def reindex_cache_read(
         self,
-        block: BlockRV,
+        block: Block,
         read_buffer_index: int | str | n.Buffer,
         storage_scope: str,
         index_map: MapLike,
@@ -80,7 +80,7 @@ class BufferSteps(Recorder):
 
     def reindex_cache_write(
         self,
-        block: BlockRV,
+        block: Block,
         write_buffer_index: int | str | n.Buffer,
         storage_scope: str,
         index_map: MapLike,
@@ -92,24 +92,24 @@ class BufferSteps(Recorder):
         attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
         return one(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
 
-    def set_scope(self, block: BlockRV, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
+    def set_scope(self, block: Block, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
         """Keep a buffer that `block` writes in `storage_scope`."""
         index = _index(self.get(block).writes, buffer_index, "written")
         self.take("set_scope", (block,), buffer_index=index, storage_scope=storage_scope)
 
-    def unsafe_set_dtype(self, block: BlockRV, buffer_index: int | str | n.Buffer, dtype: str) -> None:
+    def unsafe_set_dtype(self, block: Block, buffer_index: int | str | n.Buffer, dtype: str) -> None:
         """Keep a buffer that `block` writes in `dtype`, which may change the result."""
         index = _index(self.get(block).writes, buffer_index, "written")
         self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
 
     def storage_align(
-        self, block: BlockRV, buffer_index: int, axis: int, factor: int, offset: int
+        self, block: Block, buffer_index: int, axis: int, factor: int, offset: int
     ) -> None:
         """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
         attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
         self.take("storage_align", (block,), **attrs)
 
-    def rolling_buffer(self, block: BlockRV, write_buffer_index: int | str | n.Buffer) -> None:
+    def rolling_buffer(self, block: Block, write_buffer_index: int | str | n.Buffer) -> None:
         """Keep a window of a buffer that `block` writes, and compute only what each iteration adds to it."""
         index = _index(self.get(block).writes, write_buffer_index, "written")
         self.take("rolling_buffer", (block,), write_buffer_index=index)
@@ -118,7 +118,7 @@ class BufferSteps(Recorder):
 
     def transform_layout(
         self,
-        block: BlockRV,
+        block: Block,
         buffer: BufferOf,
         index_map: MapLike,
         pad_value: MapLike | n.PrimExpr | float | None = None,
@@ -139,23 +139,23 @@ class BufferSteps(Recorder):
         }  # fmt: skip
         self.take("transform_layout", (block, *sizes), **attrs)
 
-    def transform_block_layout(self, block: BlockRV, index_map: MapLike) -> None:
+    def transform_block_layout(self, block: Block, index_map: MapLike) -> None:
         """Give `block` axes and loops at `index_map` of those it has."""
         text = map_text("transform_block_layout", index_map, len(self.get(block).iter_vars))
         self.take("transform_block_layout", (block,), index_map=text)
 
     # ----------------------------------------------------------------------------- padding
 
-    def pad_einsum(self, block: BlockRV, padding: Sequence[int]) -> None:
+    def pad_einsum(self, block: Block, padding: Sequence[int]) -> None:
         """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
         self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
 
-    def decompose_padding(self, block: BlockRV, loop: LoopRV) -> BlockRV:
+    def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:
         """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
         that fills."""
         return one(BlockRV, self.take("decompose_padding", (block, loop)))
 
-    def _find_buffer(self, block: BlockRV, buffer: BufferOf) -> tuple[str, int]:
+    def _find_buffer(self, block: Block, buffer: BufferOf) -> tuple[str, int]:
         """Where the buffer is among those that `block` writes, or else reads."""
         if isinstance(buffer, tuple):
             return buffer

@@ -86,6 +86,16 @@ def test_a_buffer_is_named_in_any_way() -> None:
     assert len(texts) == 1
 
 
+def test_blocks_by_their_names() -> None:
+    func = w.matmul_relu()
+    sch = Schedule(func)
+    sch.pad_einsum("C", [4, 4, 1])
+    sch.transform_block_layout("D", lambda i, j: [j, i])
+    sch.reindex_cache_read("D", 0, "global", lambda j, i: (j, i))
+    sch.transform_layout("C_global", ("write", 0), TILED, 0)
+    w.check_everywhere(sch, func)
+
+
 def test_what_others_wrote_is_padded_apart() -> None:
     """A reduction, a split block and one under a condition keep their loops."""
     for schedule in (lambda s: None, lambda s: s.split(_loops(s, "C")[0], [None, 4])):
