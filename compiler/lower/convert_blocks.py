@@ -5,13 +5,13 @@
       C[vi] = ...
 
 Left are blocks without iteration variables that allocate buffers. A block's pragma annotations become
-attributes around its body, and so does the alignment of its result.
+attributes around its body, and so do the alignment and the doubling of its result.
 """
 
 from __future__ import annotations
 
 from compiler.ir.base import Node
-from compiler.lower.align_storage import noted
+from compiler.lower import align_storage, inject_double_buffer
 from compiler.lower.conditions import TRUE, guarded
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -42,7 +42,7 @@ def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
         predicate, body = go(realize.predicate), go(block.body)
         assert isinstance(predicate, PrimExpr)
         assert isinstance(body, Stmt)
-        body = noted(block, _pragmas(block, body))
+        body = align_storage.noted(block, inject_double_buffer.noted(block, _pragmas(block, body)))
         if block.alloc_buffers:
             inner = n.Block((), (), (), block.name_hint, body, alloc_buffers=block.alloc_buffers)
             body = n.BlockRealize((), TRUE, inner)

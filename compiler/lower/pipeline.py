@@ -13,6 +13,7 @@ from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
 from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.hoist_guards import hoist_guards
+from compiler.lower.inject_double_buffer import inject_double_buffer
 from compiler.lower.lower_allocations import lower_allocations
 from compiler.lower.lower_init import lower_init
 from compiler.lower.lower_match_buffer import lower_match_buffer
@@ -85,6 +86,7 @@ def passes(
         LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
         LoweringPass("align_storage", "AlignStorage", align_storage),
         LoweringPass("lower_allocations", "LowerOpaqueBlock", lower_allocations, Stage.LOOPS),
+        LoweringPass("inject_double_buffer", "InjectDoubleBuffer", inject_double_buffer, Stage.LOOPS),
     ]
     loops = [
         LoweringPass("flatten_buffers", "FlattenBuffer", flatten_buffers, Stage.FLAT),

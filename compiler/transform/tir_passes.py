@@ -26,6 +26,7 @@ __all__ = [
     "Filter",
     "FlattenBuffer",
     "HoistGuards",
+    "InjectDoubleBuffer",
     "LoopPartition",
     "LowerInitBlock",
     "LowerMatchBuffer",
@@ -82,6 +83,11 @@ def AlignStorage() -> Pass:
 def LowerOpaqueBlock() -> Pass:
     """Turn the allocations of blocks into statements; no block is left."""
     return _of_pipeline("LowerOpaqueBlock")
+
+
+def InjectDoubleBuffer() -> Pass:
+    """Keep buffers twice where their blocks ask for it, and fill them an iteration ahead."""
+    return _of_pipeline("InjectDoubleBuffer")
 
 
 def FlattenBuffer() -> Pass:
@@ -180,7 +186,7 @@ def _vector_bits(func: n.PrimFunc) -> int:
 for _make in (
     CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer, ConvertBlocksToOpaque,
     CompactBufferAllocation,
-    AlignStorage, LowerOpaqueBlock, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails, HoistGuards,
-    LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
+    AlignStorage, LowerOpaqueBlock, InjectDoubleBuffer, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails,
+    HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip
     register_pass(f"tir.{_make.__name__}", _make)
