@@ -15,7 +15,7 @@ import tunefarm
 
 ROOT = Path(tunefarm.__file__).resolve().parents[1]
 MODULES = [
-    "driver", "error", "instrument", "ir", "nd", "rpc", "runtime", "script",
+    "auto_scheduler", "autotvm", "driver", "error", "instrument", "ir", "nd", "rpc", "runtime", "script",
     "target", "te", "tir", "topi", "transform",
 ]  # fmt: skip
 HEAVY = ["numpy", "llvmlite", "sqlalchemy", "zmq", "msgspec", "fastapi", "rich", "click", "compiler", "rpc_server"]
