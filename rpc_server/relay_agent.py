@@ -7,6 +7,7 @@ JSON each time they change, and reads from its stdout how the line to the relay 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -83,9 +84,12 @@ class _Dial:
     ) -> None:
         self._loop, self._then, self._said = loop, then, b""
         self._sock = socket.socket(socket.AF_INET6 if ":" in relay[0] else socket.AF_INET, socket.SOCK_STREAM)
-        tune(self._sock).connect_ex(relay)
+        failure = tune(self._sock).connect_ex(relay)
         self._timer = loop.after(DIAL_S, lambda: self._end("it does not answer"))
         loop.watch(self._sock.fileno(), self._on_events)
+        if failure not in (0, errno.EINPROGRESS):
+            self._timer.cancel()
+            self._timer = loop.after(0, lambda: self._end(os.strerror(failure).lower()))
 
     def _on_events(self, events: int) -> None:
         try:
@@ -254,9 +258,13 @@ class Agent:
                 logger.warning("a client waits at the relay, but %s", problem)
                 return
             host, port = self._options.local
+            try:
+                sock.send(Answer.to(greeting, BOX, given))
+            except OSError:
+                sock.close()
+                return
             server = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
             tune(server).connect_ex((host, port))
-            sock.send(Answer.to(greeting, BOX, given))
             self._splicer.join(sock, server)
 
         if len(self._splicer) < MAX_LINES:

@@ -72,13 +72,13 @@ class Desk:
         box = self._box_of.get(id_of_pass)
         return None if box is None else (box, box.passes[id_of_pass])
 
-    def forget(self, route: bytes) -> None:
-        """A box cannot be reached. Its lines go on as long as they hold; its passes are good again when it is back."""
+    def forget(self, route: bytes) -> list[bytes]:
+        """A box cannot be reached, or is served no more. Ids of its passes, which are good again when it is back."""
         box = self._boxes.pop(route, None)
-        if box is not None:
-            for key in box.passes:
-                if self._box_of.get(key) is box:
-                    del self._box_of[key]
+        gone = [] if box is None else [key for key in box.passes if self._box_of.get(key) is box]
+        for key in gone:
+            del self._box_of[key]
+        return gone
 
     def expire(self, now: float) -> list[Registered]:
         """Forget the boxes that have been silent for too long, and return them."""

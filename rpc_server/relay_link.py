@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from rpc_server.relay_pass import pass_of_token
 
 logger = logging.getLogger("rpc_server.relay")
 
-_RESTART_S = 1.0
+_RESTART_S = (1.0, 30.0)  # the first pause before an agent is started again, and the longest
 _END_S = 5.0
 
 
@@ -64,16 +65,28 @@ class RelayLink:
         root = str(Path(__file__).resolve().parent.parent)
         paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        first_s, longest_s = _RESTART_S
+        pause_s = first_s
         while not self._stopping.is_set():
-            with subprocess.Popen(
-                self._command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
-            ) as process:
-                with self._lock:
-                    self._process = process
-                self._changed.set()
-                self._listen(process)
-            self._learn("its agent on the box ended" if not self._problem else self._problem)
-            self._stopping.wait(_RESTART_S)
+            started = time.monotonic()
+            try:
+                self._run_agent(env)
+                self._learn(self._problem or "its agent on the box ended")
+            except OSError as error:
+                self._learn(f"its agent on the box cannot be started: {error.strerror}")
+            if time.monotonic() - started > longest_s:
+                pause_s = first_s
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, longest_s)
+
+    def _run_agent(self, env: dict[str, str]) -> None:
+        with subprocess.Popen(
+            self._command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, start_new_session=True
+        ) as process:
+            with self._lock:
+                self._process = process
+            self._changed.set()
+            self._listen(process)
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None

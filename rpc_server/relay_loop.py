@@ -170,8 +170,9 @@ class RelayLoop:
         if self._who is not None:
             principal = self._who(route)
             if principal is None:
-                self._desk.forget(route.bytes)
                 self._say(route.bytes, GoAway("this key is not authorized as a box any more"))
+                for name in self._desk.forget(route.bytes):
+                    self._close_lines(name)
                 return
             public = principal.public
         if self._desk.is_full_for(route.bytes):

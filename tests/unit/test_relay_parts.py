@@ -153,9 +153,9 @@ def test_a_box_that_connects_anew_takes_its_passes_along():
     desk.heard(b"a", "key", "box", [ONE], 0.0)
     assert desk.heard(b"b", "key", "box", [ONE], 1.0).new == set()
     assert box_of(desk, ONE) == b"b"
-    desk.forget(b"a")
+    assert desk.forget(b"a") == []
     assert box_of(desk, ONE) == b"b"
-    desk.forget(b"b")
+    assert desk.forget(b"b") == [ONE.id]
     assert box_of(desk, ONE) is None
     assert len(desk) == 0
 
