@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 from rpc_server.tracker_messages import (
     Admin,
     BoxBye,
@@ -21,6 +23,12 @@ from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError
 from tracker.farm import Box, Checked, Device, Farm, Lease, Phase, TimerKind
 from tracker.log import LogKind
+
+IDLE_CHECK = "its regular check is under way"
+"""Why a device that is in order is not lent for a moment."""
+
+_BUSY_S = 30.0
+"""Pause before looking again whether a device that was lent, or out of reach, can have its regular check."""
 
 FAILURES_ALLOWED = 3
 """A device that fails this many checks in a row for being slow is quarantined."""
@@ -92,6 +100,8 @@ def _sync_devices(farm: Farm, box: Box, specs: tuple[DeviceSpec, ...], is_news: 
     for spec in specs:
         known = box.devices.get(spec.slot)
         device = known or farm.add_device(box, spec, now)
+        if known is None or is_news:
+            plan_idle_check(farm, device, now)
         if known is None:
             device.standing, device.reason, device.by_admin = spec.standing, spec.reason, spec.by_admin
         elif is_news and device.standing == "suspect":
@@ -257,7 +267,7 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
         return
     if event.passed:
         farm.set_standing(device, "ok", "it passed a check" if device.standing != "ok" else device.reason, now)
-        device.check_at = None
+        plan_idle_check(farm, device, now)
     elif event.slow and device.failures < FAILURES_ALLOWED and device.standing != "quarantined":
         farm.set_standing(device, "suspect", f"it failed a check: {event.text}"[:2000], now)
         device.check_at = farm.arm(now + farm.timing.check_s, TimerKind.DEVICE, device.id)
@@ -268,9 +278,27 @@ def checked(farm: Farm, event: CheckResult, now: float) -> None:
 
 
 def check_timer(farm: Farm, device: Device, now: float) -> None:
-    """A device out of service is due for another check; one still lent is checked when it comes back."""
-    if device.standing in ("suspect", "quarantined") and not device.by_admin and device.lease is None:
+    """A device is due for a check: because it is out of service, and then not before it comes back from a lease; or
+    because the last one was long ago."""
+    if device.standing in ("suspect", "quarantined") and not device.by_admin:
+        if device.lease is None:
+            lending.check(farm, device, now)
+    elif device.lendable:
+        lending.suspect(farm, device, IDLE_CHECK, now)
         lending.check(farm, device, now)
+        lending.settle(farm, device, now)
+    else:
+        device.check_at = farm.arm(now + min(_BUSY_S, farm.timing.idle_check_s), TimerKind.DEVICE, device.id)
+
+
+def plan_idle_check(farm: Farm, device: Device, now: float) -> None:
+    """Have a device that is in order checked when it has not been for long: not all of them at once."""
+    interval = farm.timing.idle_check_s
+    if not interval:
+        device.check_at = None
+        return
+    share = zlib.crc32(device.id.encode()) / 2**32
+    device.check_at = farm.arm(now + interval * (0.75 + 0.25 * share), TimerKind.DEVICE, device.id)
 
 
 def find(farm: Farm, target: str) -> list[Device]:

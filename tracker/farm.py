@@ -36,7 +36,7 @@ class Timing:
     after `grace_s` of silence. `accept_s` is how long a box may take to accept a lease, `revoke_s` how long
     to end one before it is told again. For `settle_s` after a start, leases the tracker does not know are
     presumed to be those of boxes that have not registered again yet. A suspect device is checked again every
-    `check_s`, a quarantined one every `recheck_s`. A gone box is listed for `forget_s`. See `Allocator` for
+    `check_s`, a quarantined one every `recheck_s`; a free one every `idle_check_s`, 0: never. A gone box is listed for `forget_s`. See `Allocator` for
     `overdue_s`.
     """
 
@@ -50,6 +50,7 @@ class Timing:
     settle_s: float = 15.0
     check_s: float = 15.0
     recheck_s: float = 60.0
+    idle_check_s: float = 900.0
     forget_s: float = 3600.0
     overdue_s: float = 600.0
 

@@ -6,6 +6,8 @@ docs/settings.md, and a test holds that page to it.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -38,6 +40,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "interface that servers bind to; other than loopback needs insecure")
     insecure: bool = _setting(False, "let servers bind to other interfaces without keys")
     keys: str = _setting("", "folder of keys; empty: the keys folder beside the user's config file")
+    idle_check: float = _setting(900.0, "seconds after which the tracker has a free device checked again; 0: never")
     api_token: str = _setting("", "token the web app asks for, when it asks for one")
     log_level: str = _setting("warning", "debug, info, warning or error")
 
@@ -102,8 +105,18 @@ def _parse(name: str, value: Any, source: str) -> Any:
         if found is None:
             raise SettingsError(f"{source}: {name} must be true or false, not {value!r}")
         return found
+    if get_type_hints(Settings)[name] is float:
+        return _number(name, value, source)
     if not isinstance(value, str):
         raise SettingsError(f"{source}: {name} must be a string, not {value!r}")
     if name == "log_level" and value not in LOG_LEVELS:
         raise SettingsError(f"{source}: {name} must be one of {', '.join(LOG_LEVELS)}, not {value!r}")
     return value
+
+
+def _number(name: str, value: Any, source: str) -> float:
+    """Not negative, from text or a number of TOML's."""
+    with contextlib.suppress(ValueError):
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and 0 <= float(value) < math.inf:
+            return float(value)
+    raise SettingsError(f"{source}: {name} must be a number of at least 0, not {value!r}")

@@ -12,7 +12,6 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ _TICK_S = 0.25
 _RENEW_S = 4.0
 _RECRUIT_S = 2.0
 _MOST_SLOTS = 512
+_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -200,19 +200,34 @@ class TuningRun:
         )
 
     def _step(self) -> None:
-        try:
-            news: _News | None = self._inbox.get(timeout=_TICK_S)
-        except queue.Empty:
-            news = None
-        if news is not None and (event := self._digest(news)) is not None:
-            self._carry_out(self._state.handle(event))
+        """Take what has arrived, a little of it at least, and do what it leads to."""
+        arrived = self._arrived()
+        commands: list[ev.Command] = []
+        for news in arrived:
+            if isinstance(news, fl.Opened | _Stop):  # what was measured on the slot's last device is recorded as that
+                self._carry_out(commands)
+                commands = []
+            event = self._digest(news)
+            commands += [] if event is None else self._state.handle(event)
+        self._carry_out(commands)
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
             self._carry_out(self._state.handle(ev.Tick(now - self._began)))
             self._check_devices(now)
-        if news is not None:
+        if arrived:
             self._watcher.update(self.snapshot())
+
+    def _arrived(self) -> list[_News]:
+        """All news there is; waits for some, but not for long."""
+        found: list[_News] = []
+        try:
+            found.append(self._inbox.get(timeout=_TICK_S))
+            while len(found) < _AT_ONCE:
+                found.append(self._inbox.get_nowait())
+        except queue.Empty:
+            pass
+        return found
 
     def _digest(self, news: _News) -> ev.Event | None:
         """What a piece of news means to the state machine."""
@@ -244,34 +259,39 @@ class TuningRun:
                 return None
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
-        """Do as told. Claims that were asked for together are one transaction; what they say leads to more."""
-        left = deque(commands)
+        """Do as told: first what keeps devices and builders busy, then the trials in one transaction, then the claims
+        in another. What those say leads to more."""
+        left = list(commands)
         while left:
-            match left.popleft():
-                case ev.Claim(job):
-                    jobs = [job]
-                    while left and isinstance(left[0], ev.Claim):
-                        jobs.append(left.popleft().job)  # type: ignore[union-attr]
-                    self._renew_if_due()
-                    for answer in self._ledger.claim(jobs):
-                        left.extend(self._state.handle(answer))
-                    if self._wants_out:  # results of other runs can lead to new claims for long
-                        raise KeyboardInterrupt
-                case ev.Release(job):
-                    self._ledger.release(job)
-                case ev.SubmitBuild(job):
-                    self._build(job)
-                case ev.SubmitMeasure() as command:
-                    self._measure(command)
-                case ev.RecordTrial() as trial:
-                    self._watcher.trial(self._ledger.record(trial))
-                case ev.TaskEnded(task, error):
-                    if error is not None:
-                        self._errors[task] = error
-                        self._watcher.note(f"{self._name(task)} gave up: {error}")
-                case ev.RunEnded():
-                    pass
-        self._renew_if_due()
+            trials: list[ev.RecordTrial] = []
+            claims: list[ev.Job] = []
+            for command in left:
+                match command:
+                    case ev.SubmitMeasure():
+                        self._measure(command)
+                    case ev.SubmitBuild(job):
+                        self._build(job)
+                    case ev.RecordTrial():
+                        trials.append(command)
+                    case ev.Claim(job):
+                        claims.append(job)
+                    case ev.Release(job):
+                        self._ledger.release(job)
+                    case ev.TaskEnded(task, error):
+                        self._note_end(task, error)
+                    case ev.RunEnded():
+                        pass
+            for done in self._ledger.record(trials):
+                self._watcher.trial(done)
+            left = [command for answer in self._ledger.claim(claims) for command in self._state.handle(answer)]
+            self._renew_if_due()
+            if claims and self._wants_out:  # results of other runs can lead to new claims for long
+                raise KeyboardInterrupt
+
+    def _note_end(self, task: int, error: str | None) -> None:
+        if error is not None:
+            self._errors[task] = error
+            self._watcher.note(f"{self._name(task)} gave up: {error}")
 
     # -- doing things
 
@@ -373,7 +393,8 @@ class TuningRun:
         rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
         eta = self._time_left(tasks, done, rate, elapsed)
         run_id, devices = self._ledger.run_id, self._state.slots_up
-        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now))
+        waiting = self._fleet.waiting() if not devices and isinstance(self._fleet, fl.Queueing) else ""
+        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now), waiting)
 
     def _time_left(self, tasks: Sequence[TaskProgress], done: int, rate: float, elapsed: float) -> float | None:
         options = self._options

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
@@ -59,6 +59,14 @@ class Fleet(Protocol):
 
     def close(self) -> None:
         """Stop what the fleet itself started."""
+
+
+@runtime_checkable
+class Queueing(Protocol):
+    """A fleet whose devices are shared with others, so that one may have to be waited for."""
+
+    def waiting(self) -> str:
+        """Where its requests stand, in words; "" when it waits for none."""
 
 
 @dataclass(frozen=True)

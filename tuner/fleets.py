@@ -25,10 +25,12 @@ from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.relay_pass import shown_address
 from rpc_server.server import Server
 from rpc_server.session import RPCSession
+from rpc_server.tracker_messages import Queued
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
 from tracker.capability import Capabilities, parse_capability
 from tracker.client import connect_tracker
 from tracker.holdings import Lease
+from tracker.words import place_text
 from tuner.errors import NoDevicesError, TuningError
 from tuner.fleet import DeviceInfo, DeviceSession
 
@@ -202,6 +204,7 @@ class TrackerFleet:
         self._priority = priority
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)
+        self._places: dict[int, Queued] = {}  # by slot
         self._class = _OneClass(device_class)
         self._tracker = connect_tracker(host, port, user=_process_name(), keys=keys)
 
@@ -235,7 +238,13 @@ class TrackerFleet:
         return max(1, len(self._in_service()))
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
-        lease = self._tracker.lease(self._request(), priority=self._priority, wait_s=wait_s)
+        lease = self._tracker.lease(
+            self._request(),
+            priority=self._priority,
+            wait_s=wait_s,
+            on_queued=lambda place: self._places.__setitem__(slot, place),
+        )
+        self._places.pop(slot, None)
         try:
             self._class.admit(lease.device, lease.fingerprint)
             return self._open(lease)
@@ -245,6 +254,10 @@ class TrackerFleet:
         except BaseException:
             lease.release()
             raise
+
+    def waiting(self) -> str:
+        places = list(self._places.values())  # other threads change it
+        return place_text(min(places, key=lambda place: place.position)) if places else ""
 
     def close(self) -> None:
         self._tracker.close()

@@ -56,7 +56,8 @@ class DeviceUse:
 @dataclass(frozen=True)
 class Snapshot:
     """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
-    for every device that was ever held."""
+    for every device that was ever held. `waiting` says where the run stands in a tracker's queue while it waits for its
+    first device, or ""."""
 
     run_id: int
     elapsed_s: float
@@ -65,6 +66,7 @@ class Snapshot:
     rate: float
     eta_s: float | None
     use: tuple[DeviceUse, ...] = ()
+    waiting: str = ""
 
     @property
     def utilisation(self) -> float:

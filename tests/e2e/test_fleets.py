@@ -192,3 +192,21 @@ def test_a_tracker_that_is_not_there_and_an_expression_that_is_none():
         TrackerFleet("127.0.0.1", 1, "cpu")
     with pytest.raises(CapabilityError):
         TrackerFleet("127.0.0.1", 1, "memory>=lots")
+
+
+def test_a_fleet_that_waits_says_where_it_stands(tracker):
+    with server(tracker_addr=("127.0.0.1", tracker.port), key="k"):
+        wait_for_devices(tracker, 1)
+        fleet = TrackerFleet("127.0.0.1", tracker.port, "k")
+        try:
+            assert fleet.waiting() == ""
+            with connect_tracker("127.0.0.1", tracker.port) as other:
+                lease = other.lease("k", wait_s=30)
+                with pytest.raises(NoDeviceError):
+                    fleet.open(0, wait_s=2.0)
+                assert fleet.waiting().startswith("number 1 of 1 in the queue for 1 device")
+                lease.release()
+            fleet.open(0, wait_s=30).close()
+            assert fleet.waiting() == ""
+        finally:
+            fleet.close()

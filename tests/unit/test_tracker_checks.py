@@ -108,3 +108,38 @@ def test_the_check_of_a_box_that_is_gone_is_not_asked_for() -> None:
     script = patient()
     script(BoxBye("box-a"))
     assert script(Admin("check", "a/0")) == []
+
+
+def test_a_free_device_is_checked_when_it_was_not_for_long() -> None:
+    script = Script(late_s=1e6, box_timeout_s=1e6, idle_check_s=900.0)
+    script(hello())
+    assert script(Tick(), after=600.0) == []
+    assert ("box-a", CheckDevice(0, None)) in script(Tick(), after=301.0)
+    assert script.state_of("a/0") == "suspect"
+    assert "regular check" in script.device("a/0").reason
+    script(CheckResult("box-a", 0, True, scores=GOOD, baseline=GOOD))
+    assert script.state_of("a/0") == "ready"
+    assert ("box-a", CheckDevice(0, GOOD)) in script(Tick(), after=901.0)
+    script(CheckResult("box-a", 0, False, "wrong results", baseline=GOOD))
+    assert script.state_of("a/0") == "quarantined"
+    assert "wrong results" in script.device("a/0").reason
+
+
+def test_a_lent_device_has_its_regular_check_when_it_is_free_again() -> None:
+    script = Script(late_s=1e6, box_timeout_s=1e6, grace_s=1e6, idle_check_s=900.0)
+    script(hello())
+    grant = lent(script)
+    for _ in range(100):
+        assert not [m for _, m in script(Tick(), after=31.0) if isinstance(m, CheckDevice)]
+    assert script.state_of("a/0") == "leased"
+    script(ReleaseLease("c1", grant.lease, grant.token))
+    script(LeaseOver("box-a", grant.lease))
+    assert script.state_of("a/0") == "ready"
+    assert ("box-a", CheckDevice(0, None)) in script(Tick(), after=31.0)
+
+
+def test_regular_checks_can_be_left_out() -> None:
+    script = Script(late_s=1e6, box_timeout_s=1e6, idle_check_s=0.0)
+    script(hello())
+    script(CheckResult("box-a", 0, True, scores=GOOD, baseline=GOOD))
+    assert script(Tick(), after=1e5) == []

@@ -96,14 +96,6 @@ class Span(_SpanType):
         return float(found[1]) * _SECONDS[found[2]]
 
 
-def span(seconds: float) -> str:
-    """A duration in one unit: 3 s, 12 min, 5 h, 2 d."""
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
 def _ranges(numbers: set[int]) -> str:
     """{0, 1, 2, 5} as "0-2, 5"."""
     runs: list[list[int]] = []

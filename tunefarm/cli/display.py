@@ -56,6 +56,8 @@ def status_line(snapshot: Snapshot) -> str:
     for task in snapshot.tasks:
         gain = f" ({task.speedup:.1f}x)" if task.speedup else ""
         parts.append(f"{task.name} {task.done}/{task.budget} best {speed(task, task.best_cost)}{gain}")
+    if snapshot.waiting:
+        return f"{'; '.join(parts)} | waiting for a device: {snapshot.waiting}"
     devices = "1 device" if snapshot.devices == 1 else f"{snapshot.devices} devices"
     return f"{'; '.join(parts)} | failed {failures_text(snapshot.tasks)} | {devices}, {pace(snapshot)}"
 
@@ -138,6 +140,8 @@ class LiveDisplay(Silent):
             table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
         lines = [Text(f"{devices} {snapshot.utilisation:.0%} busy, {pace(snapshot)}", style="dim")]
+        if snapshot.waiting:
+            lines = [Text(f"waiting for a device: {snapshot.waiting}", style="yellow")]
         if any(task.failed for task in snapshot.tasks):
             lines.append(Text(f"failed: {failures_text(snapshot.tasks)}", style="yellow"))
         self._live.update(Group(table, *lines))

@@ -13,13 +13,21 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console, span
+from tracker.words import span
+from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
     from rpc_server.tracker_records import DeviceInfo
 
-_STATE_STYLE = {"ready": "green", "leased": "cyan", "draining": "yellow", "suspect": "yellow", "quarantined": "red"}
+_STATE_STYLE = {
+    "ready": "green",
+    "leased": "cyan",
+    "draining": "yellow",
+    "suspect": "yellow",
+    "quarantined": "red",
+    "closed": "dim",
+}
 
 _TRACKER_EPILOG = """\b
 Examples:
@@ -44,6 +52,7 @@ def tracker(settings: Settings, /, host: str | None, port: int, port_file: Path 
     Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it; servers find a new one at the same address by
     themselves and tell it of the leases that go on.
     """
+    from tracker.farm import Timing
     from tracker.server import TrackerOptions, serve
 
     serve(
@@ -53,6 +62,7 @@ def tracker(settings: Settings, /, host: str | None, port: int, port_file: Path 
             port_file=str(port_file or ""),
             insecure=given["insecure"] or settings.insecure,
             keys=str(settings.keys_folder),
+            timing=Timing(idle_check_s=settings.idle_check),
             relay_port=-1 if given["relay_port"] is None else given["relay_port"],
         )
     )
@@ -81,7 +91,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
-@click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: 1/2 of free]")
+@click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
 @click.option("--processes", type=click.IntRange(min=1), default=512, show_default=True, help="Processes of a session.")
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
 @click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from compiler.errors import TunefarmError
-from tunefarm.cli.common import Span, address, span
+from tunefarm.cli.common import Span, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -80,17 +80,9 @@ def environment_of(held: Lease) -> dict[str, str]:
     return found | ({"TUNEFARM_DEVICE_KEY": held.box_key} if held.box_key else {})
 
 
-def place_text(place: Queued) -> str:
-    """Where a request stands, for a person who waits."""
-    if not place.devices:
-        return "no registered device matches; waiting for one"
-    eta = f", about {span(place.eta_s)}" if place.eta_s is not None else ""
-    plural = "" if place.devices == 1 else "s"
-    note = f"; {place.note}" if place.note else ""
-    return f"number {place.position} of {place.rivals} in the queue for {place.devices} device{plural}{eta}{note}"
-
-
 def _tell_place(place: Queued) -> None:
+    from tracker.words import place_text
+
     click.echo(f"waiting: {place_text(place)}", err=True)
 
 
