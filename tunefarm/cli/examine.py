@@ -24,7 +24,6 @@ from rpc_server.sockets import is_loopback, resolve
 from rpc_server.tracker_records import DeviceInfo
 from tracker.client import TrackerSession
 from tracker.words import span
-from tunefarm.cli.common import 
 from tunefarm.version import __version__
 from tuner.fleets import device_target
 from tuner.task import TuningTask
