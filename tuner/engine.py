@@ -28,10 +28,11 @@ from tuner.engine_state import EngineState
 from tuner.errors import NoDevicesError
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
-from tuner.progress import Silent, Snapshot, TaskProgress, Watcher
+from tuner.progress import Silent, Snapshot, Watcher
 from tuner.records.errors import RunTakenOver
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
+from tuner.run_progress import task_progress, time_left
 from tuner.scheduling import Objective
 from tuner.search.base import Proposal
 from tuner.search.plan import TaskSearch
@@ -388,36 +389,12 @@ class TuningRun:
     def snapshot(self) -> Snapshot:
         now = time.monotonic()
         elapsed = now - self._began
-        tasks = tuple(self._task_progress(i) for i in range(len(self._searches)))
+        tasks = tuple(
+            task_progress(search.task, state, self._options, len(self._searches), self._errors.get(state.index))
+            for search, state in zip(self._searches, self._state.tasks)
+        )
         done = sum(t.done for t in tasks)
         rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
-        eta = self._time_left(tasks, done, rate, elapsed)
+        eta = time_left(self._options, tasks, rate, elapsed)
         run_id, devices = self._ledger.run_id, self._state.slots_up
-        waiting = self._fleet.waiting() if not devices and isinstance(self._fleet, fl.Queueing) else ""
-        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now), waiting)
-
-    def _time_left(self, tasks: Sequence[TaskProgress], done: int, rate: float, elapsed: float) -> float | None:
-        options = self._options
-        guesses = [options.seconds - elapsed] if options.seconds else []
-        left = sum(t.budget - t.done for t in tasks if not t.ended)
-        if options.total_trials:
-            left = min(left, options.total_trials - done)
-        if rate > 0 and elapsed > 1 and (options.trials or options.total_trials):
-            guesses.append(left / rate)
-        return max(0.0, min(guesses)) if guesses else None
-
-    def _task_progress(self, index: int) -> TaskProgress:
-        task, state, options = self._searches[index].task, self._state.tasks[index], self._options
-        share = -(-options.total_trials // len(self._searches))
-        return TaskProgress(
-            name=task.name,
-            done=state.done,
-            budget=max(state.asked, min(options.trials or share, share or options.trials)),
-            flops=task.flops,
-            baseline_cost=state.baseline_cost,
-            best_cost=state.best_cost,
-            failures=dict(state.failures),
-            ended=state.ended,
-            error=self._errors.get(index),
-            known=state.known,
-        )
+        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now))

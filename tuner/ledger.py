@@ -141,6 +141,8 @@ class Ledger:
 
     def claim(self, jobs: Sequence[Job]) -> list[Claimed | Known | Taken]:
         """Claim the jobs' candidates, to be measured on a device like those seen so far (at least one)."""
+        if not jobs:
+            return []
         assert self._any_device is not None
         answers: dict[int, ClaimAnswer] = {}
         by_task: dict[int, list[Job]] = defaultdict(list)
@@ -158,43 +160,47 @@ class Ledger:
         assert job.candidate is not None
         self._store.release(self._run.tasks[job.task].id, self._any_device.id, [job.candidate.digest])
 
-    def record(self, event: RecordTrial) -> TrialDone:
-        """Store a trial; durable when this returns."""
+    def record(self, events: Sequence[RecordTrial]) -> list[TrialDone]:
+        """Store trials, all in one; durable when this returns."""
+        trials = [self._trial(event) for event in events]
+        self._store.add_trials(trials, self._owner)
+        return [self._done(event, trial) for event, trial in zip(events, trials)]
+
+    def _trial(self, event: RecordTrial) -> NewTrial:
         device = self._devices.get(event.slot) if event.slot is not None else None
         candidate, measured = event.job.candidate, event.measured
         samples = measured.costs if measured is not None and event.failure is None else ()
         environment = dict(measured.environment) if measured is not None else {}
-        noise = noise_flags(samples, environment, device.cores if device else 1)
-        self._store.add_trial(
-            NewTrial(
-                task_id=self._run.tasks[event.job.task].id,
-                digest=candidate.digest if candidate else None,
-                trace=candidate.trace_json if candidate else None,
-                device_id=device.id if device else None,
-                purpose=event.job.purpose,
-                samples=samples,
-                verified=bool(samples),
-                failure=event.failure,
-                failure_text=event.text if event.failure else "",
-                noise=noise,
-                build_s=event.build.seconds,
-                measure_s=measured.elapsed_s if measured is not None else None,
-                environment=environment,
-            ),
-            self._owner,
+        return NewTrial(
+            task_id=self._run.tasks[event.job.task].id,
+            digest=candidate.digest if candidate else None,
+            trace=candidate.trace_json if candidate else None,
+            device_id=device.id if device else None,
+            purpose=event.job.purpose,
+            samples=samples,
+            verified=bool(samples),
+            failure=event.failure,
+            failure_text=event.text if event.failure else "",
+            noise=noise_flags(samples, environment, device.cores if device else 1),
+            build_s=event.build.seconds,
+            measure_s=measured.elapsed_s if measured is not None else None,
+            environment=environment,
         )
+
+    def _done(self, event: RecordTrial, trial: NewTrial) -> TrialDone:
+        device = self._devices.get(event.slot) if event.slot is not None else None
         return TrialDone(
             task=event.job.task,
-            purpose=event.job.purpose,
-            candidate=candidate,
-            samples=samples,
-            cost=summarise(samples)[0] if samples else None,
-            failure=event.failure,
-            text=event.text if event.failure else "",
+            purpose=trial.purpose,
+            candidate=event.job.candidate,
+            samples=trial.samples,
+            cost=summarise(trial.samples)[0] if trial.samples else None,
+            failure=trial.failure,
+            text=trial.failure_text,
             build_s=event.build.seconds,
-            measure_s=measured.elapsed_s if measured is not None else 0.0,
+            measure_s=trial.measure_s or 0.0,
             device=device.name if device else "",
-            noise=noise,
+            noise=trial.noise,
             timestamp=time.time(),
         )
 
