@@ -14,7 +14,7 @@ _TANH_LIMIT = {32: 9.5, 64: 20.0}  # tanh is 1 from here on
 SMALL = 32.0  # below the logarithm of 2^64, a quarter of the range of float32
 
 
-class _Power:
+class Power:
     """2^n, n the integer nearest to some x, as 2^(n + k) 2^-k: both are normal where 2^n is not.
 
     k is a quarter of the dtype's range of exponents, or as much below 0 where x is large. Adding `magic` to x leaves
@@ -28,17 +28,17 @@ class _Power:
         self.rest: str | float = 2.0**-k * factor
 
     @classmethod
-    def below(cls, m: MathBody) -> _Power:
+    def below(cls, m: MathBody) -> Power:
         """For x of up to a quarter of the range."""
         return cls(m, (m.bias + 1) // 2)
 
     @classmethod
-    def above(cls, m: MathBody, factor: float) -> _Power:
+    def above(cls, m: MathBody, factor: float) -> Power:
         """For x from less than a quarter of the range below 0."""
         return cls(m, -(m.bias + 1) // 2, factor)
 
     @classmethod
-    def by_sign(cls, m: MathBody, x: str) -> _Power:
+    def by_sign(cls, m: MathBody, x: str) -> Power:
         """For any x."""
         power, above = cls.below(m), cls.above(m, 1.0)
         negative = m.ints("icmp slt", m.to_bits(x), 0)
@@ -58,15 +58,15 @@ class _Power:
 
 def exp(m: MathBody, x: str) -> str:
     limits = t.EXP_LIMITS[m.bits]
-    return _exp(m, m.at_least(m.at_most(x, limits.high), limits.low), _Power.by_sign(m, x))
+    return _exp(m, m.at_least(m.at_most(x, limits.high), limits.low), Power.by_sign(m, x))
 
 
 def exp_of_small(m: MathBody, x: str) -> str:
     """e^x where x <= SMALL or NaN: shorter, since nothing overflows."""
-    return _exp(m, m.at_least(x, t.EXP_LIMITS[m.bits].low), _Power.below(m))
+    return _exp(m, m.at_least(x, t.EXP_LIMITS[m.bits].low), Power.below(m))
 
 
-def _exp(m: MathBody, x: str, power: _Power) -> str:
+def _exp(m: MathBody, x: str, power: Power) -> str:
     shifted = m.fma(x, t.LOG2_E[m.bits][0], power.magic)
     return power.times(m.polynomial(_less(m, x, power.whole(shifted), t.LN2), (1.0, 1.0, *_EXP[m.bits])), shifted)
 
@@ -85,14 +85,14 @@ def _reduced(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def exp2(m: MathBody, x: str) -> str:
-    limits, power = t.EXP2_LIMITS[m.bits], _Power.by_sign(m, x)
+    limits, power = t.EXP2_LIMITS[m.bits], Power.by_sign(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
     shifted = m.add(x, power.magic)
     return power.times(m.polynomial(m.sub(x, power.whole(shifted)), (1.0, *_EXP2[m.bits])), shifted)
 
 
 def exp10(m: MathBody, x: str) -> str:
-    limits, power = t.EXP10_LIMITS[m.bits], _Power.by_sign(m, x)
+    limits, power = t.EXP10_LIMITS[m.bits], Power.by_sign(m, x)
     x = m.at_least(m.at_most(x, limits.high), limits.low)
     shifted = m.fma(x, t.LOG2_10, power.magic)
     r = _less(m, x, power.whole(shifted), t.LOG10_2)
@@ -125,7 +125,7 @@ def cosh(m: MathBody, x: str) -> str:
 
 def _half_exp(m: MathBody, size: str) -> str:
     """e^size / 2 of size >= 0: it overflows only where sinh does."""
-    return _exp(m, m.at_most(size, t.EXP_LIMITS[m.bits].high + 1.0), _Power.above(m, 0.5))
+    return _exp(m, m.at_most(size, t.EXP_LIMITS[m.bits].high + 1.0), Power.above(m, 0.5))
 
 
 def sigmoid(m: MathBody, x: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.codegen import math_arc, math_exact, math_exp, math_log, math_trig, math_trig64
+from compiler.codegen import math_arc, math_exact, math_exp, math_log, math_pow64, math_trig, math_trig64
 from compiler.codegen.gen import Gen, ModuleText
 from compiler.codegen.math_body import MathBody
 from compiler.codegen.types import bits_of, lanes_of
@@ -30,6 +30,7 @@ _BY_DTYPE: dict[int, dict[str, Define]] = {
     32: {**_BOTH, **_SINGLE, OF_SMALL["exp"]: math_exp.exp_of_small, "ldexp": math_exact.ldexp},
     64: {
         **_BOTH, "sin": math_trig64.sin, "cos": math_trig64.cos, "tan": math_trig64.tan,
+        "pow": math_pow64.power,
         OF_SMALL["exp"]: math_exp.exp_of_small,
     },
 }  # fmt: skip

@@ -24,7 +24,7 @@ def _to_float(m: MathBody, exponent: str) -> str:
     return m.sub(m.from_bits(m.ints("add", exponent, bits)), magic)
 
 
-def _normal(m: MathBody, x: str) -> tuple[str, str]:
+def normal(m: MathBody, x: str) -> tuple[str, str]:
     """(e, f), for denormal x too."""
     small = m.test("olt", x, 2.0 ** (1 - m.bias))
     shift = m.mantissa + 2
@@ -64,15 +64,15 @@ def _finish(m: MathBody, x: str, result: str) -> str:
 
 
 def log(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *_normal(m, x), (1.0, 0.0), t.LN2[m.bits]))
+    return _finish(m, x, _sum(m, *normal(m, x), (1.0, 0.0), t.LN2[m.bits]))
 
 
 def log2(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *_normal(m, x), t.LOG2_E[m.bits], (1.0, 0.0)))
+    return _finish(m, x, _sum(m, *normal(m, x), t.LOG2_E[m.bits], (1.0, 0.0)))
 
 
 def log10(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *_normal(m, x), t.LOG10_E[m.bits], t.LOG10_2[m.bits]))
+    return _finish(m, x, _sum(m, *normal(m, x), t.LOG10_E[m.bits], t.LOG10_2[m.bits]))
 
 
 def log1p(m: MathBody, x: str) -> str:
@@ -102,10 +102,10 @@ def power(m: MathBody, x: str, y: str) -> str:
     r = d.sub(product, whole)
     size = d.mul(d.fma(r, d.polynomial(r, t.EXP2_POW), 1.0), d.power_of_two(n))
     result = m.emit(f"fptrunc {d.type} {size} to {m.type}")
-    return _power_rules(m, x, y, result)
+    return power_rules(m, x, y, result)
 
 
-def _power_rules(m: MathBody, x: str, y: str, size: str) -> str:
+def power_rules(m: MathBody, x: str, y: str, size: str) -> str:
     """|x|^y with its sign; 1 where x is 1 or y is 0 whatever the other; NaN for a negative x and a broken y."""
     odd = _is_odd(m, y)
     signed = m.choose(odd, m.copysign(size, x), size)

@@ -46,7 +46,7 @@ REFERENCE: dict[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 FAR = {"sin", "cos", "tan"}  # of a float64 that is large, the C library's
 SINGLE_ONLY = {"asin", "acos", "atan"}
-TWO = {"pow": intrin.power, "atan2": intrin.atan2, "hypot": intrin.hypot, "fmod": intrin.fmod}  # float32 only
+TWO = {"pow": intrin.power, "atan2": intrin.atan2, "hypot": intrin.hypot, "fmod": intrin.fmod}
 
 
 def bounds() -> dict[str, float]:
@@ -119,16 +119,24 @@ def test_exp_of_what_is_known_to_be_small(dtype: str, wide: Any, limit: float, c
 
 
 @pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
-def test_power(cpu: Target) -> None:
+@pytest.mark.parametrize(("dtype", "wide"), [("float32", np.float64), ("float64", np.longdouble)])
+def test_power(dtype: str, wide: Any, cpu: Target) -> None:
+    """Also of numbers near 1 to large powers, where the logarithm's error counts most, and of integers."""
     rng = np.random.default_rng(5)
     edges = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 2.5, 1e30, -1e30, 1e-45, 16777217.0,
-                      np.inf, -np.inf, np.nan], np.float32)  # fmt: skip
+                      2.0**53 + 2, -(2.0**53) - 2, 1e-310, 1e300, np.inf, -np.inf, np.nan])  # fmt: skip
     a, b = (v.ravel() for v in np.meshgrid(edges, edges))
-    a = np.concatenate([a, np.exp(rng.standard_normal(50_000) * 20).astype(np.float32)])
-    b = np.concatenate([b, (rng.standard_normal(50_000) * 4).astype(np.float32)])
-    got = by_machine(elementwise(["float32"] * 2, "float32", intrin.power, len(a)), [a, b], cpu)
+    bases = [np.exp(rng.standard_normal(50_000) * 20), 1 + rng.standard_normal(50_000) * 2.0 ** rng.integers(-20, -2)]
+    exponents = [rng.standard_normal(50_000) * 4, rng.standard_normal(50_000) * 3000]
+    whole = [v.ravel() for v in np.meshgrid(np.arange(-40, 41), np.arange(-40, 41))]
+    scales = np.exp(rng.standard_normal(50_000) * 150)
+    near_limits = rng.uniform(-760, 760, 50_000) / np.log(scales)
     with np.errstate(all="ignore"):
-        want = np.power(a.astype(np.float64), b.astype(np.float64))
+        a = np.concatenate([a, *bases, whole[0], scales]).astype(dtype)
+        b = np.concatenate([b, *exponents, whole[1], near_limits]).astype(dtype)
+    got = by_machine(elementwise([dtype] * 2, dtype, intrin.power, len(a)), [a, b], cpu)
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(wide), b.astype(wide))
     assert error(got, want).max() <= BOUNDS["pow"]
     zeros = got == 0
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
@@ -218,7 +226,7 @@ FLOAT64 = [name for name in REFERENCE if name not in SINGLE_ONLY | FAR]
 
 @pytest.mark.parametrize("spec", TARGETS.values(), ids=list(TARGETS))
 @pytest.mark.parametrize(
-    ("dtype", "names"), [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", FLOAT64)]
+    ("dtype", "names"), [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", [*FLOAT64, "pow"])]
 )
 def test_no_function_is_called(spec: str, dtype: str, names: list[str]) -> None:
     """Neither a library's, nor one of ours that was not inlined."""
