@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import schedule_workloads as w
+import tensor_intrins
 from schedule_case import case
 
 from compiler.schedule.schedule import Schedule
@@ -45,6 +46,24 @@ def merge_inner(s: Schedule) -> None:
 
 
 @case(w.chain)
+def found_by_neighbours(s: Schedule) -> None:
+    """Blocks that are found from others, and then moved."""
+    [last] = s.get_output_blocks("root")
+    [middle] = s.get_producers(last)
+    first, *_ = s.get_child_blocks(s.get_block("root"))
+    assert [s.get(block).name_hint for block in s.get_consumers(first)] == ["C"]
+    s.compute_inline(middle)
+
+
+@case(w.chain)
 def block_by_name(s: Schedule) -> None:
     s.compute_inline("B")
     s.reverse_compute_at("D", s.get_loops("C")[0])
+
+
+@case(lambda: w.matmul(9, 15, 10))
+def tensorize_tiles_of_odd_sizes(s: Schedule) -> None:
+    i, j, k = s.get_loops("C")
+    (i0, i1), (j0, j1), (k0, k1) = s.split(i, [None, 3]), s.split(j, [None, 5]), s.split(k, [None, 2])
+    s.reorder(i0, j0, k0, i1, j1, k1)
+    s.tensorize(i1, tensor_intrins.register_matmul(3, 5, 2))

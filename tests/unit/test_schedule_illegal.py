@@ -9,7 +9,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.errors import ScheduleError
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
@@ -41,6 +41,12 @@ def _split_gone(s: Schedule) -> object:
     i, _, _ = _loops(s, "C")
     s.split(i, [None, 2])
     return s.split(i, [None, 2])
+
+
+def _annotate_gone(s: Schedule) -> object:
+    i, _, _ = _loops(s, "C")
+    s.split(i, [None, 4])
+    return s.annotate(i, "x", 1)
 
 
 def _fuse_across(s: Schedule) -> object:
@@ -234,6 +240,25 @@ CASES: list[tuple[str, Callable[[], PrimFunc], Steps, str]] = [
     ("sample_tile", w.matmul, lambda s: s.sample_tile(_loops(s, "C")[0], 2, decision=[14]), "at most 13"),
     ("sample_tile", w.matmul, lambda s: s.sample_tile(_loops(s, "C")[0], 0), "must be positive"),
     ("sample_perfect_tile", _symbolic, lambda s: s.sample_perfect_tile(_loops(s, "B")[0], 2), "not constant"),
+    ("sample_compute_location", w.chain, lambda s: s.sample_compute_location("B", 9), "9"),
+    ("get_loops", w.chain, lambda s: s.get_loops(BlockRV(7)), "b7 is no block of this schedule"),
+    ("get_child_blocks", w.chain, lambda s: s.get_child_blocks(LoopRV(7)), "l7 is no loop of this schedule"),
+    ("get_producers", w.chain, lambda s: s.get_producers("root"), "the root block stands beside no other"),
+    ("get_consumers", w.chain, lambda s: s.get_consumers("root"), "the root block stands beside no other"),
+    ("get_output_blocks", w.chain, lambda s: s.get_output_blocks(BlockRV(7)), "b7 is no block of this schedule"),
+    ("annotate", w.chain, lambda s: s.annotate(LoopRV(7), "x", 1), "l7 is no loop of this schedule"),
+    ("annotate", w.matmul, _annotate_gone, "loop 'i' is gone"),
+    ("blockize", w.chain, lambda s: s.blockize(["B", "D"]), "C"),
+    ("tensorize", w.chain, lambda s: s.tensorize("B", "test.none"), "there is no tensor intrinsic 'test.none'"),
+    ("reorder_block_iter_var", w.chain, lambda s: s.reorder_block_iter_var("B", [0, 0]), "2"),
+    ("reindex", w.chain, lambda s: s.reindex("B", ("read", 3)), "has no read buffer number 3"),
+    ("reindex_cache_read", w.matmul, lambda s: s.reindex_cache_read("C", 0, "local", lambda i, j, k: (i + k,)),
+     "in one place"),
+    ("reindex_cache_write", w.matmul, lambda s: s.reindex_cache_write("C", 0, "local", lambda i, j, k: k), "reduction"),
+    ("transform_block_layout", w.chain, lambda s: s.transform_block_layout("B", lambda i, j: i), "j is lost"),
+    ("cache_index", w.gathered, lambda s: s.cache_index("C", "disk"), "no memory 'disk'"),
+    ("storage_align", w.chain, lambda s: s.storage_align("D", 0, 0, 8, 1), "argument of the function"),
+    ("unsafe_set_dtype", w.chain, lambda s: s.unsafe_set_dtype("D", 0, "float64"), "argument of the function"),
 ]  # fmt: skip
 
 
