@@ -17,6 +17,7 @@ from tuner.errors import TuningError
 from tuner.fleet import DeviceInfo, DeviceSession, Fleet
 from tuner.fleets import LocalFleet, TrackerFleet
 from tuner.records.store import RecordStore
+from tuner.search.base import Proposal, SearchStrategy
 
 
 class MeasureOptionError(TuningError, ValueError):
@@ -162,6 +163,33 @@ class _SettledSession:
 
     def close(self) -> None:
         self._inner.close()
+
+
+# ------------------------------------------------------------------------------------- search
+
+
+class Remembering:
+    """The strategy `inner`, and what it was told of without a trial of this run: results that another run on the same
+    store had."""
+
+    def __init__(self, inner: SearchStrategy) -> None:
+        self._inner = inner
+        self._told: dict[str, tuple[Proposal, float | None]] = {}
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        return self._inner.ask(count)
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        self._told[candidate.digest] = candidate, cost
+        self._inner.tell(candidate, cost)
+
+    def measured(self, candidate: Proposal) -> None:
+        """A trial of `candidate` was this run's."""
+        self._told.pop(candidate.digest, None)
+
+    def known(self) -> list[tuple[Proposal, float]]:
+        """The candidates whose cost (seconds a call) was known before; those that had failed are left out."""
+        return [(candidate, cost) for candidate, cost in self._told.values() if cost is not None]
 
 
 # -------------------------------------------------------------------------------------- store

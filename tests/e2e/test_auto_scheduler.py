@@ -55,7 +55,7 @@ def test_tuned_locally_and_built_with_the_best(tmp_path, capsys):
     assert "12/12  matmul 64: best" in capsys.readouterr().out
 
     inp, result = auto_scheduler.load_best_record(log, wanted.workload_key)
-    assert result.mean == min(r.mean for _, r in records)
+    assert result.cost == min(r.cost for _, r in records)
     assert inp.state == auto_scheduler.ApplyHistoryBest(log).query("llvm", wanted.workload_key)
     schedule, args = wanted.apply_best(log)
     assert_computes(tvm.build(schedule, args, "llvm", name="matmul"))
@@ -102,7 +102,7 @@ def test_tasks_are_scheduled_together_on_a_farm(tmp_path):
     assert (scheduler.ct, sum(scheduler.task_cts), len(count.ended)) == (10, 10, 10)
     assert sorted(count.begun) == [0, 1]
     assert min(scheduler.task_cts) >= 1
-    best = [auto_scheduler.load_best_record(log, t.workload_key)[1].mean for t in tasks]
+    best = [auto_scheduler.load_best_record(log, t.workload_key)[1].cost for t in tasks]
     assert scheduler.best_costs == pytest.approx(best)
     assert scheduler.cur_score == pytest.approx(2 * best[0] + best[1])
     for wanted, n in zip(tasks, (64, 32)):

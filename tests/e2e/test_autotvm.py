@@ -73,9 +73,9 @@ def test_tuned_locally_logged_and_built_with_the_best(tmp_path, capsys):
     assert len(records) == len(told) == len({i.config for i, _ in records}) == 16
     assert all(r.error_no == 0 and len(r.costs) == 2 for _, r in records)
     assert "matmul 16/16" in capsys.readouterr().out
-    fastest = min(records, key=lambda pair: pair[1].mean)
+    fastest = min(records, key=lambda pair: pair[1].cost)
     assert tuner.best_config == fastest[0].config
-    assert tuner.best_flops == pytest.approx(wanted.flop / fastest[1].mean)
+    assert tuner.best_flops == pytest.approx(wanted.flop / fastest[1].cost)
     with RecordStore.open(tmp_path / "records.db") as store:
         (run,) = store.runs()
         trials = [t for t in store.all_trials(run.id) if t.trace is not None]
@@ -131,6 +131,23 @@ def test_tuned_on_a_farm(tmp_path):
     with autotvm.apply_history_best(str(log)), tvm.Target("llvm"):
         schedule, args = matmul(SIZE, "float32")
         assert_multiplies(tvm.build(schedule, args, name="matmul"))
+
+
+def test_what_a_store_knows_is_not_measured_again_and_logged_all_the_same(tmp_path):
+    option = autotvm.measure_option("local", autotvm.LocalRunner(**QUICK))
+
+    def run(last: int) -> dict[int, autotvm.MeasureResult]:
+        found = {}
+        autotvm.tuner.GridSearchTuner(task(), range_idx=(0, last)).tune(
+            9, option, store=tmp_path / "db", callbacks=[lambda t, i, r: found.update({i[0].config.index: r[0]})]
+        )
+        return found
+
+    first, second = run(3), run(5)
+    assert (sorted(first), sorted(second)) == ([0, 1, 2, 3], [0, 1, 2, 3, 4, 5])
+    measured = [index for index, result in second.items() if len(result.costs) == QUICK["repeat"]]
+    assert sorted(measured) == [4, 5]
+    assert all(second[i].cost == pytest.approx(first[i].cost) for i in first)
 
 
 def test_a_template_that_never_works_stops_with_the_first_failure():

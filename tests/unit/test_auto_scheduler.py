@@ -121,7 +121,7 @@ def test_a_failed_trial_is_recorded_as_one():
     inp, failed = record(matmul_task(), 8, None)
     line = measure_record.dump_record_to_string(inp, failed)
     assert json.loads(line)["r"] == [[1e10], 4, 0.5, 100.0]
-    assert measure_record.load_record_from_string(line)[1].mean == float("inf")
+    assert measure_record.load_record_from_string(line)[1].cost == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_best_record_by_workload_and_target(tmp_path):
 
     def best(**options):
         inp, result = auto_scheduler.load_best_record(log, **options)
-        return None if inp is None else result.mean
+        return None if inp is None else result.cost
 
     assert best() == 1.0
     assert best(workload_key=KEY) == 2.0
@@ -160,7 +160,7 @@ def test_the_best_record_by_workload_and_target(tmp_path):
     assert best(workload_key=matmul_task(n=32).workload_key, include_compatible=True) == 4.0 / 2
     kept = tmp_path / "best"
     measure_record.distill_record_file(log, kept)
-    assert [r.mean for _, r in auto_scheduler.load_records(kept)] == [2.0, 1.0, 3.0]
+    assert [r.cost for _, r in auto_scheduler.load_records(kept)] == [2.0, 1.0, 3.0]
 
 
 def test_history_answers_and_is_updated(tmp_path):

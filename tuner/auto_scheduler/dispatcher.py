@@ -111,8 +111,8 @@ class ApplyHistoryBest(DispatchContext):
             ):
                 for name in names:
                     entry, _, args = self.get_workload_entry(table, name, inp.task.workload_key)
-                    if args not in entry or result.mean < entry[args][1]:
-                        entry[args] = inp.state, result.mean
+                    if args not in entry or result.cost < entry[args][1]:
+                        entry[args] = inp.state, result.cost
 
     def update(self, target: Any, workload_key: str, state: State) -> None:
         """Answer with `state` for this workload, on the target, its model and its keys."""

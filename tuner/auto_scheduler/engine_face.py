@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,13 @@ from tuner.auto_scheduler.state import State
 from tuner.auto_scheduler.tuning_options import TuningOptions
 from tuner.engine import tune
 from tuner.errors import TuningError
-from tuner.faces import opened
+from tuner.faces import Remembering, opened
 from tuner.measure_error import MeasureErrorNo
 from tuner.options import RunOptions
 from tuner.progress import Silent, TrialDone, gflops
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
+from tuner.search.base import Proposal
 
 if TYPE_CHECKING:
     from tuner.auto_scheduler.task_scheduler import TaskScheduler
@@ -44,6 +47,9 @@ def tune_tasks(
             raise SchedulerError(f"the policy is of {policy.task}, not of {task}")
     weights = scheduler.task_weights if scheduler is not None else [1.0] * len(tasks)
     searches = [policy.search(weight) for policy, weight in zip(policies, weights)]
+    remembering = [Remembering(search.strategy) for search in searches]
+    searches = [replace(search, strategy=strategy) for search, strategy in zip(searches, remembering)]
+    watcher = _Trials(tasks, policies, remembering, options, scheduler)
     run_options = _run_options(options, scheduler, per_task_early_stopping)
     for task_id in range(len(tasks)):
         for callback in scheduler.callbacks if scheduler is not None else ():
@@ -59,13 +65,14 @@ def tune_tasks(
                     builder=builder,
                     options=run_options,
                     store=records,
-                    watcher=_Trials(tasks, policies, options, scheduler),
+                    watcher=watcher,
                     objective=scheduler.given_objective if scheduler is not None else None,
                 )
         finally:
             fleet.close()
     finally:
         builder.close()
+    watcher.tell_known()
     errors = [f"{t.desc or t.workload_key}: {p.error}" for t, p in zip(tasks, outcome.snapshot.tasks) if p.error]
     if errors:
         raise TuningError("\n".join(errors))
@@ -103,11 +110,13 @@ class _Trials(Silent):
         self,
         tasks: Sequence[SearchTask],
         policies: Sequence[SearchPolicy],
+        searches: Sequence[Remembering],
         options: TuningOptions,
         scheduler: TaskScheduler | None,
     ) -> None:
         self._tasks = tasks
         self._policies = policies
+        self._searches = searches
         self._options = options
         self._scheduler = scheduler
         self._best = [float("inf")] * len(tasks)
@@ -116,8 +125,8 @@ class _Trials(Silent):
     def trial(self, done: TrialDone) -> None:
         if done.purpose is not TrialPurpose.SEARCH or done.candidate is None:
             return
-        task, self._done = self._tasks[done.task], self._done + 1
-        inp = MeasureInput(task, State(task.compute_dag.func, Trace.from_json(done.candidate.trace_json)))
+        self._done += 1
+        self._searches[done.task].measured(done.candidate)
         result = MeasureResult(
             done.samples if done.failure is None else (),
             MeasureErrorNo.of(done.failure),
@@ -125,15 +134,26 @@ class _Trials(Silent):
             done.build_s + done.measure_s,
             done.timestamp,
         )
-        better = result.mean < self._best[done.task]
+        better = result.cost < self._best[done.task]
         if better:
-            self._best[done.task] = result.mean
+            self._best[done.task] = result.cost
         if self._options.verbose:
             self._say(done.task, better)
         if self._scheduler is not None:
             self._scheduler.count(done.task, self._best[done.task])
+        self._call_back(done.task, done.candidate, result)
+
+    def tell_known(self) -> None:
+        """Results that other runs had: a log is to have them too, one of them may be the best."""
+        for index, search in enumerate(self._searches):
+            for candidate, cost in search.known():
+                self._call_back(index, candidate, MeasureResult((cost,), MeasureErrorNo.NO_ERROR, "", 0.0, time.time()))
+
+    def _call_back(self, index: int, candidate: Proposal, result: MeasureResult) -> None:
+        task = self._tasks[index]
+        inp = MeasureInput(task, State(task.compute_dag.func, Trace.from_json(candidate.trace_json)))
         for callback in self._options.measure_callbacks:
-            callback.callback(self._policies[done.task], [inp], [result])
+            callback.callback(self._policies[index], [inp], [result])
 
     def _say(self, index: int, better: bool) -> None:
         """A line for each new best, and one at the end."""

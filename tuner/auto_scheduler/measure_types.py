@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.auto_scheduler.state import State
@@ -28,6 +29,6 @@ class MeasureResult(NamedTuple):
     timestamp: float
 
     @property
-    def mean(self) -> float:
-        """Mean seconds per call; infinity for a failed trial."""
-        return sum(self.costs) / len(self.costs) if self.costs and self.error_no == 0 else float("inf")
+    def cost(self) -> float:
+        """The median of the seconds per call, which one disturbed repeat does not move; infinity for a failed trial."""
+        return statistics.median(self.costs) if self.costs and self.error_no == 0 else float("inf")

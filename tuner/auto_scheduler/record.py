@@ -164,8 +164,8 @@ def load_best_record(
             distance = 1.0
         else:
             distance = shape_distance(workload_key, key) if include_compatible else float("inf")
-        if distance * result.mean < best[0]:
-            best = distance * result.mean, inp, result
+        if distance * result.cost < best[0]:
+            best = distance * result.cost, inp, result
     return best[1], best[2]
 
 
@@ -174,7 +174,7 @@ def distill_record_file(in_file: str | Path, out_file: str | Path) -> None:
     best: dict[tuple[str, str], tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in _succeeded(load_records(in_file)):
         key = inp.task.workload_key, str(inp.task.target)
-        if key not in best or result.mean < best[key][1].mean:
+        if key not in best or result.cost < best[key][1].cost:
             best[key] = inp, result
     Path(out_file).write_text("".join(dump_record_to_string(*pair) + "\n" for pair in best.values()), encoding="utf-8")
 

@@ -142,5 +142,5 @@ def measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | 
     for inp, result in load_records(log):
         if inp.task.workload_key == task.workload_key and str(inp.task.target) == str(task.target):
             text = inp.state.trace.to_json()
-            found.append((candidate_digest(text), text, result.mean if result.error_no == 0 else None))
+            found.append((candidate_digest(text), text, result.cost if result.error_no == 0 else None))
     return found

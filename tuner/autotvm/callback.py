@@ -45,7 +45,7 @@ def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callback
         for result in results:
             done += 1
             failed += result.error_no != 0
-            current = tuner.task.flop / result.mean
+            current = tuner.task.flop / result.cost
             best = max(best, current)
         line = (
             f"{prefix}{' ' if prefix else ''}{done}/{total}  now {current / unit:.2f}, best {best / unit:.2f} "

@@ -134,7 +134,7 @@ class ApplyHistoryBest(DispatchContext):
             ):
                 for name in filter(None, names):
                     known = table.get((name, workload))
-                    if known is None or result.mean < known[1].mean:
+                    if known is None or result.cost < known[1].cost:
                         table[name, workload] = best
 
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from tuner.autotvm.tuner import Callback, Tuner
 from tuner.builder import Builder, FuncSource, pack_func
 from tuner.engine import tune
 from tuner.errors import TuningError
-from tuner.faces import FaceBuilder, FaceRunner, opened
+from tuner.faces import FaceBuilder, FaceRunner, Remembering, opened
 from tuner.fleet import Fleet
 from tuner.measure_error import MeasureErrorNo
 from tuner.options import RunOptions
@@ -49,7 +50,7 @@ class ConfigProposal:
 
 
 class _FromTuner:
-    """A tuner, asked as the engine asks. It learns from the watcher, which knows more than the cost."""
+    """A tuner, asked and told as the engine does."""
 
     def __init__(self, tuner: Tuner) -> None:
         self._tuner = tuner
@@ -58,7 +59,8 @@ class _FromTuner:
         return [ConfigProposal(self._tuner.task, config) for config in self._tuner.next_batch(count)]
 
     def tell(self, candidate: Proposal, cost: float | None) -> None:
-        pass
+        inp, result = _known(candidate, cost)
+        self._tuner.update([inp], [result])
 
 
 class _FromList:
@@ -78,17 +80,30 @@ class _FromList:
 class _Trials(Silent):
     """Hands every search trial on, as an input and its result."""
 
-    def __init__(self, then: Callable[[MeasureInput, MeasureResult], None]) -> None:
+    def __init__(self, search: Remembering, then: Callable[[MeasureInput, MeasureResult], None]) -> None:
+        self._search = search
         self._then = then
 
     def trial(self, done: TrialDone) -> None:
         if done.purpose is not TrialPurpose.SEARCH or not isinstance(done.candidate, ConfigProposal):
             return
-        task, config = done.candidate.task, done.candidate.config
-        assert task.target is not None
+        self._search.measured(done.candidate)
         costs: tuple[float | str, ...] = done.samples if done.failure is None else (done.text,)
         result = MeasureResult(costs, MeasureErrorNo.of(done.failure), done.build_s + done.measure_s, done.timestamp)
-        self._then(MeasureInput(task.target, task, config), result)
+        self._then(_input(done.candidate), result)
+
+
+def _input(candidate: ConfigProposal) -> MeasureInput:
+    assert candidate.task.target is not None
+    return MeasureInput(candidate.task.target, candidate.task, candidate.config)
+
+
+def _known(candidate: Proposal, cost: float | None) -> tuple[MeasureInput, MeasureResult]:
+    """A result of which only the cost is known; None: it failed."""
+    assert isinstance(candidate, ConfigProposal)
+    if cost is None:
+        return _input(candidate), MeasureResult(("failed",), MeasureErrorNo.UNKNOWN_ERROR, 0.0, time.time())
+    return _input(candidate), MeasureResult((cost,), MeasureErrorNo.NO_ERROR, 0.0, time.time())
 
 
 def tune_on_engine(
@@ -107,7 +122,6 @@ def tune_on_engine(
         nonlocal trials
         trials += 1
         tuner.note(trials, inp, result)
-        tuner.update([inp], [result])
         for callback in callbacks:
             callback(tuner, [inp], [result])
 
@@ -179,14 +193,18 @@ def _run(
         assert isinstance(candidate, ConfigProposal)
         return FuncSource(pack_func(task.prim_func(candidate.config)))
 
+    remembering = Remembering(strategy)
     name = f"{task.name}({', '.join(map(str, task.args))})"
     search = TaskSearch(
         task=TuningTask(name, task.untuned, task.target.resolved()),
-        strategy=strategy,
+        strategy=remembering,
         recognise=lambda digest, trace: None,
         source=source,
     )
-    outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=_Trials(then))
+    watcher = _Trials(remembering, then)
+    outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=watcher)
     error = outcome.snapshot.tasks[0].error
     if error is not None:
         raise TuningError(f"{name}: {error}")
+    for candidate, cost in remembering.known():  # a log is to have them too: one of them may be the best
+        then(*_known(candidate, cost))

@@ -44,7 +44,7 @@ class GATuner(RandomTuner):
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for inp, result in zip(inputs, results):
             if result.error_no == 0 and inp.config.index >= 0:
-                speed = self.task.flop / result.mean
+                speed = self.task.flop / result.cost
                 self._population.append((speed, self.space.point2knob(inp.config.index)))
         self._population.sort(key=lambda entry: entry[0], reverse=True)
         del self._population[self.pop_size :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
 from compiler.target import Target
@@ -29,7 +30,7 @@ class MeasureResult(NamedTuple):
     timestamp: float
 
     @property
-    def mean(self) -> float:
-        """Mean seconds per call; infinity for a failed trial."""
+    def cost(self) -> float:
+        """The median of the seconds per call, which one disturbed repeat does not move; infinity for a failed trial."""
         times = [c for c in self.costs if not isinstance(c, str)]
-        return sum(times) / len(times) if times and self.error_no == 0 else float("inf")
+        return statistics.median(times) if times and self.error_no == 0 else float("inf")

@@ -88,7 +88,7 @@ class XGBTuner(RandomTuner):
                 continue
             self._since_plan += 1
             self._rows.append(row)
-            self._speeds.append(float(np.log(1 / result.mean)) if result.error_no == 0 else -np.inf)
+            self._speeds.append(float(np.log(1 / result.cost)) if result.error_no == 0 else -np.inf)
 
     def load_history(
         self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
@@ -99,7 +99,7 @@ class XGBTuner(RandomTuner):
         for inp, result in data_set:
             row = self._features.of(inp.config) if inp.task.name == self.task.name else None
             if row is not None:
-                speed = float(np.log(1 / result.mean)) if result.error_no == 0 else -np.inf
+                speed = float(np.log(1 / result.cost)) if result.error_no == 0 else -np.inf
                 groups[inp.task.workload].append((row, speed))
         rows: list[Array] = []
         speeds: list[float] = []

@@ -105,7 +105,7 @@ def pick_best(in_file: str | Path, out_file: str | Path) -> None:
     best: dict[str, tuple[MeasureInput, MeasureResult]] = {}
     for inp, result in load_from_file(in_file):
         key = measure_str_key(inp, include_config=False)
-        if result.error_no == 0 and (key not in best or result.mean < best[key][1].mean):
+        if result.error_no == 0 and (key not in best or result.cost < best[key][1].cost):
             best[key] = inp, result
     lines = [encode(inp, result) + "\n" for inp, result in best.values()]
     Path(out_file).write_text("".join(lines), encoding="utf-8")

@@ -84,7 +84,7 @@ class Tuner:
 
     def note(self, count: int, inp: MeasureInput, result: MeasureResult) -> None:
         """Keep the fastest; `count` is the trial's number, from 1."""
-        speed = self.task.flop / result.mean if result.error_no == 0 else 0.0
+        speed = self.task.flop / result.cost if result.error_no == 0 else 0.0
         if speed > self.best_flops:
             self.best_flops, self.best_config, self.best_iter = speed, inp.config, count
             self.best_measure_pair = inp, result
