@@ -12,14 +12,12 @@ from __future__ import annotations
 import hmac
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from compiler.errors import TunefarmError
 from rpc_server.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
 from rpc_server.errors import (
     Cancelled,
-    ExecutorCrashed,
     LeaseRefused,
     NotPermitted,
     ProtocolError,
@@ -27,12 +25,10 @@ from rpc_server.errors import (
     SessionClosed,
     SessionRefused,
 )
-from rpc_server.executor_pool import Executor, ExecutorPool, ExecutorState
 from rpc_server.leases import LeaseReport
-from rpc_server.messages import REFERENCE_PHASE, Done, Measured, SessionEnded, SessionOpened
+from rpc_server.messages import REFERENCE_PHASE, Done, Measured, SessionOpened
 from rpc_server.supervisor_events import (
     Answer,
-    BeginSession,
     CallAsked,
     CancelAsked,
     CloseAsked,
@@ -48,42 +44,24 @@ from rpc_server.supervisor_events import (
     ExecutorReady,
     ExecutorReplied,
     Fail,
-    ForgetSession,
-    Frames,
     KeyRevoked,
     LaneLostAsked,
     LeaseOver,
-    Log,
     OpenAsked,
     Report,
     ShutdownAsked,
-    Tell,
     TimePassed,
     ToClient,
     ToExecutor,
 )
-from rpc_server.supervisor_records import Over, Request, Session, SupervisorConfig, Waiting
+from rpc_server.supervisor_records import Request, Session, Waiting
+from rpc_server.supervisor_sessions import Sessions, arrays_lost
 
-_REMEMBERED_ENDS = 1024
 _LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not ended by then
 
 
-class SupervisorState:
+class SupervisorState(Sessions):
     """See the module. `name_call(frames)` words a request for crash reports; it is called only then."""
-
-    def __init__(self, config: SupervisorConfig, name_call: Callable[[Frames], str]) -> None:
-        self.config = config
-        self.pool = ExecutorPool(config.pool)
-        self.crashes = 0
-        self._name_call = name_call
-        self._sessions: dict[int, Session] = {}
-        self._by_conn: dict[bytes, Session] = {}
-        self._over: dict[bytes, Over] = {}  # connections whose session ended
-        self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
-        self._waiting: deque[Waiting] = deque()
-        self._next_session = 1
-        self._stopping = ""
-        self._out: list[Command] = []
 
     # --- what the loop asks -------------------------------------------------------------------------------
 
@@ -146,23 +124,6 @@ class SupervisorState:
             times += [session.ends_at, self._head_deadline(session), self._stuck_at(session)]
         times.append(self.pool.next_wakeup(self._orphaned()))
         return min((time for time in times if time is not None), default=None)
-
-    def has_session(self, conn: bytes) -> bool:
-        return conn in self._by_conn
-
-    def why_over(self, conn: bytes) -> RPCError:
-        """What to tell a client that has no session."""
-        ended = self._over.get(conn)
-        if ended is not None:
-            return SessionClosed(f"the session is over: {ended.note.reason}", hint="connect again")
-        return SessionClosed("no session is open on this connection", hint="open one first")
-
-    def running(self) -> list[int]:
-        """Executors with a call under way, or perhaps one: the ones whose memory is worth watching."""
-        return [s.executor for s in self._sessions.values() if (s.queue or s.on_lane) and s.executor is not None]
-
-    def session_names(self) -> tuple[str, ...]:
-        return tuple(session.request.client for session in self._sessions.values())
 
     # --- sessions -----------------------------------------------------------------------------------------
 
@@ -234,46 +195,6 @@ class SupervisorState:
         self._end_all(self._sessions.values(), SessionClosed(event.reason), now)
         self._emit(*self.pool.stop(now))
 
-    def _end_all(self, sessions: Iterable[Session], why: RPCError, now: float) -> None:
-        for session in list(sessions):
-            self._end(session, why, now)
-
-    def _end(
-        self,
-        session: Session,
-        why: RPCError,
-        now: float,
-        *,
-        tell: bool = True,
-        report: ExitReport | None = None,
-        verdict: Verdict = Verdict.NONE,
-    ) -> None:
-        """End a session: fail what waits, free its executor, remember why for late requests."""
-        for request in session.queue:
-            self._emit(Fail(session.conn, request.request_id, why))
-        del self._sessions[session.number]
-        del self._by_conn[session.conn]
-        note = SessionEnded(kind=type(why).kind, reason=why.message)
-        self._over[session.conn] = Over(note, report, verdict)
-        if len(self._over) > _REMEMBERED_ENDS:
-            self._over.pop(next(iter(self._over)))
-        if tell:
-            self._emit(Tell(session.conn, note))
-        self._log(logging.INFO, f"session {session.number} of {session.request.client} ended: {why.message}")
-        self._leaving[session.number] = (
-            None if session.lease is None else LeaseReport(session.lease, "closed", why.message)
-        )
-        if self.pool.get(session.executor) is None:
-            self._left(session.number)
-        self._emit(*self.pool.kill(session.executor, Verdict.CLOSED, now))
-
-    def _left(self, number: int) -> None:
-        """Nothing of an ended session runs any more: the device is free for the next."""
-        report = self._leaving.pop(number, None)
-        self._emit(ForgetSession(number))
-        if report is not None:
-            self._emit(Report(report))
-
     # --- calls --------------------------------------------------------------------------------------------
 
     def _call_asked(self, event: CallAsked, now: float) -> None:
@@ -324,7 +245,7 @@ class SupervisorState:
         if session is not None:
             executor = self.pool.get(session.executor)
             if executor is None or executor.pid != event.pid:
-                self._emit(Fail(event.conn, event.request_id, _arrays_lost()))
+                self._emit(Fail(event.conn, event.request_id, arrays_lost()))
                 return
             session.queue.append(Request(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
             if len(session.queue) == 1:
@@ -336,17 +257,6 @@ class SupervisorState:
             call = CallUnderWay(self._name_call(event.frames), "", 0.0, None)
             error = explain(ended.report, ended.verdict, call, self.config.memory_limit)
         self._emit(Fail(event.conn, event.request_id, error))
-
-    def _start_head(self, session: Session, now: float) -> None:
-        session.head_started = session.head_since = now
-        session.phase = ""
-        if session.queue:
-            session.head_timeout = session.queue[0].timeout_s or self.config.call_timeout_s
-
-    def _head_deadline(self, session: Session) -> float | None:
-        if not session.queue or session.head_timeout is None or session.executor is None:
-            return None
-        return session.head_since + session.head_timeout if self.pool.busy(session.executor) else None
 
     def _executor_replied(self, event: ExecutorReplied, now: float) -> None:
         session = self._session_of(event.executor)
@@ -367,11 +277,6 @@ class SupervisorState:
             session.phase = event.name[:64]
             if event.timeout_s is not None and event.timeout_s > 0:
                 session.head_since, session.head_timeout = now, event.timeout_s
-
-    def _session_of(self, number: int) -> Session | None:
-        """The session a running executor serves."""
-        executor = self.pool.busy(number)
-        return None if executor is None or executor.session is None else self._sessions[executor.session]
 
     # --- executors that end -------------------------------------------------------------------------------
 
@@ -427,24 +332,6 @@ class SupervisorState:
         else:
             self._end(session, error, now, report=report, verdict=verdict)
 
-    def _restart(self, session: Session, now: float) -> None:
-        """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
-        kept: deque[Request] = deque()
-        for request in session.queue:
-            if request.trial:
-                kept.append(request)
-            else:
-                session.queued_bytes -= request.nbytes
-                self._emit(Fail(session.conn, request.request_id, _arrays_lost()))
-        session.queue = kept
-        self._start_head(session, now)
-
-    def _stuck_at(self, session: Session) -> float | None:
-        executor = self.pool.get(session.executor)
-        if executor is None or executor.state is not ExecutorState.DYING:
-            return None
-        return executor.since + self.config.die_timeout_s
-
     # --- after every event --------------------------------------------------------------------------------
 
     def _expire(self, now: float) -> None:
@@ -471,9 +358,6 @@ class SupervisorState:
             f"{self.config.box} is busy: its {self.config.max_sessions} session(s) are held by {names}",
             hint="wait for it, or share the device through a tracker",
         )
-
-    def _orphaned(self) -> int:
-        return sum(session.executor is None for session in self._sessions.values())
 
     def _assign(self, now: float) -> None:
         """Give warm executors to sessions that lost theirs, then to waiting clients."""
@@ -502,17 +386,3 @@ class SupervisorState:
             if session.lease is not None:
                 self._emit(Report(LeaseReport(session.lease, "opened")))
             self._log(logging.INFO, f"session {session.number} opened for {session.request.client}")
-
-    def _attach(self, session: Session, executor: Executor) -> None:
-        session.executor = executor.number
-        self._emit(BeginSession(executor.number, session.number))
-
-    def _emit(self, *commands: Command) -> None:
-        self._out.extend(commands)
-
-    def _log(self, level: int, text: str) -> None:
-        self._emit(Log(level, text))
-
-
-def _arrays_lost() -> RPCError:
-    return ExecutorCrashed("the executor crashed before this call: its arrays are gone")

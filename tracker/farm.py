@@ -36,8 +36,8 @@ class Timing:
     after `grace_s` of silence. `accept_s` is how long a box may take to accept a lease, `revoke_s` how long
     to end one before it is told again. For `settle_s` after a start, leases the tracker does not know are
     presumed to be those of boxes that have not registered again yet. A suspect device is checked again every
-    `check_s`, a quarantined one every `recheck_s`; a free one every `idle_check_s`, 0: never. A gone box is listed for `forget_s`. See `Allocator` for
-    `overdue_s`.
+    `check_s`, a quarantined one every `recheck_s`; a free one every `idle_check_s`, 0: never. A gone box is listed
+    for `forget_s`. See `Allocator` for `overdue_s`.
     """
 
     heartbeat_s: float = 1.0
