@@ -8,8 +8,8 @@ this machine's cores. Builds are made beforehand: the engine, the store, the lea
 is measured. A device's trial takes `--trial-ms`, as 5 calls of the kernel; what executors and the engine need of the
 processor comes on top, and limits how many devices one machine can play.
 
-Utilisation is time measuring over time leased, of all devices, from the first lease to the last trial. The rate is of the
-middle 80 % of the trials. Scaling is the rate over what as many devices would reach at one device's rate.
+Utilisation is time measuring over time leased, of all devices, from the first lease to the last trial. The rate is of
+the middle 80 % of the trials. Scaling is the rate over what as many devices would reach at one device's rate.
 """
 
 from __future__ import annotations
