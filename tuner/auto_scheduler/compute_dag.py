@@ -17,7 +17,7 @@ from tuner.auto_scheduler.errors import SchedulerError
 from tuner.auto_scheduler.state import State
 from tuner.task import count_flops
 
-_UPDATES = {n.Add: "+=", n.Mul: "*=", n.Max: "max=", n.Min: "min="}
+_UPDATES: dict[type[n.PrimExpr], str] = {n.Add: "+=", n.Mul: "*=", n.Max: "max=", n.Min: "min="}
 
 
 class ComputeDAG:

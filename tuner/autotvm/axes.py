@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from compiler.tir.nodes import IterVar
 from compiler.tir.ops import as_int
@@ -17,6 +18,8 @@ class VirtualAxis:
 
     def __init__(self, var: Any, name: str | None = None) -> None:
         self.num_output = 1
+        self.length: int
+        default: str
         match var:
             case VirtualAxis():
                 self.length, default = var.length, var.name
@@ -34,13 +37,14 @@ class VirtualAxis:
                 self.length, default = var, f"axis_{var}"
             case _:
                 raise ConfigError(f"an axis is a te axis or a positive length, got {var!r}")
-        self.name = name or default
+        self.name: str = name or default
 
     def __repr__(self) -> str:
         return f"vaxis({self.name})"
 
 
-class Axis(NamedTuple):
+@dataclass(frozen=True)
+class Axis:
     """The `index`-th loop that a transformation of a space makes; `space` is None once a config is chosen."""
 
     space: Any

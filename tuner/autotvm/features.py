@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tuner.autotvm.boosted_trees import Array, Ints
@@ -17,10 +19,7 @@ class FeatureTable:
 
     def __init__(self, space: ConfigSpace) -> None:
         self._space = space
-        self._tables: list[Array] = [
-            np.array([_features(entity, at) for at, entity in enumerate(choices)])
-            for choices in space.space_map.values()
-        ]
+        self._tables = [_table(choices.entities) for choices in space.space_map.values()]
 
     def of(self, config: ConfigEntity) -> Array | None:
         """The features of a config, perhaps of a space of other sizes; None when it has other knobs."""
@@ -47,6 +46,10 @@ class FeatureTable:
     def rows(self, digits: Ints) -> Array:
         """The features of configs given by their choices."""
         return np.concatenate([table[digits[:, k]] for k, table in enumerate(self._tables)], axis=1)
+
+
+def _table(choices: Sequence[Entity]) -> Array:
+    return np.array([_features(entity, at) for at, entity in enumerate(choices)])
 
 
 def _features(entity: Entity, place: int) -> list[float]:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from tuner.autotvm.axes import Axis, VirtualAxis
-from tuner.autotvm.entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
+from tuner.autotvm.entities import AnnotateEntity, Entity, OtherOptionEntity, ReorderEntity, SplitEntity
 from tuner.autotvm.errors import ConfigError
 
-E = TypeVar("E", SplitEntity, ReorderEntity, AnnotateEntity, OtherOptionEntity)
+E = TypeVar("E", bound=Entity)
 
 
 class TransformSpace(Generic[E]):
@@ -135,7 +135,7 @@ class ReorderSpace(TransformSpace[ReorderEntity]):
         reduce: Sequence[Sequence[Any]] = (),
     ) -> None:
         def place(axis: Any) -> int:
-            at = next((i for i, known in enumerate(axes) if known is axis or _same(known, axis)), None)
+            at = next((i for i, known in enumerate(axes) if known is axis or _same_loop(known, axis)), None)
             if at is None:
                 raise ConfigError(f"{axis!r} is none of the axes to reorder")
             return at
@@ -160,9 +160,8 @@ class ReorderSpace(TransformSpace[ReorderEntity]):
         super().__init__([ReorderEntity(order) for order in orders], len(axes))
 
 
-def _same(known: Any, axis: Any) -> bool:
-    both = isinstance(known, Axis) and isinstance(axis, Axis)
-    return both and known.space is axis.space and known.index == axis.index
+def _same_loop(known: Any, axis: Any) -> bool:
+    return isinstance(known, Axis) and isinstance(axis, Axis) and known == axis
 
 
 def _merges(chains: list[list[int]]) -> Iterator[list[int]]:
@@ -189,6 +188,7 @@ class AnnotateSpace(TransformSpace[AnnotateEntity]):
     ) -> None:
         count = len(axes)
         head = ["none"] * (count - 1)
+        found: list[list[str]]
         match policy:
             case "none" | "unroll":
                 found = [[policy] * count]
