@@ -5,6 +5,7 @@ from __future__ import annotations
 from compiler.codegen.division import divide
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.index import index, narrow, widen
+from compiler.codegen.math_functions import math_call
 from compiler.codegen.types import (
     bits_of,
     code_of,
@@ -29,7 +30,7 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
 _COMPARE: dict[type, str] = {n.EQ: "eq", n.NE: "ne", n.LT: "lt", n.LE: "le", n.GT: "gt", n.GE: "ge"}
-_FLOAT_OPS: dict[type, str] = {n.Add: "fadd", n.Sub: "fsub", n.Mul: "fmul", n.Div: "fdiv", n.Mod: "frem"}
+_FLOAT_OPS: dict[type, str] = {n.Add: "fadd", n.Sub: "fsub", n.Mul: "fmul"}
 _INT_OPS: dict[type, str] = {n.Add: "add", n.Sub: "sub", n.Mul: "mul"}
 
 
@@ -140,8 +141,10 @@ def _division(g: Gen, expr: n.BinaryOp) -> str:
     kind, dtype = type(expr), expr.dtype
     if is_float(dtype):
         a, b = g.value(expr.a), g.value(expr.b)
-        if kind in (n.Div, n.Mod):
-            return float_op(g, _FLOAT_OPS[kind], dtype, a, b)
+        if kind is n.Mod:
+            return _remainder(g, dtype, a, b)
+        if kind is n.Div:
+            return float_op(g, "fdiv", dtype, a, b)
         quotient = unary_float(g, "floor", dtype, float_op(g, "fdiv", dtype, a, b))
         if kind is n.FloorDiv:
             return quotient
@@ -162,6 +165,13 @@ def _division(g: Gen, expr: n.BinaryOp) -> str:
         floors=kind in (n.FloorDiv, n.FloorMod),
         safe=isinstance(divisor, n.IntImm) and divisor.value not in (0, -1),
     )
+
+
+def _remainder(g: Gen, dtype: str, a: str, b: str) -> str:
+    """That of floats, rounded towards zero; of float64 by the C library."""
+    wide = with_lanes("float32", lanes_of(dtype)) if bits_of(dtype) == 16 else dtype
+    own = math_call(g, "fmod", wide, [convert(g, x, dtype, wide) for x in (a, b)])
+    return float_op(g, "frem", dtype, a, b) if own is None else convert(g, own, wide, dtype)
 
 
 def _scalar(expr: PrimExpr) -> PrimExpr:
