@@ -111,6 +111,9 @@ def reverse_compute_at(
     inside = [m for m in makers if _under(m, path)]
     if not inside:
         raise Illegal(f"no block in loop {loop.name!r} makes what block {block!r} reads", loop)
+    for outside in makers:
+        if outside not in inside:
+            _check_nothing_beside(me, outside, inside, loop)
     _check_free_to_rise(me, scope, path, makers)
     place = _place(path, inside, [], index, "reverse_compute_at")
     analyzer = analyzer_of(f for f in path if isinstance(f, n.For))
@@ -291,6 +294,32 @@ def _check_finished(maker: Member, path: Path) -> None:
                 var,
                 hint="choose a loop outside all of its reduction loops",
             )
+
+
+def _check_nothing_beside(me: Member, outside: Member, inside: list[Member], loop: n.Var) -> None:
+    """What a block outside the loop writes, a block inside writes again, all of it: else `me` would miss a part."""
+    for begun in outside.block.writes:
+        again = [(m, w) for m in inside for w in m.block.writes if w.buffer is begun.buffer]
+        if not again or not me.reads(begun.buffer):
+            continue
+        first = access(begun, outside.realize, tree.loops_of(outside.path))
+        if not any(_touches_all(access(w, m.realize, tree.loops_of(m.path)), first) for m, w in again):
+            raise Illegal(
+                f"block {outside.name!r} outside loop {loop.name!r} makes a part of {begun.buffer.name!r}, which block "
+                f"{me.name!r} reads",
+                loop,
+            )
+
+
+def _touches_all(item: Access, first: Access) -> bool:
+    """Whether all that `first` touches is touched."""
+    analyzer, buffer = Analyzer(), item.region.buffer
+    whole, part = (hull(analyzer, [a], buffer) for a in (item, first))
+    return is_exact(analyzer, item, whole) and all(
+        analyzer.can_prove(ops.less_equal(low, start))
+        and analyzer.can_prove(ops.greater_equal(ops.add(low, extent), ops.add(start, count)))
+        for (low, extent), (start, count) in zip(made(whole, buffer.shape), made(part, buffer.shape))
+    )
 
 
 def _runs_when(maker: Member, path: Path) -> n.PrimExpr:

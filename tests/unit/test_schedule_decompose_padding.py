@@ -103,6 +103,18 @@ def test_a_condition_that_is_no_bound_stays() -> None:
     w.check_everywhere(sch, func)
 
 
+def test_what_reads_the_padding_does_not_move_to_where_only_the_rest_is_made() -> None:
+    def steps(s: Schedule) -> None:
+        loop = _loops(s, "P")[0]
+        s.decompose_padding(s.get_block("P"), loop)
+        s.reverse_compute_at(s.get_block("D"), loop)
+
+    a = te.placeholder((9,), name="A")
+    p = te.compute((13,), lambda i: if_then_else(ops.logical_and(i >= 2, i < 11), a[i - 2], 0.0), name="P")
+    func = create_prim_func([a, te.compute((13,), lambda i: p[i] + 1.0, name="D")])
+    w.check_refused(func, steps, "reverse_compute_at", "block 'P_pad_const' outside loop 'i' makes a part of 'P'")
+
+
 def _whole(s: Schedule) -> None:
     s.decompose_padding(s.get_block("P"), _loops(s, "P")[0])
 
