@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
+from compiler.tir.printer import workload_key
 from rpc_server.server import Server
 from tracker.client import connect_tracker
 from tracker.server import Tracker
@@ -79,6 +80,8 @@ def test_tuned_locally_logged_and_built_with_the_best(tmp_path, capsys):
     with RecordStore.open(tmp_path / "records.db") as store:
         (run,) = store.runs()
         trials = [t for t in store.all_trials(run.id) if t.trace is not None]
+        # whoever builds the same computation without the template must not be served configs of it
+        assert store.workload(workload_key(wanted.untuned)) is None
     assert {json.loads(t.trace)["autotvm"]["template"] for t in trials} == {"e2e/matmul"}
     assert len({t.digest for t in trials}) == 16
 

@@ -30,6 +30,10 @@ from tuner.search.base import Proposal, SearchStrategy
 from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
 
+_TEMPLATE_ATTR = "tunefarm.template"
+"""Makes a template's workload one of its own in a store: its configs are no schedule traces, and nobody who builds the
+same computation without the template could use them."""
+
 
 @dataclass(frozen=True)
 class ConfigProposal:
@@ -196,7 +200,7 @@ def _run(
     remembering = Remembering(strategy)
     name = f"{task.name}({', '.join(map(str, task.args))})"
     search = TaskSearch(
-        task=TuningTask(name, task.untuned, task.target.resolved()),
+        task=TuningTask(name, task.untuned.with_attr(_TEMPLATE_ATTR, task.name), task.target.resolved()),
         strategy=remembering,
         recognise=lambda digest, trace: None,
         source=source,

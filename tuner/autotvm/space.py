@@ -163,25 +163,6 @@ class ConfigSpace(Config):
             point = point * dim + int(digit)
         return point
 
-    def random(self, rng: np.random.Generator, attempts: int = 256) -> int | None:
-        """A random valid index, or None when `attempts` draws found none."""
-        for _ in range(attempts):
-            point = self.knob2point([int(rng.integers(dim)) for dim in self.dims])
-            if self.is_index_valid(point):
-                return point
-        return None
-
-    def neighbour(self, point: int, rng: np.random.Generator, attempts: int = 64) -> int | None:
-        """A valid index with one knob changed, or None when `attempts` draws found none."""
-        movable = [at for at, dim in enumerate(self.dims) if dim > 1]
-        for _ in range(attempts if movable else 0):
-            knob, at = self.point2knob(point), int(rng.choice(movable))
-            knob[at] = int((knob[at] + rng.integers(1, self.dims[at])) % self.dims[at])
-            moved = self.knob2point(knob)
-            if self.is_index_valid(moved):
-                return moved
-        return None
-
     def __repr__(self) -> str:
         lines = [f"ConfigSpace (len={len(self)}, range_length={self.range_length}, space_map="]
         lines += [f"  {at:2d} {name}: {space!r}" for at, (name, space) in enumerate(self.space_map.items())]
