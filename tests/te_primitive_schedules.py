@@ -307,3 +307,56 @@ def tensorized_dot_of_part_of_a_row() -> Made:
     _outer, inner = s[dots].split(r, factor=4)
     s[dots].tensorize(inner, decl_tensor_intrin(z.op, by_hand, name="dot4"))
     return s, [p, q, dots], lambda a, b: (a * b).sum(axis=1)
+
+
+# ------------------------------------------------------------------------- circles and halves
+
+
+def windows() -> tuple[Schedule, Tensor, Tensor, Tensor]:
+    """B = A * 2 in (23, 18) elements, C the sums of B over 3 rows."""
+    a = te.placeholder((23, 18), name="A")
+    b = te.compute((23, 18), lambda i, j: a[i, j] * 2.0, name="B")
+    r = te.reduce_axis((0, 3), name="r")
+    c = te.compute((21, 18), lambda i, j: te.sum(b[i + r, j], axis=r), name="C")
+    return create_schedule(c.op), a, b, c
+
+
+def window_sums(a: np.ndarray) -> np.ndarray:
+    return 2 * (a[:-2] + a[1:-1] + a[2:])
+
+
+@case
+def rolled_along_the_rows() -> Made:
+    s, a, b, c = windows()
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].rolling_buffer()
+    return s, [a, c], window_sums
+
+
+@case
+def rolled_in_tiles_of_rows() -> Made:
+    s, a, b, c = windows()
+    _outer, inner = s[c].split(c.op.axis[0], factor=4)
+    s[b].compute_at(s[c], inner)
+    s[b].rolling_buffer()
+    s[b].vectorize(b.op.axis[1])
+    return s, [a, c], window_sums
+
+
+@case
+def copied_ahead_in_halves() -> Made:
+    s, a, b, c = matmul()
+    ko, ki = s[c].split(c.op.reduce_axis[0], factor=4)
+    s[c].reorder(c.op.axis[0], ko, c.op.axis[1], ki)
+    near = s[c].cache_read(b, "local")
+    s[near].compute_at(s[c], ko)
+    s[near].double_buffer()
+    return s, [a, b, c], product
+
+
+@case
+def computed_at_the_root_after_all() -> Made:
+    s, (a, b, c) = rows()
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[b].compute_root()
+    return s, [a, c], doubled

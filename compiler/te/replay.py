@@ -73,6 +73,10 @@ def schedule_to_func(
         with naming(nest.stage):
             _decompose(engine, nest)
     for nest in nests.values():
+        if nest.stage.rolled:
+            with naming(nest.stage, nest.stage.said_at["rolling_buffer"]):
+                engine.rolling_buffer(nest.block, 0)
+    for nest in nests.values():
         _finish(engine, nest, naming)
     func, names = _with_axis_names(engine, list(nests.values()))
     finisher = Finisher(schedule, engine, nests, built.buffers, names)

@@ -7,7 +7,7 @@ carries the notes out when the schedule is lowered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from compiler.ir.base import Span
 from compiler.te.loop_record import LoopRecord, ScheduleArgumentError, axis_name
@@ -47,6 +47,7 @@ class Stage(LoopRecord):
         self.store_predicate: PrimExpr | None = None
         self.threads: tuple[IterVar, ...] = ()
         self.double_buffered = False
+        self.rolled = False
         self.alignments: dict[IterVar, tuple[int, int]] = {}
         self.said_at: dict[str, Span | None] = {}  # the user's line of primitives that are carried out last
         super().__init__()
@@ -210,14 +211,21 @@ class Stage(LoopRecord):
             raise self._illegal("storage_align", f"stage {self.name!r} is an output: the caller owns its memory")
         self.alignments[root] = (width, rest)
 
-    def rolling_buffer(self) -> NoReturn:
-        """Always raises ScheduleError: what neighbouring iterations share is computed anew in each, never kept in a
-        buffer used in a circle."""
-        raise self._illegal(
-            "rolling_buffer",
-            f"stage {self.name!r}: buffers used in a circle are not supported",
-            hint="compute_at an outer loop, where neighbours share what they need",
-        )
+    def rolling_buffer(self) -> None:
+        """Keep what neighbouring iterations share in a buffer used in a circle, and compute only what each adds.
+
+            for i:                        →   for i:
+                B[i], B[i + 1] = ...              B[(i + 1) % 2] = ...  (and B[0] at i = 0)
+                C[i] = B[i] + B[i + 1]            C[i] = B[i % 2] + B[(i + 1) % 2]
+
+        The stage must be attached to a loop whose iterations overlap in what they read of it: `lower` says so
+        otherwise.
+        """
+        self._computed("rolling_buffer")
+        if self.is_output:
+            raise self._illegal("rolling_buffer", f"stage {self.name!r} is an output: the caller owns its memory")
+        self.rolled = True
+        self.said_at["rolling_buffer"] = caller_span()
 
     # ------------------------------------------------- the schedule's primitives, on this stage
 

@@ -132,10 +132,12 @@ def test_an_operation_of_several_outputs_is_not_inlined() -> None:
         s[low].compute_inline()
 
 
-def test_rolling_buffers_are_refused_with_a_way_round() -> None:
-    s, (_a, b, _c) = rows()
-    with pytest.raises(ScheduleError, match="rolling_buffer: stage 'B'") as error:
-        s[b].rolling_buffer()
+def test_a_stage_at_the_root_does_not_roll() -> None:
+    s, (a, b, c) = rows()
+    s[b].rolling_buffer()
+    with pytest.raises(ScheduleError, match="stage 'B': rolling_buffer: ") as error:
+        schedule_to_func(s, [a, c])
+    assert "test_te_stage_more.py:" in error.value.message
     assert "compute_at" in error.value.hint
 
 
