@@ -84,7 +84,8 @@ def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
         display.note("device box1:9091/0 ready")
     text = output.getvalue()
     assert "107.4 GFLOP/s" in text
-    assert "2 devices, 3.2 trials/s, 7.5 s left" in text
+    assert "2 devices 0% busy, 3.2 trials/s, 7.5 s left" in text
+    assert "failed: " in text
     assert "device box1:9091/0 ready" in text
 
 
