@@ -65,7 +65,7 @@ _stack: ContextVar[tuple[Target, ...]] = ContextVar("tunefarm_target_stack", def
 class Target:
     """What to generate code for: a kind and its options. Frozen and hashable.
 
-    `spec` is a string ("llvm -mcpu=znver3 -mattr=+avx2,+fma -num-cores=4"), a JSON object in a string, a
+    `target` is a string ("llvm -mcpu=znver3 -mattr=+avx2,+fma -num-cores=4"), a JSON object in a string, a
     mapping with "kind" (or "tag"), or another Target. A tag ("raspberry-pi/4b-aarch64") stands for a kind and
     options. `host` is the target of the code that drives a GPU.
     `str(target)` is canonical: equal targets print alike, and the text parses back to an equal target.
@@ -79,8 +79,8 @@ class Target:
 
     host = _HostAccess()
 
-    def __init__(self, spec: TargetLike, host: TargetLike | None = None) -> None:
-        kind, options, inner_host = _read_spec(spec)
+    def __init__(self, target: TargetLike, host: TargetLike | None = None) -> None:
+        kind, options, inner_host = _read_spec(target)
         chosen = host if host is not None else inner_host
         object.__setattr__(self, "kind", TargetKind(kind))
         object.__setattr__(self, "options", options)
