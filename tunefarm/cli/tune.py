@@ -23,22 +23,23 @@ from tuner.engine import TuningRun
 from tuner.errors import TuningError
 from tuner.fleet import Fleet
 from tuner.fleets import LocalFleet
+from tuner.kernels.files import Job, read_job, recorded_items
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from tuner.scheduling import Policy
-from tuner.search.plan import sketch_search
+from tuner.search.plan import TaskSearch
 from tuner.search.registry import STRATEGIES
-from tuner.task import TuningTask
-from tuner.workloads import WorkloadSpec
 
 _EPILOG = """\b
 Examples:
   tunefarm tune matmul:512,512,512:float32
   tunefarm tune matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --trials 200 --key cpu
   tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random
+  tunefarm tune kernels.toml --trials 100
+  tunefarm tune mine.py:blur --key cpu
   tunefarm tune --resume 7
 \b
 Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
@@ -49,7 +50,7 @@ _REPEATED = ("db", "tracker", "key", "devices")
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("workloads", nargs=-1, metavar="WORKLOAD...")
+@click.argument("workloads", nargs=-1, metavar="SPEC...")
 @click.option("--trials", type=click.IntRange(1), help="Trials for each workload.  [default: 64]")
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
@@ -69,13 +70,14 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_obj
 def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
-    """Tune WORKLOADs: search for their fastest schedules and record every trial.
+    """Tune each SPEC: search for its fastest schedule and record every trial.
 
-    A workload is an operator, its sizes and a dtype, such as matmul:512,512,512:float32. Without --key or --device a
+    A SPEC is a workload (an operator, its sizes and a dtype, such as matmul:512,512,512:float32), or a TOML or Python
+    file of kernels of your own, FILE:NAME for one of them. Without --key or --device a
     private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
     """
     _check_usage(workloads, given)
-    specs = [WorkloadSpec.parse(w) for w in workloads]
+    job = read_job(workloads)
     if given["target"]:
         given["target"] = str(given_target(given["target"]))
     open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
@@ -85,14 +87,16 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
         try:
             if resumed:
                 fleet.target()  # says at once when no device of the run's class is there
-            options = resumed or _new_options(fleet, specs, given)
-            tasks = [TuningTask.from_spec(WorkloadSpec.from_json(w), options.target) for w in options.workloads]
+            options = resumed or _new_options(fleet, job, given)
+            items = recorded_items(options.workloads) if resumed else job.items
+            searches = [item.search(options.target, options) for item in items]
+            tasks = [search.task for search in searches]
             with closing(make_builder(options.builders)) as builder:
                 if resumed is None:
                     ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks)
-                snapshot = _run(tasks, fleet, builder, ledger, options, given)
+                snapshot = _run(searches, fleet, builder, ledger, options, given)
         finally:
             fleet.close()
     _print(snapshot, given["as_json"])
@@ -101,7 +105,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
     if given["resume"] is None:
         if not workloads:
-            raise click.UsageError("give workloads to tune, for example matmul:512,512,512, or --resume RUN")
+            raise click.UsageError("give workloads to tune, for example matmul:512,512,512, a file, or --resume RUN")
         return
     if workloads:
         raise click.UsageError("a resumed run has its workloads already")
@@ -131,12 +135,9 @@ def _device_class(store: RecordStore, run_id: int) -> str:
     return next((trial.device_class for trial in store.all_trials(run_id) if trial.device_class), "")
 
 
-def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, Any]) -> RunOptions:
-    trials = given["trials"]
-    if trials is None and (given["total_trials"] or given["seconds"]):
-        trials = 0  # the other limit is the one meant
+def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
     flags = {
-        "trials": trials,
+        "trials": given["trials"],
         "total_trials": given["total_trials"],
         "seconds": given["seconds"],
         "early_stopping": given["early_stopping"],
@@ -146,15 +147,16 @@ def _new_options(fleet: Fleet, specs: Sequence[WorkloadSpec], given: dict[str, A
         "builders": given["builders"],
         "run_timeout_s": given["timeout"],
     }
-    return RunOptions(
-        target=given["target"] or fleet.target(),
-        workloads=tuple(s.to_json() for s in specs),
-        **{k: v for k, v in flags.items() if v is not None},
-    )
+    values = {**job.run, **{k: v for k, v in flags.items() if v is not None}}
+    if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
+        values.setdefault("trials", 0)  # the other limit is the one meant
+    asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
+    values["target"] = asked or fleet.target()
+    return RunOptions(workloads=tuple(item.record for item in job.items), **values)
 
 
 def _run(
-    tasks: Sequence[TuningTask],
+    searches: Sequence[TaskSearch],
     fleet: Fleet,
     builder: Builder,
     ledger: Ledger,
@@ -162,7 +164,6 @@ def _run(
     given: dict[str, Any],
 ) -> Snapshot:
     display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
-    searches = [sketch_search(task, options.strategy, options.seed) for task in tasks]
     try:
         with display as watcher:
             run = TuningRun(searches, fleet, builder, ledger, options, watcher)

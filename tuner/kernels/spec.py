@@ -1,0 +1,164 @@
+"""A tuning job in TOML: what to tune, kernels of one's own in C, and how the run goes. No file is read here."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from compiler.errors import TunefarmError
+from tuner.errors import TuningError
+from tuner.kernels.csource import Argument, CSource
+from tuner.kernels.kernel import CKernel
+from tuner.kernels.space import Config, KernelSpace
+from tuner.options import RunOptions
+from tuner.workloads import WorkloadSpec
+
+T = TypeVar("T")
+
+_FILE_KEYS = ("run", "workloads", "kernel")
+_KERNEL_KEYS = ("name", "source", "entry", "compiler", "args", "reference", "constraints", "space")
+_ARGUMENT_KEYS = ("name", "dtype", "shape", "output")
+_RUN_TYPES: dict[str, type] = {f.name: type(f.default) for f in fields(RunOptions) if f.name != "workloads"}
+_REQUIRED = object()
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+
+
+class SpecError(TuningError, ValueError):
+    """A file that says what to tune is missing, can't be read or says something impossible."""
+
+    kind = "spec"
+
+
+@dataclass(frozen=True)
+class CTable:
+    """A `[[kernel]]` table; `source` is the path as it is written, relative to the file."""
+
+    name: str
+    source: str
+    entry: str
+    compiler: str
+    arguments: tuple[Argument, ...]
+    space: KernelSpace
+    reference: Config
+    where: str
+
+    def kernel(self, text: str) -> CKernel:
+        """The kernel, given the text of its source. Raises SpecError."""
+        source = _checked(self.where, lambda: CSource(text, self.entry, self.arguments, self.compiler))
+        return _checked(f"{self.where}: reference", lambda: CKernel(self.name, source, self.space, self.reference))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a TOML file says: values for `RunOptions`, named workloads, kernels."""
+
+    run: Mapping[str, Any]
+    workloads: tuple[WorkloadSpec, ...]
+    kernels: tuple[CTable, ...]
+
+
+def parse_spec(text: str, file: str) -> Spec:
+    """Read TOML text; `file` is its name in errors. Raises SpecError naming the file, the table and the field."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{file} is not TOML: {error}") from None
+    _known(data, _FILE_KEYS, file)
+    run = _get(data, "run", dict, file, {})
+    words = _get(data, "workloads", list, file, [])
+    tables = _get(data, "kernel", list, file, [])
+    if not words and not tables:
+        raise SpecError(
+            f"{file} has nothing to tune", hint='workloads = ["matmul:512,512,512:float32"], or a [[kernel]] table'
+        )
+    kernels = tuple(_kernel(table, f"{file}: [[kernel]] {at}") for at, table in enumerate(tables, 1))
+    names = [k.name for k in kernels]
+    if doubles := sorted({name for name in names if names.count(name) > 1}):
+        raise SpecError(f"{file}: two kernels are called {doubles[0]}", hint="give each a name of its own")
+    workloads = tuple(_workload(word, f"{file}: workloads[{at}]") for at, word in enumerate(words))
+    return Spec(_run(run, f"{file}: [run]"), workloads, kernels)
+
+
+def _run(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    _known(table, tuple(_RUN_TYPES), where)
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        if name == "builders" and isinstance(value, str):  # a cluster's address
+            found[name] = value
+        else:
+            found[name] = _get(table, name, _RUN_TYPES[name], where)
+    # RunOptions' own checks; a limit of its own keeps them from asking for one
+    _checked(where, lambda: RunOptions(**{"total_trials": 1, **found}))
+    return found
+
+
+def _workload(word: object, where: str) -> WorkloadSpec:
+    if not isinstance(word, str):
+        raise SpecError(f"{where} is text, not {word!r}", hint='for example "matmul:512,512,512:float32"')
+    return _checked(where, lambda: WorkloadSpec.parse(word))
+
+
+def _kernel(table: object, where: str) -> CTable:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where} is a table", hint="begin it with [[kernel]]")
+    name = _get(table, "name", str, where)
+    where = f"{where} ({name})"
+    _known(table, _KERNEL_KEYS, where)
+    arguments = tuple(
+        _argument(argument, f"{where}: args[{at}]") for at, argument in enumerate(_get(table, "args", list, where))
+    )
+    parameters = _get(table, "space", dict, where)
+    constraints = _get(table, "constraints", list, where, [])
+    for at, constraint in enumerate(constraints):
+        if not isinstance(constraint, str):
+            raise SpecError(f"{where}: constraints[{at}] is text, not {constraint!r}", hint='"TILE * UNROLL <= 64"')
+    for parameter in parameters:
+        for value in _get(parameters, parameter, list, f"{where}: space"):
+            if not isinstance(value, int | float | str):
+                raise SpecError(f"{where}: space.{parameter} has the value {value!r}", hint="numbers, text or booleans")
+    return CTable(
+        name=name,
+        source=_get(table, "source", str, where),
+        entry=_get(table, "entry", str, where),
+        compiler=_get(table, "compiler", str, where, CSource.compiler),
+        arguments=arguments,
+        space=_checked(f"{where}: space", lambda: KernelSpace(parameters, tuple(constraints))),
+        reference=_get(table, "reference", dict, where),
+        where=where,
+    )
+
+
+def _argument(table: object, where: str) -> Argument:
+    if not isinstance(table, dict):
+        raise SpecError(f"{where} is a table", hint='{ name = "x", dtype = "float32", shape = [1024] }')
+    _known(table, _ARGUMENT_KEYS, where)
+    name, dtype = _get(table, "name", str, where), _get(table, "dtype", str, where)
+    shape, output = _get(table, "shape", list, where), _get(table, "output", bool, where, False)
+    return _checked(where, lambda: Argument(name, dtype, tuple(shape), output))
+
+
+def _known(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    if unknown := [key for key in table if key not in known]:
+        raise SpecError(f"{where} has no {unknown[0]!r}", hint=f"there are {', '.join(known)}")
+
+
+def _get(table: Mapping[str, Any], key: str, kind: type, where: str, default: Any = _REQUIRED) -> Any:
+    """The value of a key, of that type. Raises SpecError."""
+    value = table.get(key, default)
+    if value is _REQUIRED:
+        raise SpecError(f"{where} lacks {key!r}", hint=f"{key} is {_NAMES[kind]}")
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise SpecError(f"{where}: {key} is {_NAMES[kind]}, not {value!r}")
+    return value
+
+
+def _checked(where: str, make: Callable[[], T]) -> T:
+    """What `make` gives; its error with the place in front."""
+    try:
+        return make()
+    except TunefarmError as error:
+        raise SpecError(f"{where}: {error.message}", hint=error.hint) from None
