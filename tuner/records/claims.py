@@ -187,7 +187,7 @@ def _results(connection: Connection, task: _Task, digests: Sequence[str]) -> dic
     any device; a box taken down anywhere, with this toolchain."""
     result = (TrialRow.key_id, TrialRow.cost, TrialRow.verified, TrialRow.failure_kind)
     query = (
-        select(CandidateRow.digest, *result, RunRow.toolchain)
+        select(TrialRow.id, CandidateRow.digest, *result, RunRow.toolchain)
         .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
         .join(RunRow, RunRow.id == TrialRow.run_id)
         .where(
@@ -196,10 +196,9 @@ def _results(connection: Connection, task: _Task, digests: Sequence[str]) -> dic
             CandidateRow.digest.in_(digests),
             TrialRow.purpose != str(TrialPurpose.BASELINE),
         )
-        .order_by(TrialRow.id)
     )
     found: dict[str, ClaimAnswer] = {}
-    for row in connection.execute(query):
+    for row in sorted(connection.execute(query), key=lambda row: row.id):
         answer = _conclusion(row, task)
         # a failure outweighs a time: what once gave a wrong result is not to be trusted
         if answer is not None and (answer.failure is not None or row.digest not in found):
