@@ -34,6 +34,8 @@ _NAMES = {
     "IRModule": "compiler.ir.module:IRModule",
     "TVMError": "compiler.errors:TunefarmError",
     "TunefarmError": "compiler.errors:TunefarmError",
+    "TuningRun": "tunefarm.notebook:TuningRun",
+    "load_run": "tunefarm.notebook:load_run",
     "Target": "compiler.target:Target",
     "build": "compiler.driver:build",
     "lower": "compiler.driver:lower",
@@ -97,6 +99,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import topi as topi
     from tunefarm import transform as transform
     from tunefarm.error import TVMError as TVMError
+    from tunefarm.notebook import TuningRun as TuningRun
+    from tunefarm.notebook import load_run as load_run
     from tunefarm.version import __version__ as __version__
 
 
