@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from docs_pages import ROOT, blocks
 
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import WorkloadError
@@ -187,3 +188,17 @@ def test_names_and_files_that_do_not_exist(folder):
     (folder / "other.toml").write_text(TOML)
     with pytest.raises(SpecError, match=r"two files have a \[run\] table"):
         read_job(["kernels.toml", "other.toml"])
+
+
+def test_the_files_of_the_documentation(tmp_path):
+    page = blocks(ROOT / "docs" / "own-kernels.md")
+    code = {language: next(b.code for b in page if b.words == (language,)) for language in ("c", "toml", "python")}
+    for language, name in (("c", "scale.c"), ("toml", "kernels.toml"), ("python", "mine.py")):
+        (tmp_path / name).write_text(code[language])
+    items = read_job([str(tmp_path / "kernels.toml"), str(tmp_path / "mine.py")]).items
+    assert [item.search("llvm -mcpu=x86-64", RunOptions()).task.name for item in items] == [
+        "matmul:64,64,64:float32", "scale", "twice",
+    ]  # fmt: skip
+    twice = items[-1].what
+    assert isinstance(twice, FunctionKernel)
+    assert isinstance(twice.make({"LANES": 8}), PrimFunc)
