@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +49,7 @@ class FaceBuilder:
 # ---------------------------------------------------------------------------------------- run
 
 
-class FaceRunner:
+class FaceRunner(ABC):
     """Measures candidates: `repeat` times, each the mean of `number` calls, or of as many as take `min_repeat_ms`,
     with `cooldown_interval` seconds of rest after each and the caches emptied before if asked. `timeout` bounds a
     trial, in seconds."""
@@ -88,8 +89,9 @@ class FaceRunner:
         """The devices, timed as this runner says; to be closed."""
         return SettledFleet(self._devices(), self.evaluator(), self.device, self._most())
 
+    @abstractmethod
     def _devices(self) -> Fleet:
-        raise NotImplementedError
+        """The devices as they are, for `open` to settle how they time."""
 
     def _most(self) -> int | None:
         """How many devices to use at once, None for all there are."""

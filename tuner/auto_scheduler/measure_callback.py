@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,14 @@ if TYPE_CHECKING:
     from tuner.auto_scheduler.search_policy import SearchPolicy
 
 
-class PythonBasedMeasureCallback:
+class PythonBasedMeasureCallback(ABC):
     """Base of the measure callbacks."""
 
+    @abstractmethod
     def callback(
         self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
     ) -> None:
         """Called with results as they arrive, from the thread that tunes."""
-        raise NotImplementedError
 
 
 MeasureCallback = PythonBasedMeasureCallback

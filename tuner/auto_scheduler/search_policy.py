@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class PreloadMeasuredStates:
         self.filename = filename
 
 
-class SearchPolicy:
+class SearchPolicy(ABC):
     """A task and the strategy for it."""
 
     def __init__(self, task: SearchTask, seed: int | None, preload: Sequence[PreloadMeasuredStates]) -> None:
@@ -55,9 +56,9 @@ class SearchPolicy:
                 )
         self.preload = list(preload)
 
+    @abstractmethod
     def search(self, weight: float = 1.0) -> TaskSearch:
         """The search in the engine's terms."""
-        raise NotImplementedError
 
 
 class SketchPolicy(SearchPolicy):

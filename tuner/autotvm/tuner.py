@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tuner.records.store import RecordStore
 Callback = Callable[["Tuner", Sequence[MeasureInput], Sequence[MeasureResult]], None]
 
 
-class Tuner:
+class Tuner(ABC):
     """Base of the tuners. A subclass implements `next_batch`, `has_next` and `update`.
 
     There are no rounds: `next_batch` is asked for more while earlier configs are still being measured, and `update`
@@ -37,15 +38,15 @@ class Tuner:
 
     # -- what subclasses do
 
+    @abstractmethod
     def has_next(self) -> bool:
         """Whether there are configs that were not offered yet."""
-        raise NotImplementedError
 
+    @abstractmethod
     def next_batch(self, batch_size: int) -> list[ConfigEntity]:
         """Up to `batch_size` configs, none that was offered before."""
-        raise NotImplementedError
 
-    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:  # noqa: B027 (optional)
         """Learn what configs cost. Called with each result once."""
 
     def load_history(
