@@ -45,8 +45,8 @@ from rpc_server.service import (
     stop_on_signals,
     watch_lifeline,
 )
-from rpc_server.sockets import Liveness, prepare, resolve
-from rpc_server.supervisor import Supervisor
+from rpc_server.sockets import Liveness, Monitor, prepare, resolve
+from rpc_server.supervisor import Supervisor, watch_connections
 from rpc_server.supervisor_records import SupervisorConfig
 
 logger = logging.getLogger("rpc_server")
@@ -123,13 +123,15 @@ def serve(options: ServerOptions) -> None:
     context = zmq.Context(io_threads=1)
     front = context.socket(zmq.ROUTER)
     prepare(front, Liveness())
+    monitor = watch_connections(front)
     try:
         with guarded(context, ring, lambda public: _admit(public, ring, leases)) as doorkeeper:
             if doorkeeper is not None:
                 doorkeeper.guard(front)
             port = bind(front, options.host, address, options.port, options.port_end)
-            _serve_on(front, port, options, leases, ring, doorkeeper)
+            _serve_on(front, monitor, port, options, leases, ring, doorkeeper)
     finally:
+        monitor.close()
         front.close()
         context.term()
 
@@ -144,6 +146,7 @@ def _admit(public: str, ring: KeyRing | None, leases: LeaseTable | None) -> Prin
 
 def _serve_on(
     front: zmq.Socket[bytes],
+    monitor: Monitor,
     port: int,
     options: ServerOptions,
     leases: LeaseTable | None,
@@ -164,6 +167,7 @@ def _serve_on(
         disk = _disk_limit(options, folder.path)
         supervisor = Supervisor(
             front,
+            monitor,
             folder.path,
             SupervisorConfig(
                 box=name,

@@ -86,6 +86,17 @@ class Monitor:
         self.socket.close()
 
 
+def came_before(one: bytes, other: bytes) -> bool:
+    """Whether a ROUTER took in connection `one` before `other`: the ids it gives count up, modulo 2**32, behind a zero.
+
+    False when a peer chose its id.
+    """
+    if not (len(one) == len(other) == 5 and one[0] == other[0] == 0):
+        return False
+    ahead = (int.from_bytes(other[1:], "big") - int.from_bytes(one[1:], "big")) % 2**32
+    return 0 < ahead < 2**31
+
+
 def resolve(host: str, port: int) -> list[str]:
     """Numeric addresses of a host, IPv4 first. Raises ConnectError when the name is unknown."""
     try:

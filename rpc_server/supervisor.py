@@ -44,7 +44,7 @@ from rpc_server.messages import (
 )
 from rpc_server.polling import PollTable
 from rpc_server.processes import ExecutorSettings
-from rpc_server.sockets import Monitor, send_frames
+from rpc_server.sockets import Monitor, came_before, send_frames
 from rpc_server.supervisor_events import (
     Answer,
     BeginSession,
@@ -84,10 +84,16 @@ _POLLOUT = int(zmq.POLLOUT)
 _BURST = 64  # messages taken from one source before the others get a turn
 
 
+def watch_connections(front: zmq.Socket[bytes]) -> Monitor:
+    """News of every connection to `front`: call before it is bound, or the end of the first ones goes unseen."""
+    return Monitor(front, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+
+
 class Supervisor:
     """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
 
-    `front` is a bound ROUTER made by `prepare`; `folder` a private folder the supervisor may fill and empty.
+    `front` is a bound ROUTER made by `prepare`, and `monitor` its `watch_connections`, called before it was bound: it
+    takes both over. `folder` is a private folder the supervisor may fill and empty.
     `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
     used: then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
     revoked.
@@ -96,6 +102,7 @@ class Supervisor:
     def __init__(
         self,
         front: zmq.Socket[bytes],
+        monitor: Monitor,
         folder: Path,
         config: SupervisorConfig,
         executor: ExecutorSettings,
@@ -106,6 +113,7 @@ class Supervisor:
         keys: KeyWatch | None = None,
     ) -> None:
         self._front = front
+        self._monitor = monitor
         self._who = who
         self._keys = keys
         self._config = config
@@ -116,7 +124,7 @@ class Supervisor:
         self._poll = PollTable()
         self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
         self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
-        self._vacant: set[int] = set()  # descriptors whose connection has ended; one made before `run` is not known
+        self._vacant: set[int] = set()  # descriptors whose connection has ended
         self._started = time.monotonic()
         self._folder = folder
         self._user = executor.user or _own_name()
@@ -142,10 +150,8 @@ class Supervisor:
 
     def run(self) -> None:
         self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        monitor = Monitor(self._front, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
-        self._monitor = monitor
         self._poll.watch(self._front, self._on_front)
-        self._poll.watch(monitor.socket, lambda _: self._on_monitor())
+        self._poll.watch(self._monitor.socket, lambda _: self._on_monitor())
         self._poll.watch(self._wake_fd, lambda _: self._on_wake())
         stopping = False
         try:
@@ -159,7 +165,7 @@ class Supervisor:
                     self._handle(ShutdownAsked(self._stop_reason))
         finally:
             self._executors.kill_all()
-            monitor.close()
+            self._monitor.close()
             self._front.close(linger=500)
             os.close(self._wake_fd)
 
@@ -277,6 +283,8 @@ class Supervisor:
             if fd in self._vacant:
                 return
             before = self._conn_of_fd.get(fd, conn)
+            if came_before(conn, before):
+                return
             self._conn_of_fd[fd] = conn
             if before != conn:
                 self._lost(before)

@@ -1,5 +1,6 @@
 """Starting servers, leases, and peers that do not play by the rules."""
 
+import contextlib
 import gc
 import random
 import signal
@@ -28,7 +29,7 @@ from rpc_server.processes import ExecutorSettings
 from rpc_server.remote import encode_arguments
 from rpc_server.server import Server, ServerOptions, serve
 from rpc_server.sockets import Liveness, prepare
-from rpc_server.supervisor import Supervisor
+from rpc_server.supervisor import Supervisor, watch_connections
 from rpc_server.supervisor_records import SupervisorConfig
 from rpc_server.wire import Address, Kind, pack_header
 
@@ -39,25 +40,51 @@ def server():
         yield running
 
 
-@pytest.fixture
-def lent(tmp_path):
-    """A supervisor in a thread of this process, lent out by the test as a tracker would."""
+@contextlib.contextmanager
+def own_supervisor(folder, config, leases=None, before=lambda port: None):
+    """A supervisor in a thread of this process; `before` is called with its port when it listens but does not run."""
     context = zmq.Context()
     front = context.socket(zmq.ROUTER)
     prepare(front, Liveness(interval_s=0.2, timeout_s=1.0))
+    monitor = watch_connections(front)
     port = front.bind_to_random_port("tcp://127.0.0.1")
-    leases, folder = LeaseTable(), ServerFolder(tmp_path)
-    supervisor = Supervisor(
-        front, folder.path, SupervisorConfig(box="lent", leases_required=True), ExecutorSettings(), leases
-    )
+    own = ServerFolder(folder)
+    supervisor = Supervisor(front, monitor, own.path, config, ExecutorSettings(), leases)
+    before(port)
     thread = threading.Thread(target=supervisor.run)
     thread.start()
-    yield SimpleNamespace(port=port, leases=leases)
-    supervisor.stop("the test is over")
-    thread.join(30)
-    assert not thread.is_alive()
-    context.term()
-    folder.remove()
+    try:
+        yield port
+    finally:
+        supervisor.stop("the test is over")
+        thread.join(60)
+        assert not thread.is_alive()
+        context.term()
+        own.remove()
+
+
+@pytest.fixture
+def lent(tmp_path):
+    """Lent out by the test as a tracker would."""
+    leases = LeaseTable()
+    with own_supervisor(tmp_path, SupervisorConfig(box="lent", leases_required=True), leases) as port:
+        yield SimpleNamespace(port=port, leases=leases)
+
+
+def test_a_client_gone_before_the_supervisor_ran_holds_no_session(tmp_path):
+    def come_and_go(port):
+        context = zmq.Context()
+        with context.socket(zmq.DEALER) as sock:
+            sock.setsockopt(zmq.LINGER, 60_000)
+            sock.connect(f"tcp://127.0.0.1:{port}")
+            sock.send_multipart(public_codec.encode(OpenSession("fleeting", wait_s=60), request_id=1))
+        context.term()
+
+    with (
+        own_supervisor(tmp_path, SupervisorConfig(box="late"), before=come_and_go) as port,
+        open_session("127.0.0.1", port, wait_s=60) as session,
+    ):
+        session.cpu().sync()
 
 
 def use_until_it_ends(session):

@@ -5,6 +5,7 @@ import struct
 import threading
 
 import pytest
+import zmq
 
 from rpc_server.blobs import BlobError, BlobStore, blob_digest
 from rpc_server.errors import ProtocolError, RemoteFileError
@@ -14,6 +15,7 @@ from rpc_server.leases import LeaseReport, LeaseTable
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import ArrayRef, Call, Measure, Measured, Raw, describe, public_codec
 from rpc_server.session_files import SessionFiles
+from rpc_server.sockets import came_before
 from rpc_server.stream import FrameStream, StreamClosed, StreamLimits, stream_pair
 from rpc_server.wire import Kind
 
@@ -262,3 +264,33 @@ def test_argument_values_keep_their_types():
 def test_requests_are_named_for_people():
     assert describe(public_codec.encode(Call(1, "matmul", ()))[1]) == "call of 'matmul'"
     assert describe(b"\xc1") == "an unreadable request"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "before"),
+    [
+        (b"\0\0\0\0\1", b"\0\0\0\0\2", True),
+        (b"\0\0\0\0\2", b"\0\0\0\0\1", False),
+        (b"\0\0\0\0\2", b"\0\0\0\0\2", False),
+        (b"\0\xff\xff\xff\xff", b"\0\0\0\0\0", True),
+        (b"chosn", b"\0\0\0\0\1", False),
+        (b"name", b"\0\0\0\0\1", False),
+    ],
+)
+def test_which_of_two_connections_came_first(one, other, before):
+    assert came_before(one, other) is before
+
+
+def test_a_router_numbers_its_connections_in_the_order_they_came():
+    context = zmq.Context()
+    with context.socket(zmq.ROUTER) as router:
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        names = []
+        for _ in range(3):
+            with context.socket(zmq.DEALER) as dealer:
+                dealer.connect(f"tcp://127.0.0.1:{port}")
+                dealer.send(b"")
+                names.append(router.recv_multipart()[0])
+    context.term()
+    assert came_before(names[0], names[1])
+    assert came_before(names[1], names[2])
