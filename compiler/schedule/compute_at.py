@@ -20,13 +20,14 @@ from compiler.schedule.placement import (
     access,
     analyzer_of,
     axis_of,
+    clipped,
     conditions_outside,
     hull,
     is_data,
     is_exact,
     made,
-    needed,
     new_nest,
+    visited,
     whole_access,
 )
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path, replaced
@@ -73,6 +74,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
     place = _place(path, makers, readers, index, "compute_at")
     analyzer = analyzer_of(f for f in path if isinstance(f, n.For))
     relaxed = _relaxed_threads(path, outputs)
+    own = visited(me.realize, tree.loops_of(me.path))
     sides: dict[n.Var, Side] = {}
     for write in me.block.writes:
         uses = [
@@ -81,8 +83,8 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
             for r in m.block.reads
             if r.buffer is write.buffer
         ]
-        _need(analyzer, me.block, write, uses, sides)
-    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops)
+        _need(analyzer, own, write, uses, sides)
+    nest = new_nest(analyzer, own, sides, preserve_unit_loops)
     return _moved(func, me, scope, path, nest, place)
 
 
@@ -117,24 +119,25 @@ def reverse_compute_at(
     _check_free_to_rise(me, scope, path, makers)
     place = _place(path, inside, [], index, "reverse_compute_at")
     analyzer = analyzer_of(f for f in path if isinstance(f, n.For))
+    own = visited(me.realize, tree.loops_of(me.path))
     sides: dict[n.Var, Side] = {}
     predicate = ops.const(True)
     for maker in inside:
         _check_finished(maker, path)
         predicate = ops.logical_and(predicate, _runs_when(maker, path))
         for write in maker.block.writes:
-            for read in me.block.reads:
+            for read in own.reads:
                 if read.buffer is write.buffer:
                     item = access(write, maker.realize, _loops_below(maker, path))
-                    _available(analyzer, me, read, maker, item, sides)
-    for iv in me.block.iter_vars:
+                    _available(analyzer, own, read, maker, item, sides)
+    for iv in own.iter_vars:
         if not is_data(iv) and iv.var in sides and not _is_whole(analyzer, iv, sides.pop(iv.var)):
             raise Illegal(
                 f"block {block!r} reduces over axis {iv.var.name!r}, of which an iteration of loop "
                 f"{loop.name!r} makes only a part",
                 loop,
             )
-    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops, predicate)
+    nest = new_nest(analyzer, own, sides, preserve_unit_loops, predicate)
     return _moved(func, me, scope, path, nest, place)
 
 
@@ -176,7 +179,7 @@ def _relaxed_threads(path: Path, outputs: Iterable[n.Buffer]) -> list[n.For]:
     for buffer in outputs:
         memory = buffer.scope.partition(".")[0]
         if memory == "shared":
-            shared = tuple(tag for tag in shared if tag == "threadIdx")
+            shared = tuple(tag for tag in shared if tag != "blockIdx")
         elif memory != "global":
             shared = ()
     return [
@@ -257,7 +260,7 @@ def _need(
             continue
         iv, offset = found
         assert iv.dom is not None
-        [side] = needed(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
+        side = clipped((analyzer.simplify(ops.sub(low, offset)), extent), iv.dom, widen=True)
         known = sides.get(iv.var)
         different = known is not None and not _same_side(analyzer, known, side)
         sides[iv.var] = (iv.dom.min, iv.dom.extent) if different else side
@@ -332,44 +335,39 @@ def _runs_when(maker: Member, path: Path) -> n.PrimExpr:
 
 
 def _available(
-    analyzer: Analyzer,
-    me: Member,
-    read: n.BufferRegion,
-    maker: Member,
-    item: Access,
-    sides: dict[n.Var, Side],
+    analyzer: Analyzer, block: n.Block, read: n.BufferRegion, maker: Member, item: Access, sides: dict[n.Var, Side]
 ) -> None:
-    """Narrow the axes of `me` to what `maker` makes in one iteration. Raises Illegal when it cannot be shown that
-    everything `me` then reads has been made."""
-    buffer = read.buffer
+    """Narrow the axes of `block` to what `maker` makes in one iteration. Raises Illegal when it cannot be shown that
+    everything it then reads has been made."""
+    name, buffer = block.name_hint, read.buffer
     box = hull(analyzer, [item], buffer)
     if not is_exact(analyzer, item, box):
         raise Illegal(f"what block {maker.name!r} makes of {buffer.name!r} in one iteration is no box", maker.name)
-    whole = hull(analyzer, [whole_access(item.region, maker.block)], buffer)
+    whole = hull(analyzer, [whole_access(item.region, visited(maker.realize, tree.loops_of(maker.path)))], buffer)
     for dim, (index, (low, extent), size) in enumerate(zip(read.region, box, buffer.shape)):
-        found = axis_of(index, me.block)
+        found = axis_of(index, block)
         if found is None:
             if not _side_is_whole(analyzer, low, extent, size):
                 raise Illegal(
-                    f"block {me.name!r} does not read {buffer.name!r} element by element, and an iteration of the "
-                    "loop makes only a part of it",
-                    me.name,
+                    f"block {name!r} does not read {buffer.name!r} element by element, and an iteration of the loop "
+                    "makes only a part of it",
+                    name,
                 )
             continue
         iv, offset = found
         assert iv.dom is not None
         if not _covers(analyzer, whole[dim], iv, offset):
             raise Illegal(
-                f"block {me.name!r} has iterations that read none of {buffer.name!r}, or what block {maker.name!r} "
-                "does not make: they belong to no iteration of the loop",
-                me.name,
+                f"block {name!r} has iterations that read none of {buffer.name!r}, or what block {maker.name!r} does "
+                "not make: they belong to no iteration of the loop",
+                name,
             )
-        [side] = made(((analyzer.simplify(ops.sub(low, offset)), extent),), (iv.dom.extent,))
+        side = clipped((analyzer.simplify(ops.sub(low, offset)), extent), iv.dom, widen=False)
         known = sides.get(iv.var)
         if known is not None and not _same_side(analyzer, known, side):
             raise Illegal(
-                f"block {me.name!r} reads elements along axis {iv.var.name!r} that different iterations make",
-                me.name,
+                f"block {name!r} reads elements along axis {iv.var.name!r} that different iterations make",
+                name,
             )
         sides[iv.var] = side
 

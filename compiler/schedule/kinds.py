@@ -67,24 +67,38 @@ def unroll(func: n.PrimFunc, loop: n.Var) -> Effect:
 def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
     """Run each iteration of a loop on a device thread of its own.
 
-    `thread_axis` is "blockIdx.x" to ".z", "threadIdx.x" to ".z" or "vthread". A reduction may not run along it.
+    `thread_axis` is "blockIdx.x" to ".z", "threadIdx.x" to ".z" or "vthread". A reduction may run along threadIdx only:
+    lowering makes the threads of a block add up what each has. A loop inside one of the same threadIdx shares its work
+    among those threads, so what it makes must be the same for each of them, in memory that they share.
 
         for i in 32: ...          →   for i in T.thread_binding(32, thread="threadIdx.x"): ...
     """
     path, thread = loop_path(func, loop), thread_axis
     if thread not in _TAGS and not thread.startswith("vthread."):
         raise Illegal(f"there is no thread axis {thread!r}", loop, hint=f"there are {', '.join(_TAGS)}")
-    _check_independent(func, path, f"bound to {thread}")
-    for outer in path[:-1]:
-        if isinstance(outer, n.For) and _tag(outer) == thread and thread != "vthread":
-            raise Illegal(f"loop {outer.loop_var.name!r} around it is bound to {thread} already", loop)
-    for inside in tree.loops_in(loop_at(path).body):
-        if _tag(inside) == thread and thread != "vthread":
-            raise Illegal(f"loop {inside.loop_var.name!r} in it is bound to {thread} already", loop)
+    _check_independent(func, path, f"bound to {thread}", reduces=thread.startswith("threadIdx."))
     old = loop_at(path)
+    for outer in path[:-1]:
+        if isinstance(outer, n.For) and _tag(outer) == thread and not _shares_work(outer, old):
+            raise Illegal(f"loop {outer.loop_var.name!r} around it is bound to {thread} already", loop)
+    for inside in tree.loops_in(old.body):
+        if _tag(inside) == thread and not _shares_work(old, inside):
+            raise Illegal(f"loop {inside.loop_var.name!r} in it is bound to {thread} already", loop)
     axis = n.IterVar(None, n.Var(thread, loop.dtype), IterType.THREAD_INDEX, thread)
     new = replace(old, kind=ForKind.THREAD_BINDING, thread_binding=axis)
     return Effect(replaced(func, path, new))
+
+
+def _shares_work(outer: n.For, inner: n.For) -> bool:
+    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis: none of these hangs on
+    which thread of `outer` it is in, and all they write is seen by every thread."""
+    if _tag(outer) == "vthread" or _tag(inner) == "vthread":
+        return True
+    return all(
+        outer.loop_var not in {v for value in (*realize.iter_values, realize.predicate) for v in variables(value)}
+        and all(write.buffer.scope.startswith(("shared", "global")) for write in realize.block.writes)
+        for realize in tree.realizes(inner.body)
+    )
 
 
 def _tag(loop: n.For) -> str:
@@ -105,13 +119,16 @@ def _check_constant(loop: n.For, verb: str) -> None:
         raise Illegal(f"cannot {verb} loop {name!r}: its extent is not constant", loop.loop_var)
 
 
-def _check_independent(func: n.PrimFunc, path: Path, how: str) -> None:
-    """The iterations of the loop may run at once: every block under it uses the loop in data axes only."""
+def _check_independent(func: n.PrimFunc, path: Path, how: str, reduces: bool = False) -> None:
+    """The iterations of the loop may run at once: every block under it uses the loop in data axes only, or, where
+    `reduces`, in reduced axes of a block that still has its init."""
     loop = loop_at(path)
     var = loop.loop_var
     for realize in tree.realizes(loop.body):
         for iter_var, value in zip(realize.block.iter_vars, realize.iter_values):
             if iter_var.iter_type is IterType.DATA_PAR or var not in variables(value):
+                continue
+            if reduces and iter_var.iter_type is IterType.COMM_REDUCE and realize.block.init is not None:
                 continue
             block, axis = realize.block.name_hint, iter_var.var.name
             if iter_var.iter_type is IterType.COMM_REDUCE:

@@ -2,9 +2,10 @@
 
 The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers
 before producers, is moved to where it is attached (which makes its loops anew, over just the
-region its consumer needs there) and its splits, fusions and reorderings are done on these loops.
+region its consumer needs there), its splits, fusions and reorderings are done on these loops, and those of hardware
+threads are bound: what is computed inside them depends on which threads share its memory.
 Reductions are then split into init and update at their outermost reduction loop, and last the loops
-become parallel, vectorised, unrolled or bound to threads.
+become parallel, vectorised or unrolled.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from compiler.te.prim_func import Arg, build_func, identifier
 from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
 from compiler.te.schedule import Schedule, computed_stages
 from compiler.te.stage import Stage
+from compiler.te.thread_scope import memory_scope
 from compiler.te.tensor import PlaceholderOp, Tensor, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -49,7 +51,7 @@ def schedule_to_func(
     """
     current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
     bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
-    scopes = {stage.op: stage.scope for stage in schedule.stages}
+    scopes = {stage.op: memory_scope(stage) for stage in schedule.stages}
     built = build_func(current, name, scopes, bound)
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
     stages = [stage for stage in computed_stages(schedule) if stage.op in wanted]
@@ -69,6 +71,7 @@ def schedule_to_func(
         for step in nest.stage.steps:
             with naming(nest.stage, step.span):
                 _apply(engine, nest, step)
+        _bind_threads(engine, nest, naming)
     for nest in nests.values():
         with naming(nest.stage):
             _decompose(engine, nest)
@@ -145,6 +148,13 @@ def _apply(engine: Engine, nest: Nest, step: Step) -> None:
             assert_never(step)
 
 
+def _bind_threads(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
+    for leaf, attr in nest.stage.iter_var_attrs.items():
+        if attr.bind_thread is not None and leaf in nest.loops:
+            with naming(nest.stage, attr.span):
+                engine.bind(nest.loops[leaf], attr.bind_thread.thread_tag)
+
+
 # ------------------------------------------------------------------------------------ finish
 
 
@@ -157,12 +167,20 @@ def _decompose(engine: Engine, nest: Nest) -> None:
     first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
     if any(stage.tensorized(leaf) for leaf in leaves[: first + 1]):
         return  # the intrinsic does all of the reduction
+    if any(leaf.iter_type is IterType.COMM_REDUCE and _thread_of(stage, leaf) for leaf in leaves):
+        return  # threads reduce together, which is lowered as a whole
     realize = realize_at(block_path(engine.func, engine.get(nest.block).name_hint))
     in_data, _ = loop_roles(realize)
     data = [leaf for leaf in leaves[first:] if engine.get(nest.loops[leaf]).loop_var in in_data]
     nest.init = engine.decompose_reduction(nest.block, nest.loops[leaves[first]])
     loops = engine.get_loops(nest.init)
     nest.init_loops = dict(zip(data, loops[len(loops) - len(data) :]))
+
+
+def _thread_of(stage: Stage, leaf: n.IterVar) -> str:
+    """The thread axis a leaf is bound to, "" for none."""
+    attr = stage.iter_var_attrs.get(leaf)
+    return attr.bind_thread.thread_tag if attr is not None and attr.bind_thread is not None else ""
 
 
 def _mixed(relation: Relation) -> bool:
@@ -200,8 +218,6 @@ def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
             engine.unroll(loop)
         case _:
             pass
-    if attr.bind_thread is not None:
-        engine.bind(loop, attr.bind_thread.thread_tag)
     for key, value in attr.pragmas:
         known = None if value is None else ops.as_int(value)
         engine.annotate(loop, f"pragma_{key}", value if known is None else known)

@@ -195,7 +195,7 @@ CASES: list[tuple[str, Callable[[], PrimFunc], Steps, str]] = [
     ("vectorize", _symbolic, lambda s: s.vectorize(_loops(s, "B")[0]), "not constant"),
     ("unroll", _symbolic, lambda s: s.unroll(_loops(s, "B")[0]), "not constant"),
     ("bind", w.chain, lambda s: s.bind(_loops(s, "B")[0], "threadIdx.w"), "no thread axis 'threadIdx.w'"),
-    ("bind", w.row_sum, lambda s: s.bind(_loops(s, "S")[1], "threadIdx.x"), "reduction axis 'v_r'"),
+    ("bind", w.row_sum, lambda s: s.bind(_loops(s, "S")[1], "blockIdx.x"), "reduction axis 'v_r'"),
     ("unannotate", w.chain, lambda s: s.unannotate(s.get_block("B"), "x"), "no annotation 'x'"),
     ("compute_inline", w.chain, _inline_output, "an argument of the function"),
     ("compute_inline", w.matmul_relu, lambda s: s.compute_inline(s.get_block("C")), "block 'C' is a reduction"),
