@@ -8,7 +8,7 @@ rounded in their own type, integers wrap. Loops run one iteration after another,
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -53,8 +53,13 @@ def run(func: n.PrimFunc, *args: Any) -> None:
 @lru_cache(maxsize=64)
 def compile_func(func: n.PrimFunc) -> Callable[..., None]:
     """`func` as a Python function over the same arguments as `run`."""
-    source, labels = _source(func)
-    scope = {**_SCOPE}
+    return compile_with(func, StmtWriter(func.body), {})
+
+
+def compile_with(func: n.PrimFunc, writer: StmtWriter, names: Mapping[str, Any]) -> Callable[..., None]:
+    """As `compile_func`, of what `writer` writes, which may use `names` besides the interpreter's own."""
+    source, labels = _source(func, writer)
+    scope = {**_SCOPE, **names}
     exec(compile(source, "<interpreted function>", "exec"), scope)  # source is our own output
     body = scope["body"]
 
@@ -70,8 +75,7 @@ def compile_func(func: n.PrimFunc) -> Callable[..., None]:
     return call
 
 
-def _source(func: n.PrimFunc) -> tuple[str, dict[str, str]]:
-    w = StmtWriter(func.body)
+def _source(func: n.PrimFunc, w: StmtWriter) -> tuple[str, dict[str, str]]:
     params: list[str] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)
