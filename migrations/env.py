@@ -12,13 +12,13 @@ from alembic import context
 from sqlalchemy import Connection
 
 from tuner.records.database import connect, parse_url, writing
-from tuner.records.schema import Base
+from tuner.records.schema_farm import METADATA
 
 
 def _run(connection: Connection) -> None:
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         render_as_batch=connection.dialect.name == "sqlite",
         transactional_ddl=True,
     )

@@ -19,7 +19,7 @@ from tuner.records import migrate
 from tuner.records.database import connect, parse_url, reading, writing
 from tuner.records.errors import RecordError, SchemaMismatch, StoreMissing, StoreUnavailable
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, TrialStatus
-from tuner.records.schema import Base
+from tuner.records.schema_farm import METADATA
 from tuner.records.store import RecordStore
 
 KEY = "c" * 64
@@ -31,7 +31,7 @@ def test_the_migrations_make_the_schema_the_code_describes(address: str) -> None
     engine = connect(parse_url(address))
     with reading(engine) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, METADATA) == []
         assert _index_definitions(connection) == _declared_definitions(connection)
     engine.dispose()
 
@@ -50,7 +50,7 @@ def _index_definitions(connection: Connection) -> dict[str, str]:
 def _declared_definitions(connection: Connection) -> dict[str, str]:
     key = f"{connection.dialect.name}_where"
     found = {}
-    for table in Base.metadata.tables.values():
+    for table in METADATA.tables.values():
         for index in table.indexes:
             where = index.dialect_kwargs.get(key)
             if where is not None:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import select
 
 from tuner.records import migrate
 from tuner.records.claims import ClaimAnswer, ClaimState
-from tuner.records.database import connect, parse_url, writing
+from tuner.records.database import connect, parse_url, reading, writing
 from tuner.records.model import RunState
+from tuner.records.schema import DeviceRow, RunRow, TrialRow, WorkloadRow
 from tuner.records.store import RecordStore
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+FINGERPRINT = json.dumps(
+    {"cpu_model": "EPYC", "features": ["avx2"], "kernel": "6.1", "caches": [{"level": 1, "size": 32768}]}
+)
+FUNCTION = 'def f(A: T.Buffer((8, 8), "float32")): with T.block("b"): i, j, k = T.axis.remap("SSR", [x, y, z])'
 DATA_0001 = f"""
 INSERT INTO workloads (id, key, name, spec, function, flops, created_at)
-  VALUES (1, 'wwww', 'matmul', NULL, 'def f', 8.0, 'NOW');
+  VALUES (1, 'wwww', 'matmul', NULL, '{FUNCTION}', 8.0, 'NOW');
 INSERT INTO targets (id, text, kind, features, created_at) VALUES (1, '{TARGET}', 'llvm', '[]', 'NOW');
 INSERT INTO device_classes (id, name, features, serves_from, created_at) VALUES (1, 'zen', '[]', '[]', 'NOW');
 INSERT INTO devices (id, name, key, device_class_id, fingerprint, fingerprint_digest, first_seen, last_seen)
-  VALUES (1, 'box', 'cpu', 1, '{{}}', 'ffff', 'NOW', 'NOW');
+  VALUES (1, 'box', 'cpu', 1, '{FINGERPRINT}', 'ffff', 'NOW', 'NOW');
 INSERT INTO tuning_keys (id, workload_id, target_id, device_class_id, toolchain)
   VALUES (1, 1, 1, 1, 'llvm-22,tunefarm-0.1');
 INSERT INTO runs (id, name, state, message, options, command, host, "user", toolchain, started_at, finished_at,
@@ -37,6 +47,19 @@ INSERT INTO best_configs (id, key_id, trial_id, candidate_id, cost, low, high, s
   VALUES (1, 1, 1, 1, 0.5, 0.45, 0.55, '[0.5]', 'NOW', 'NOW');
 """
 
+DATA_0002 = f"""
+{DATA_0001}
+INSERT INTO claims (key_id, digest, run_id, expires_at) VALUES (1, 'mine', 1, '2999-01-01 00:00:00+00:00');
+UPDATE runs SET owner = 'other', owned_until = 'NOW';
+"""
+EARLIER = {"0001": DATA_0001, "0002": DATA_0002}
+
+
+def scripts() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrate.migrations_folder()).replace("%", "%%"))
+    return config
+
 
 def make(address: str, revision: str, data: str) -> None:
     """A database as of `revision`, with `data` in it."""
@@ -44,8 +67,7 @@ def make(address: str, revision: str, data: str) -> None:
     # SQLite keeps UTC times without saying so
     now = "2026-05-01 12:00:00" + ("" if engine.dialect.name == "sqlite" else "+00:00")
     with writing(engine) as connection:
-        config = Config()
-        config.set_main_option("script_location", str(migrate.migrations_folder()).replace("%", "%%"))
+        config = scripts()
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
         for statement in filter(str.strip, data.replace("NOW", now).split(";")):
@@ -53,9 +75,15 @@ def make(address: str, revision: str, data: str) -> None:
     engine.dispose()
 
 
-def test_a_database_of_0001_keeps_everything_and_takes_claims(address: str) -> None:
-    make(address, "0001", DATA_0001)
-    assert migrate.check(address).found == "0001"
+def test_every_earlier_revision_is_tested() -> None:
+    revisions = {script.revision for script in ScriptDirectory.from_config(scripts()).walk_revisions()}
+    assert revisions == {*EARLIER, migrate.head()}
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revision: str) -> None:
+    make(address, revision, EARLIER[revision])
+    assert migrate.check(address).found == revision
     assert migrate.upgrade(address).ok
     with RecordStore.open(address) as store:
         run = store.run(1)
@@ -71,3 +99,33 @@ def test_a_database_of_0001_keeps_everything_and_takes_claims(address: str) -> N
             "abcd": ClaimAnswer(ClaimState.KNOWN, 0.5),
             "new": ClaimAnswer(ClaimState.CLAIMED),
         }
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_what_is_in_an_earlier_database_gets_its_new_columns(address: str, revision: str) -> None:
+    make(address, revision, EARLIER[revision])
+    migrate.upgrade(address)
+    engine = connect(parse_url(address))
+    with reading(engine) as connection:
+        device = connection.execute(select(*DeviceRow.__table__.columns)).one()
+        assert (device.cpu_model, device.kernel, device.gpu, device.governor) == ("EPYC", "6.1", "", "")
+        assert (device.cpu_features, device.caches) == (["avx2"], [{"level": 1, "size": 32768}])
+        assert connection.execute(select(WorkloadRow.family)).scalar_one() == "SSR:float32"
+        assert connection.execute(select(TrialRow.suspect)).scalar_one() is False
+        assert connection.execute(select(RunRow.stop_at, RunRow.stop_by)).one() == (None, "")
+    engine.dispose()
+
+
+def test_an_upgrade_can_be_taken_back(address: str) -> None:
+    make(address, "0002", DATA_0002)
+    migrate.upgrade(address)
+    engine = connect(parse_url(address))
+    with writing(engine) as connection:
+        config = scripts()
+        config.attributes["connection"] = connection
+        command.downgrade(config, "0002")
+    engine.dispose()
+    assert migrate.check(address).found == "0002"
+    assert migrate.upgrade(address).ok
+    with RecordStore.open(address) as store:
+        assert store.best("wwww", TARGET, "zen").config is not None

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, update
+from sqlalchemy import Connection, Select, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from compiler.target import Target as CompilerTarget
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.keys import fingerprint_digest
+from tuner.records.keys import fingerprint_columns, fingerprint_digest, workload_family
 from tuner.records.model import Device, NewDevice, NewWorkload, Target, Workload
 from tuner.records.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
 from tuner.records.types import AnyRow, utcnow
@@ -23,15 +23,16 @@ def parse_target(text: str) -> CompilerTarget:
     return CompilerTarget(text)
 
 
+def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT that can say what to do on a conflict, in the database's dialect."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert `rows`, leaving alone those that a unique constraint says exist (also from a writer that is about
     to commit)."""
-    if not rows:
-        return
-    if connection.dialect.name == "postgresql":
-        connection.execute(postgresql.insert(table).on_conflict_do_nothing(), list(rows))
-    else:
-        connection.execute(sqlite.insert(table).on_conflict_do_nothing(), list(rows))
+    if rows:
+        connection.execute(upsert(connection, table).on_conflict_do_nothing(), list(rows))
 
 
 # ---------------------------------------------------------------------------------- workloads
@@ -65,6 +66,7 @@ def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
             "function": new.function,
             "flops": new.flops,
             "created_at": utcnow(),
+            "family": workload_family(new.function),
         }
         insert_missing(connection, WorkloadRow, [values])
         found = find_workload(connection, new.key)
@@ -75,7 +77,7 @@ def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
     if found.flops is None and new.flops is not None:
         filled["flops"] = new.flops
     if not found.function and new.function:
-        filled["function"] = new.function
+        filled |= {"function": new.function, "family": workload_family(new.function)}
     if filled:
         connection.execute(update(WorkloadRow).where(WorkloadRow.id == found.id).values(**filled))
         found = find_workload(connection, new.key)
@@ -167,6 +169,7 @@ def upsert_device(connection: Connection, new: NewDevice) -> Device:
             "fingerprint_digest": digest,
             "first_seen": now,
             "last_seen": now,
+            **fingerprint_columns(new.fingerprint),
         }
         insert_missing(connection, DeviceRow, [values])
     else:
@@ -230,16 +233,17 @@ KeyTuple = tuple[int, int, int, str]
 def key_ids(connection: Connection, wanted: Iterable[KeyTuple]) -> dict[KeyTuple, int]:
     """The ids of tuning keys, creating those that are new."""
     keys = sorted(set(wanted))
-    found = _find_keys(connection, keys)
+    found = find_keys(connection, keys)
     missing = [key for key in keys if key not in found]
     if missing:
         names = ("workload_id", "target_id", "device_class_id", "toolchain")
         insert_missing(connection, TuningKeyRow, [dict(zip(names, key)) for key in missing])
-        found = _find_keys(connection, keys)
+        found = find_keys(connection, keys)
     return found
 
 
-def _find_keys(connection: Connection, keys: Sequence[KeyTuple]) -> dict[KeyTuple, int]:
+def find_keys(connection: Connection, keys: Sequence[KeyTuple]) -> dict[KeyTuple, int]:
+    """The ids of those tuning keys that exist."""
     found = {}
     for key in keys:
         workload_id, target_id, device_class_id, toolchain = key
@@ -252,3 +256,19 @@ def _find_keys(connection: Connection, keys: Sequence[KeyTuple]) -> dict[KeyTupl
         if (key_id := connection.scalar(query)) is not None:
             found[key] = key_id
     return found
+
+
+_LOCK_KEYS = (
+    select(TuningKeyRow.id)
+    .where(TuningKeyRow.id.in_(bindparam("ids", expanding=True)))
+    .order_by(TuningKeyRow.id)
+    .with_for_update(key_share=True)
+)
+
+
+def lock_keys(connection: Connection, ids: Iterable[int]) -> None:
+    """Let one writer at a time at these keys' claims and bests, always in one order, so that none waits for another in
+    a circle. Trials that were just added refer to keys, which holds a weaker lock of them: this one goes along with
+    it. SQLite has one writer at a time anyway."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(_LOCK_KEYS, {"ids": sorted(set(ids))}).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,3 +32,27 @@ def toolchain_key(toolchain: Mapping[str, str]) -> str:
 def candidate_digest(trace: str) -> str:
     """The name of a candidate in records; equal traces have equal digests."""
     return hashlib.sha256(trace.encode()).hexdigest()[:32]
+
+
+FINGERPRINT_TEXTS = ("cpu_model", "gpu", "driver", "kernel", "governor")
+
+
+def fingerprint_columns(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a fingerprint has columns of its own among the devices: text, "" where it is not known, and lists."""
+    lists = {"cpu_features": fingerprint.get("features"), "caches": fingerprint.get("caches")}
+    return {
+        **{name: str(fingerprint.get(name) or "") for name in FINGERPRINT_TEXTS},
+        **{name: list(value) if isinstance(value, list | tuple) else [] for name, value in lists.items()},
+    }
+
+
+def workload_family(function: str) -> str:
+    """What workloads whose configs may fit each other have in common: the kinds of axes of each block of a function's
+    script, in order, and the dtypes of its buffers. A matmul of float32 gives `SSR:float32`, whatever its extents and
+    names. Without blocks, ""."""
+    blocks = []
+    for body in function.split("T.block(")[1:]:
+        axes = re.findall(r'T\.axis\.(?:remap\("([SR]+)"|(spatial|reduce)\()', body)
+        blocks.append("".join(letters or kind[0].upper() for letters, kind in axes))
+    dtypes = sorted(set(re.findall(r'T\.Buffer\(\([^()]*\), "(\w+)"', function)))
+    return f"{','.join(blocks)}:{','.join(dtypes)}" if blocks else ""

@@ -1,4 +1,5 @@
-"""The tables. Alembic alone creates them (`migrations/`); a test holds the two descriptions equal.
+"""The tables of tuning; `schema_farm` has the others. Alembic alone creates them (`migrations/`), and a test holds the
+two descriptions equal.
 
 ```
 workloads ─┐                      device_classes ── devices
@@ -19,7 +20,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Double, ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import JSON, Double, ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.records.types import RowId, UTCDateTime
@@ -35,7 +36,8 @@ class Base(DeclarativeBase):
 
 
 class WorkloadRow(Base):
-    """A function to tune. `key` is the workload key (sha256, hex); `spec` makes it again, `function` shows it."""
+    """A function to tune. `key` is the workload key (sha256, hex); `spec` makes it again, `function` shows it,
+    `family` is what workloads near it have in common."""
 
     __tablename__ = "workloads"
 
@@ -46,6 +48,7 @@ class WorkloadRow(Base):
     function: Mapped[str]
     flops: Mapped[float | None]
     created_at: Mapped[datetime]
+    family: Mapped[str] = mapped_column(server_default="", index=True)
 
 
 class TargetRow(Base):
@@ -73,7 +76,8 @@ class DeviceClassRow(Base):
 
 
 class DeviceRow(Base):
-    """One device as it was at a time: another fingerprint under the same name is another row."""
+    """One device as it was at a time: another fingerprint under the same name is another row. The columns from
+    `cpu_model` on say what is in `fingerprint` too."""
 
     __tablename__ = "devices"
     __table_args__ = (UniqueConstraint("name", "fingerprint_digest"),)
@@ -86,6 +90,13 @@ class DeviceRow(Base):
     fingerprint_digest: Mapped[str]
     first_seen: Mapped[datetime]
     last_seen: Mapped[datetime]
+    cpu_model: Mapped[str] = mapped_column(server_default="")
+    gpu: Mapped[str] = mapped_column(server_default="")
+    driver: Mapped[str] = mapped_column(server_default="")
+    kernel: Mapped[str] = mapped_column(server_default="")
+    governor: Mapped[str] = mapped_column(server_default="")
+    cpu_features: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
+    caches: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
 
 
 class TuningKeyRow(Base):
@@ -104,7 +115,7 @@ class TuningKeyRow(Base):
 class RunRow(Base):
     """One `tunefarm tune`. `options` and `command` are what it takes to resume or repeat it; `sequence` is the
     number of its last trial, of whatever purpose. `owner` is the process that works on it, until `owned_until`
-    unless it says so again."""
+    unless it says so again; `stop_by` asked it at `stop_at` to end."""
 
     __tablename__ = "runs"
 
@@ -125,6 +136,8 @@ class RunRow(Base):
     failed: Mapped[int]
     owner: Mapped[str] = mapped_column(server_default="")
     owned_until: Mapped[datetime | None]
+    stop_at: Mapped[datetime | None]
+    stop_by: Mapped[str] = mapped_column(server_default="")
 
 
 class RunTaskRow(Base):
@@ -174,7 +187,8 @@ class CandidateRow(Base):
 class TrialRow(Base):
     """One measurement, or one attempt at it.
 
-    `eligible` trials may become best: a candidate's, successful, verified. `improved` marks the search trials
+    `eligible` trials may become best: a candidate's, successful, verified, and not `suspect`, which those are that a
+    device measured before it failed a check. `improved` marks the search trials
     at which the task's best so far fell, so a run's curve is read without reading the run.
     """
 
@@ -205,6 +219,14 @@ class TrialRow(Base):
             sqlite_where=text("status = 'failed'"),
             postgresql_where=text("status = 'failed'"),
         ),
+        Index("ix_trials_device", "device_id", "finished_at"),
+        Index(
+            "ix_trials_suspect",
+            "key_id",
+            "cost",
+            sqlite_where=text("suspect"),
+            postgresql_where=text("suspect"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -231,6 +253,7 @@ class TrialRow(Base):
     measured_by: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime]
+    suspect: Mapped[bool] = mapped_column(server_default=false())
 
 
 class ClaimRow(Base):
