@@ -1,0 +1,135 @@
+"""How alike two functions are to a tuner: whether one schedule could serve both, and how far their shapes are apart.
+
+Functions are of one *family* when they have the same blocks in the same order, each with the same kinds of axes, the
+same operators on the same dtypes, and buffers accessed along the same axes. Extents, strides, padding widths and other
+constants may differ, and so may names. Within a family the distance is taken on the logarithms of extents: an axis
+twice as long is 1 away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compiler.arith.affine import as_affine
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.visit import children, free_vars, walk
+
+_STRIDE_WEIGHT = 0.5  # a stride of 2 instead of 1 changes a kernel less than an axis twice as long
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """The extents of a block's axes, and the strides at which it walks its buffers, in order of appearance."""
+
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def points(self) -> int:
+        return math.prod(self.extents)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A function as `distance` sees it. `family` is a digest, equal within a family; small enough to keep for every
+    workload of a store."""
+
+    family: str
+    blocks: tuple[BlockShape, ...]
+
+
+def distance(a: n.PrimFunc, b: n.PrimFunc) -> float | None:
+    """How far apart two functions of one family are (0 or more), or None when they are not of one, or when either has
+    no block with constant extents."""
+    left, right = describe(a), describe(b)
+    return None if left is None or right is None else between(left, right)
+
+
+def between(a: Description, b: Description) -> float | None:
+    """`distance` of described functions."""
+    if a.family != b.family:
+        return None
+    total = sum(block.points for block in a.blocks), sum(block.points for block in b.blocks)
+    squares = 0.0
+    for x, y in zip(a.blocks, b.blocks, strict=True):
+        share = (x.points / total[0] + y.points / total[1]) / 2
+        squares += share * (_squares(x.extents, y.extents) + _STRIDE_WEIGHT**2 * _squares(x.strides, y.strides))
+    return math.sqrt(squares)
+
+
+def _squares(a: Sequence[int], b: Sequence[int]) -> float:
+    return sum((math.log2(x) - math.log2(y)) ** 2 for x, y in zip(a, b, strict=True))
+
+
+def describe(func: n.PrimFunc) -> Description | None:
+    """What `between` compares; None for a function without blocks, or with an extent that is no constant."""
+    buffers: dict[n.Buffer, int] = {}
+    for param in func.params:
+        if param in func.buffer_map:
+            _number(buffers, func.buffer_map[param])
+    writers = [_Writer(b, buffers) for b in walk(func.body) if isinstance(b, n.Block) and b.iter_vars]
+    shapes = [writer.shape() for writer in writers]
+    if not shapes or any(shape is None for shape in shapes):
+        return None
+    arguments = [func.buffer_map[p].dtype if p in func.buffer_map else p.dtype for p in func.params]
+    text = json.dumps([arguments, [writer.tokens for writer in writers]])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    return Description(digest, tuple(shape for shape in shapes if shape is not None))
+
+
+def _number(buffers: dict[n.Buffer, int], buffer: n.Buffer) -> int:
+    return buffers.setdefault(buffer, len(buffers))
+
+
+@dataclass
+class _Writer:
+    """Writes down one block: its structure as tokens, its constants apart from them."""
+
+    block: n.Block
+    buffers: dict[n.Buffer, int]
+    tokens: list[str] = field(default_factory=list)
+    strides: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._axes = {iv.var: position for position, iv in enumerate(self.block.iter_vars)}
+        kinds = ("R" if iv.iter_type == n.IterType.COMM_REDUCE else "S" for iv in self.block.iter_vars)
+        self.tokens.append("".join(kinds))
+        self._write(self.block.body)
+
+    def shape(self) -> BlockShape | None:
+        extents = [None if iv.dom is None else as_int(iv.dom.extent) for iv in self.block.iter_vars]
+        known = tuple(e for e in extents if e is not None and e > 0)
+        return BlockShape(known, tuple(self.strides)) if len(known) == len(extents) else None
+
+    def _write(self, node: Node) -> None:
+        match node:
+            case n.BufferLoad(buffer, indices) | n.BufferStore(buffer, _, indices):
+                self.tokens.append(f"{type(node).__name__}:{_number(self.buffers, buffer)}:{buffer.dtype}")
+                for index in indices:
+                    self._index(index)
+                if isinstance(node, n.BufferStore):
+                    self._write(node.value)
+            case n.Var():
+                self.tokens.append(f"axis{self._axes[node]}" if node in self._axes else "var")
+            case n.IntImm() | n.FloatImm():
+                self.tokens.append(f"#{node.dtype}")
+            case _:
+                operator = getattr(getattr(node, "op", None), "name", "")
+                self.tokens.append(f"({type(node).__name__}:{operator}:{getattr(node, 'dtype', '')}")
+                for child in children(node):
+                    self._write(child)
+                self.tokens.append(")")
+
+    def _index(self, index: n.PrimExpr) -> None:
+        """An index counts by the axes it runs along; how fast it does is a stride, not structure."""
+        used = sorted(((self._axes[v], v) for v in free_vars(index) if v in self._axes), key=lambda entry: entry[0])
+        self.tokens.append(",".join(str(position) for position, _ in used))
+        affine = as_affine(index, [var for _, var in used])
+        coefficients = (1,) * len(used) if affine is None else affine[0]
+        self.strides += [max(1, abs(c)) for c in coefficients]
