@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import Connection, delete, select, text, update
+from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from rpc_server.measure import FailureKind
 from tuner.records import catalog
-from tuner.records.errors import RecordNotFound, RunBusy, RunTakenOver
+from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.keys import toolchain_key
 from tuner.records.model import Run, RunState, TrialPurpose
 from tuner.records.runs import no_run, set_state
-from tuner.records.schema import CandidateRow, ClaimRow, DeviceRow, RunRow, RunTaskRow, TrialRow, TuningKeyRow
+from tuner.records.schema import CandidateRow, ClaimRow, RunRow, TrialRow, TuningKeyRow
+from tuner.records.sites import Site
 from tuner.records.types import AnyRow, utcnow
 
 LEASE_S = 20.0
@@ -112,106 +113,118 @@ def _now(connection: Connection) -> datetime:
 # --------------------------------------------------------------------------------- candidates
 
 
-def claim(connection: Connection, task_id: int, device_id: int, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+_HOLDERS = select(ClaimRow.digest, ClaimRow.run_id).where(
+    ClaimRow.key_id == bindparam("key"), ClaimRow.digest.in_(bindparam("digests", expanding=True))
+)
+_RELEASE = delete(ClaimRow).where(
+    ClaimRow.key_id == bindparam("key"),
+    ClaimRow.run_id == bindparam("run"),
+    ClaimRow.digest.in_(bindparam("digests", expanding=True)),
+)
+
+
+def claim(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
     """The insert comes first: a run that records a candidate's trial gives up its claim in the same transaction,
     so whoever gets the claim after it sees the trial."""
-    task = _task(connection, task_id, device_id)
-    # one writer of a key's claims and bests at a time, so that none waits for another in a circle
-    key = select(TuningKeyRow.id).where(TuningKeyRow.id == task.key_id)
-    connection.execute(key.with_for_update(key_share=True)).all()
+    catalog.lock_keys(connection, [site.key_id])
+    wanted = sorted(set(digests))
+    holders = _hold(connection, site, wanted)
+    known = _results(connection, site, wanted)
+    _give_up(connection, site, [d for d in known if holders.get(d) == site.run_id])
+    return {d: known.get(d) or _answer(holders.get(d), site.run_id) for d in digests}
+
+
+def _hold(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, int]:
+    """Claim what is free or has lapsed; which run holds each after that."""
     now = _now(connection)
-    claimed = {"key_id": task.key_id, "run_id": task.run_id, "expires_at": _lapse(now)}
-    rows = [{**claimed, "digest": digest} for digest in sorted(set(digests))]
-    mine = (ClaimRow.key_id == task.key_id, ClaimRow.digest.in_(digests))
-    connection.execute(delete(ClaimRow).where(*mine, ClaimRow.expires_at <= now))
-    catalog.insert_missing(connection, ClaimRow, rows)
-    holding = connection.execute(select(ClaimRow.digest, ClaimRow.run_id).where(*mine))
-    holders = {row.digest: row.run_id for row in holding}
-    known = _results(connection, task, digests)
-    for digest in known:
-        if holders.get(digest) == task.run_id:
-            _give_up(connection, task, digest)
-    return {d: known.get(d) or _answer(holders.get(d), task.run_id) for d in digests}
+    held = {"key_id": site.key_id, "run_id": site.run_id, "expires_at": _lapse(now)}
+    new = catalog.upsert(connection, ClaimRow)
+    query = new.on_conflict_do_update(
+        index_elements=[ClaimRow.key_id, ClaimRow.digest],
+        set_={"run_id": new.excluded.run_id, "expires_at": new.excluded.expires_at},
+        where=ClaimRow.expires_at <= now,
+    ).returning(ClaimRow.digest)
+    got = connection.scalars(query, [{**held, "digest": digest} for digest in digests])
+    holders = dict.fromkeys(got, site.run_id)
+    if left := [d for d in digests if d not in holders]:
+        rows = connection.execute(_HOLDERS, {"key": site.key_id, "digests": left})
+        holders |= {row.digest: row.run_id for row in rows}
+    return holders
 
 
 def _answer(holder: int | None, run_id: int) -> ClaimAnswer:
     return ClaimAnswer(ClaimState.CLAIMED if holder == run_id else ClaimState.TAKEN)
 
 
-def release(connection: Connection, task_id: int, device_id: int, digests: Sequence[str]) -> None:
-    task = _task(connection, task_id, device_id)
-    for digest in digests:
-        _give_up(connection, task, digest)
+def release(connection: Connection, site: Site, digests: Sequence[str]) -> None:
+    _give_up(connection, site, digests)
+
+
+_SETTLE = delete(ClaimRow).where(
+    ClaimRow.run_id == bindparam("run"),
+    ClaimRow.digest.in_(bindparam("digests", expanding=True)),
+    ClaimRow.key_id.in_(
+        select(TuningKeyRow.id).where(
+            TuningKeyRow.workload_id == bindparam("workload"), TuningKeyRow.target_id == bindparam("target")
+        )
+    ),
+)
 
 
 def settle_claims(
     connection: Connection, run_id: int, workload_id: int, target_id: int, digests: Sequence[str]
 ) -> None:
     """End the run's claims on candidates that have a trial now."""
-    keys = select(TuningKeyRow.id).where(TuningKeyRow.workload_id == workload_id, TuningKeyRow.target_id == target_id)
-    connection.execute(
-        delete(ClaimRow).where(ClaimRow.run_id == run_id, ClaimRow.digest.in_(digests), ClaimRow.key_id.in_(keys))
+    of = {"run": run_id, "workload": workload_id, "target": target_id}
+    connection.execute(_SETTLE, {**of, "digests": digests})
+
+
+def _give_up(connection: Connection, site: Site, digests: Sequence[str]) -> None:
+    if digests:
+        connection.execute(_RELEASE, {"key": site.key_id, "run": site.run_id, "digests": digests})
+
+
+_RESULTS = (
+    select(
+        TrialRow.id,
+        CandidateRow.digest,
+        TrialRow.key_id,
+        TrialRow.cost,
+        TrialRow.verified,
+        TrialRow.failure_kind,
+        RunRow.toolchain,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    run_id: int
-    workload_id: int
-    target_id: int
-    toolchain: str
-    key_id: int
-
-
-def _task(connection: Connection, task_id: int, device_id: int) -> _Task:
-    query = select(RunTaskRow.run_id, RunTaskRow.workload_id, RunTaskRow.target_id, RunRow.toolchain)
-    row = connection.execute(query.join(RunRow, RunRow.id == RunTaskRow.run_id).where(RunTaskRow.id == task_id)).first()
-    device_class = connection.scalar(select(DeviceRow.device_class_id).where(DeviceRow.id == device_id))
-    if row is None or device_class is None:
-        raise RecordNotFound(f"there is no run task {task_id} or no device {device_id}")
-    toolchain = toolchain_key(row.toolchain)
-    key = (row.workload_id, row.target_id, device_class, toolchain)
-    return _Task(row.run_id, row.workload_id, row.target_id, toolchain, catalog.key_ids(connection, [key])[key])
-
-
-def _give_up(connection: Connection, task: _Task, digest: str) -> None:
-    connection.execute(
-        delete(ClaimRow).where(
-            ClaimRow.key_id == task.key_id, ClaimRow.digest == digest, ClaimRow.run_id == task.run_id
-        )
+    .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
+    .join(RunRow, RunRow.id == TrialRow.run_id)
+    .where(
+        CandidateRow.workload_id == bindparam("workload"),
+        CandidateRow.target_id == bindparam("target"),
+        CandidateRow.digest.in_(bindparam("digests", expanding=True)),
+        TrialRow.purpose != str(TrialPurpose.BASELINE),
     )
+)
 
 
-def _results(connection: Connection, task: _Task, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
+def _results(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
     """What earlier trials of the candidates say: the first verified time on this tuning key; a failure there or before
     any device; a box taken down anywhere, with this toolchain."""
-    result = (TrialRow.key_id, TrialRow.cost, TrialRow.verified, TrialRow.failure_kind)
-    query = (
-        select(TrialRow.id, CandidateRow.digest, *result, RunRow.toolchain)
-        .join(TrialRow, TrialRow.candidate_id == CandidateRow.id)
-        .join(RunRow, RunRow.id == TrialRow.run_id)
-        .where(
-            CandidateRow.workload_id == task.workload_id,
-            CandidateRow.target_id == task.target_id,
-            CandidateRow.digest.in_(digests),
-            TrialRow.purpose != str(TrialPurpose.BASELINE),
-        )
-    )
+    of = {"workload": site.workload_id, "target": site.target_id}
+    rows = connection.execute(_RESULTS, {**of, "digests": digests})
     found: dict[str, ClaimAnswer] = {}
-    for row in sorted(connection.execute(query), key=lambda row: row.id):
-        answer = _conclusion(row, task)
+    for row in sorted(rows, key=lambda row: row.id):
+        answer = _conclusion(row, site)
         # a failure outweighs a time: what once gave a wrong result is not to be trusted
         if answer is not None and (answer.failure is not None or row.digest not in found):
             found[row.digest] = answer
     return found
 
 
-def _conclusion(row: AnyRow, task: _Task) -> ClaimAnswer | None:
+def _conclusion(row: AnyRow, site: Site) -> ClaimAnswer | None:
     if row.failure_kind is None:
-        here = row.verified and row.key_id == task.key_id
+        here = row.verified and row.key_id == site.key_id
         return ClaimAnswer(ClaimState.KNOWN, row.cost) if here else None
     failure = FailureKind(row.failure_kind)
-    if failure in _NOT_CONCLUSIVE or toolchain_key(row.toolchain) != task.toolchain:
+    if failure in _NOT_CONCLUSIVE or toolchain_key(row.toolchain) != site.toolchain:
         return None
     everywhere = row.key_id is None or failure in _BAD_ANYWHERE
-    return ClaimAnswer(ClaimState.KNOWN, None, failure) if everywhere or row.key_id == task.key_id else None
+    return ClaimAnswer(ClaimState.KNOWN, None, failure) if everywhere or row.key_id == site.key_id else None

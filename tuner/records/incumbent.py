@@ -6,14 +6,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, bindparam, insert, select, text, update
 
+from tuner.records import catalog
 from tuner.records.best import Evidence, elect
-from tuner.records.schema import BestConfigRow, TrialRow, TuningKeyRow
+from tuner.records.schema import BestConfigRow, TrialRow
 from tuner.records.types import utcnow
 
 CONTENDERS = 32
 """How many of the fastest single measurements are looked at, by all their samples, when a best is elected."""
+
+
+_BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.cost).where(
+    BestConfigRow.key_id.in_(bindparam("keys", expanding=True))
+)
 
 
 def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -28,12 +34,8 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
             by_key[row["key_id"]].append(row)
     if not by_key:
         return
-    # one writer at a time settles a key; always in one order, so that two writers never wait for each other. The
-    # trials just added refer to the keys, which holds a weaker lock of them already: this one goes along with that
-    lock = select(TuningKeyRow.id).where(TuningKeyRow.id.in_(by_key)).order_by(TuningKeyRow.id)
-    connection.execute(lock.with_for_update(key_share=True)).all()
-    query = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.cost)
-    best = {row.key_id: row for row in connection.execute(query.where(BestConfigRow.key_id.in_(by_key)))}
+    catalog.lock_keys(connection, by_key)
+    best = {row.key_id: row for row in connection.execute(_BESTS, {"keys": list(by_key)})}
     for key_id, added in sorted(by_key.items()):
         known = best.get(key_id)
         if known is None:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from compiler.runtime.statistics import summarise
 from rpc_server.measure import FailureKind
 from tuner.records import catalog, claims, incumbent
-from tuner.records.errors import InvalidRecord
-from tuner.records.keys import toolchain_key
+from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.model import NewTrial, TrialPurpose, TrialStatus
 from tuner.records.schema import (
     CandidateRow,
-    DeviceRow,
     RunFailureRow,
     RunRow,
     RunTaskRow,
     TrialRow,
 )
+from tuner.records.sites import Pair, Site, Sites
 from tuner.records.types import utcnow
 
 MAX_FAILURE_TEXT = 16_000
@@ -39,7 +38,6 @@ class _Task:
     run_id: int
     workload_id: int
     target_id: int
-    toolchain: str
     best_cost: float | None
     baseline_cost: float | None
     trials: int = 0
@@ -56,21 +54,31 @@ class _Run:
 
 @dataclass
 class _Batch:
+    """Rows that trials to be added refer to."""
+
     tasks: dict[int, _Task]
     runs: dict[int, _Run]
-    device_class: dict[int, int] = field(default_factory=dict)
-    candidates: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    keys: dict[catalog.KeyTuple, int] = field(default_factory=dict)
+    candidates: dict[tuple[int, int, str], int]
+    sites: dict[Pair, Site]
 
 
-def add_trials(connection: Connection, new: Sequence[NewTrial], owner: str | None = None) -> list[int]:
+_INSERT = insert(TrialRow).returning(TrialRow.id, sort_by_parameter_order=True)
+
+
+def add_trials(
+    connection: Connection, sites: Sites, new: Sequence[NewTrial], owner: str | None = None
+) -> list[int]:
     for trial in new:
         check_trial(trial)
-    batch = _load(connection, {trial.task_id for trial in new}, owner)
-    _resolve(connection, batch, new)
+    tasks, runs = _load(connection, {trial.task_id for trial in new}, owner)
+    measured = {(t.task_id, t.device_id) for t in new if t.device_id is not None}
+    try:
+        found = sites.find(connection, measured)
+    except RecordNotFound as error:
+        raise InvalidRecord(error.message) from None
+    batch = _Batch(tasks, runs, _candidates(connection, _traces(tasks, new)), found)
     rows = [_row(batch, trial) for trial in new]
-    query = insert(TrialRow).returning(TrialRow.id, sort_by_parameter_order=True)
-    ids = list(connection.scalars(query, rows))
+    ids = list(connection.scalars(_INSERT, rows))
     _count(connection, batch)
     _count_failures(connection, list(zip(new, ids)))
     incumbent.settle(connection, rows)
@@ -111,93 +119,86 @@ def check_trial(trial: NewTrial) -> None:
         raise InvalidRecord(f"{trial.failure!r} is no kind of failure")
 
 
-def _load(connection: Connection, task_ids: set[int], owner: str | None) -> _Batch:
-    """The tasks and their runs, the runs locked, so that sequence numbers are given out once. Raises RunTakenOver when
-    a run is not `owner`'s."""
-    query = (
-        select(
-            *RunTaskRow.__table__.columns,
-            RunRow.toolchain,
-        )
-        .join(RunRow, RunRow.id == RunTaskRow.run_id)
-        .where(RunTaskRow.id.in_(task_ids))
+_LOAD = (
+    select(
+        RunTaskRow.id,
+        RunTaskRow.run_id,
+        RunTaskRow.workload_id,
+        RunTaskRow.target_id,
+        RunTaskRow.best_cost,
+        RunTaskRow.baseline_cost,
+        RunRow.sequence,
+        RunRow.owner,
     )
-    run_ids = set(connection.scalars(select(RunTaskRow.run_id).where(RunTaskRow.id.in_(task_ids))))
-    locked = select(RunRow.id, RunRow.sequence, RunRow.owner).where(RunRow.id.in_(run_ids))
-    runs = {}
-    for row in connection.execute(locked.order_by(RunRow.id).with_for_update()):
+    .join(RunRow, RunRow.id == RunTaskRow.run_id)
+    .where(RunTaskRow.id.in_(bindparam("ids", expanding=True)))
+    .order_by(RunRow.id, RunTaskRow.id)
+    .with_for_update(of=[RunRow, RunTaskRow])
+)
+
+
+def _load(connection: Connection, task_ids: set[int], owner: str | None) -> tuple[dict[int, _Task], dict[int, _Run]]:
+    """The tasks and their runs, locked, so that sequence numbers are given out once. Raises RunTakenOver when a run is
+    not `owner`'s."""
+    tasks: dict[int, _Task] = {}
+    runs: dict[int, _Run] = {}
+    for row in connection.execute(_LOAD, {"ids": list(task_ids)}):
         if owner is not None:
-            claims.check_owner(row.id, row.owner, owner)
-        runs[row.id] = _Run(row.id, row.sequence)
-    tasks = {
-        row.id: _Task(
-            row.id,
-            row.run_id,
-            row.workload_id,
-            row.target_id,
-            toolchain_key(row.toolchain),
-            row.best_cost,
-            row.baseline_cost,
+            claims.check_owner(row.run_id, row.owner, owner)
+        runs.setdefault(row.run_id, _Run(row.run_id, row.sequence))
+        tasks[row.id] = _Task(
+            row.id, row.run_id, row.workload_id, row.target_id, row.best_cost, row.baseline_cost
         )
-        for row in connection.execute(query)
-    }
     if missing := task_ids - tasks.keys():
         raise InvalidRecord(f"there is no run task {min(missing)}")
-    return _Batch(tasks, runs)
+    return tasks, runs
 
 
-def _resolve(connection: Connection, batch: _Batch, new: Sequence[NewTrial]) -> None:
-    """Fill in device classes, candidates and tuning keys, creating what is new."""
-    device_ids = {trial.device_id for trial in new if trial.device_id is not None}
-    query = select(DeviceRow.id, DeviceRow.device_class_id).where(DeviceRow.id.in_(device_ids))
-    batch.device_class = {row.id: row.device_class_id for row in connection.execute(query)}
-    if missing := device_ids - batch.device_class.keys():
-        raise InvalidRecord(f"there is no device {min(missing)}")
-    traces: dict[tuple[int, int, str], str] = {}
-    keys: set[catalog.KeyTuple] = set()
+_CandidateKey: TypeAlias = tuple[int, int, str]  # workload, target, digest
+
+
+def _traces(tasks: Mapping[int, _Task], new: Sequence[NewTrial]) -> dict[_CandidateKey, str]:
+    traces: dict[_CandidateKey, str] = {}
     for trial in new:
-        task = batch.tasks[trial.task_id]
         if trial.digest is not None and trial.trace is not None:
+            task = tasks[trial.task_id]
             traces[task.workload_id, task.target_id, trial.digest] = trial.trace
-        if trial.device_id is not None:
-            keys.add(_key(batch, task, trial.device_id))
-    batch.candidates = _candidates(connection, traces)
-    batch.keys = catalog.key_ids(connection, keys)
+    return traces
 
 
-def _key(batch: _Batch, task: _Task, device_id: int) -> catalog.KeyTuple:
-    return task.workload_id, task.target_id, batch.device_class[device_id], task.toolchain
-
-
-def _candidates(connection: Connection, traces: dict[tuple[int, int, str], str]) -> dict[tuple[int, int, str], int]:
-    wanted = sorted(traces)
-    found = _find_candidates(connection, wanted)
-    missing = [key for key in wanted if key not in found]
-    if missing:
-        names = ("workload_id", "target_id", "digest")
-        rows = [{**dict(zip(names, key)), "trace": traces[key]} for key in missing]
-        catalog.insert_missing(connection, CandidateRow, rows)
-        found |= _find_candidates(connection, missing)
-    return found
+def _candidates(connection: Connection, traces: Mapping[_CandidateKey, str]) -> dict[_CandidateKey, int]:
+    """The candidates' ids. Most are new, so those that are not are asked for afterwards."""
+    if not traces:
+        return {}
+    table = catalog.upsert(connection, CandidateRow).on_conflict_do_nothing()
+    names = ("workload_id", "target_id", "digest")
+    columns = (CandidateRow.id, CandidateRow.workload_id, CandidateRow.target_id, CandidateRow.digest)
+    rows = [{**dict(zip(names, key)), "trace": traces[key]} for key in sorted(traces)]
+    made = connection.execute(table.returning(*columns), rows)
+    found = {(row.workload_id, row.target_id, row.digest): row.id for row in made}
+    return found | _find_candidates(connection, sorted(traces.keys() - found.keys()))
 
 
 _CHUNK = 1000  # values in one IN list: well under every driver's limit on parameters
 
 
-def _find_candidates(connection: Connection, wanted: Sequence[tuple[int, int, str]]) -> dict[tuple[int, int, str], int]:
+_FIND = select(CandidateRow.id, CandidateRow.digest).where(
+    CandidateRow.workload_id == bindparam("workload"),
+    CandidateRow.target_id == bindparam("target"),
+    CandidateRow.digest.in_(bindparam("digests", expanding=True)),
+)
+
+
+def _find_candidates(connection: Connection, wanted: Sequence[_CandidateKey]) -> dict[_CandidateKey, int]:
     """Ids by workload, target and digest. One query a task: SQLite reads the whole table for an IN of tuples."""
     digests: dict[tuple[int, int], list[str]] = defaultdict(list)
     for workload_id, target_id, digest in wanted:
         digests[workload_id, target_id].append(digest)
-    found: dict[tuple[int, int, str], int] = {}
+    found: dict[_CandidateKey, int] = {}
     for (workload_id, target_id), names in digests.items():
         for start in range(0, len(names), _CHUNK):
-            query = select(CandidateRow.id, CandidateRow.digest).where(
-                CandidateRow.workload_id == workload_id,
-                CandidateRow.target_id == target_id,
-                CandidateRow.digest.in_(names[start : start + _CHUNK]),
-            )
-            found |= {(workload_id, target_id, row.digest): row.id for row in connection.execute(query)}
+            of = {"workload": workload_id, "target": target_id, "digests": names[start : start + _CHUNK]}
+            found |= {(workload_id, target_id, row.digest): row.id for row in connection.execute(_FIND, of)}
     return found
 
 
@@ -224,7 +225,7 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
         "run_id": task.run_id,
         "sequence": run.sequence,
         "task_id": task.id,
-        "key_id": None if trial.device_id is None else batch.keys[_key(batch, task, trial.device_id)],
+        "key_id": None if trial.device_id is None else batch.sites[trial.task_id, trial.device_id].key_id,
         "candidate_id": None
         if trial.digest is None
         else batch.candidates[task.workload_id, task.target_id, trial.digest],
@@ -257,30 +258,37 @@ def shorten(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - 2 * half} characters left out …\n{message[-half:]}"
 
 
+_COUNT_RUN = (
+    update(RunRow)
+    .where(RunRow.id == bindparam("of_run"))
+    .values(
+        sequence=bindparam("last"),
+        trials=RunRow.trials + bindparam("more"),
+        failed=RunRow.failed + bindparam("more_failed"),
+        updated_at=bindparam("now"),
+    )
+)
+_COUNT_TASK = (
+    update(RunTaskRow)
+    .where(RunTaskRow.id == bindparam("of_task"))
+    .values(
+        trials=RunTaskRow.trials + bindparam("more"),
+        failed=RunTaskRow.failed + bindparam("more_failed"),
+        best_cost=bindparam("best"),
+        baseline_cost=bindparam("baseline"),
+    )
+)
+
+
 def _count(connection: Connection, batch: _Batch) -> None:
     now = utcnow()
     for run in batch.runs.values():
-        connection.execute(
-            update(RunRow)
-            .where(RunRow.id == run.id)
-            .values(
-                sequence=run.sequence,
-                trials=RunRow.trials + run.trials,
-                failed=RunRow.failed + run.failed,
-                updated_at=now,
-            )
-        )
+        more = {"more": run.trials, "more_failed": run.failed}
+        connection.execute(_COUNT_RUN, {"of_run": run.id, "last": run.sequence, "now": now, **more})
     for task in batch.tasks.values():
-        connection.execute(
-            update(RunTaskRow)
-            .where(RunTaskRow.id == task.id)
-            .values(
-                trials=RunTaskRow.trials + task.trials,
-                failed=RunTaskRow.failed + task.failed,
-                best_cost=task.best_cost,
-                baseline_cost=task.baseline_cost,
-            )
-        )
+        more = {"more": task.trials, "more_failed": task.failed}
+        costs = {"best": task.best_cost, "baseline": task.baseline_cost}
+        connection.execute(_COUNT_TASK, {"of_task": task.id, **more, **costs})
 
 
 def _count_failures(connection: Connection, added: Sequence[tuple[NewTrial, int]]) -> None:
@@ -291,6 +299,8 @@ def _count_failures(connection: Connection, added: Sequence[tuple[NewTrial, int]
             key = (trial.task_id, str(trial.failure))
             counts[key] += 1
             first.setdefault(key, (trial_id, shorten(trial.failure_text)))
+    if not counts:
+        return
     rows = [
         {"task_id": task, "kind": kind, "count": 0, "first_trial_id": first_id, "first_text": first_text}
         for (task, kind), (first_id, first_text) in first.items()

@@ -36,6 +36,7 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
+from tuner.records.sites import Sites
 from tuner.records.stats import StoreStats
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class RecordStore:
     def __init__(self, engine: Engine) -> None:
         """Use `RecordStore.open`."""
         self._engine = engine
+        self._sites = Sites()
 
     @staticmethod
     def open(address: str | Path, create: bool = False) -> RecordStore:
@@ -173,6 +175,7 @@ class RecordStore:
     def take_run(self, run_id: int, owner: str, is_gone: Callable[[str], bool] = lambda _owner: False) -> None:
         """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
         unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped."""
+        self._sites.forget()
         self._write(lambda c: claims.take_run(c, run_id, owner, is_gone))
 
     def renew_run(self, run_id: int, owner: str) -> None:
@@ -225,12 +228,16 @@ class RecordStore:
         the result where there is one: a verified time there, a failure there, or a box it crashed of any class.
         Raises RecordNotFound.
         """
-        return self._write(lambda c: claims.claim(c, task_id, device_id, digests)) if digests else {}
+        if not digests:
+            return {}
+        pair = (task_id, device_id)
+        return self._write(lambda c: claims.claim(c, self._sites.find(c, [pair])[pair], digests))
 
     def release(self, task_id: int, device_id: int, digests: Sequence[str]) -> None:
         """Give claims up that will have no trial. Raises RecordNotFound."""
         if digests:
-            self._write(lambda c: claims.release(c, task_id, device_id, digests))
+            pair = (task_id, device_id)
+            self._write(lambda c: claims.release(c, self._sites.find(c, [pair])[pair], digests))
 
     def add_trials(self, new: Sequence[NewTrial], owner: str | None = None) -> tuple[int, ...]:
         """Record trials, all or none, in their order; returns their ids.
@@ -243,7 +250,7 @@ class RecordStore:
         """
         if not new:
             return ()
-        return tuple(self._write(lambda c: ingest.add_trials(c, new, owner)))
+        return tuple(self._write(lambda c: ingest.add_trials(c, self._sites, new, owner)))
 
     def trial(self, trial_id: int) -> Trial:
         """One trial. Raises RecordNotFound."""
@@ -275,12 +282,18 @@ class RecordStore:
             after = found[-1].sequence
 
     def sample_trials(
-        self, run_id: int, workload_key: str, max_points: int = 500, target: str | None = None
+        self,
+        run_id: int,
+        workload_key: str,
+        max_points: int = 500,
+        target: str | None = None,
+        *,
+        with_trace: bool = False,
     ) -> tuple[Trial, ...]:
-        """At most `max_points` trials of one workload, spread over the whole run, without traces: what a
-        scatter plot shows. `target` chooses when a run has the workload on several. Raises RecordNotFound."""
+        """At most `max_points` trials of one workload, spread over the whole run: what a scatter plot shows.
+        `target` chooses when a run has the workload on several. Raises RecordNotFound."""
         with reading(self._engine) as connection:
-            return trials.sample(connection, run_id, workload_key, max_points, target)
+            return trials.sample(connection, run_id, workload_key, max_points, target, with_trace)
 
     def run_digests(self, run_id: int) -> frozenset[str]:
         """Digests of all candidates the run has trials of: what a resumed run need not try again."""
