@@ -84,6 +84,7 @@ def _of_loop(func: n.PrimFunc, loop: n.Var, preserve_unit_iters: bool) -> tuple[
     kept = [a for a in axes if preserve_unit_iters or not ops.is_const(_extent(a), 1)]
     gone = [a.iter_var.var for a in axes if not preserve_unit_iters and ops.is_const(_extent(a), 1)]
     dropped: dict[n.Var, PrimExpr] = {var: ops.const(0, var.dtype) for var in gone}
+    guard = ops.logical_and(guard, *_past_domain(inside, block, axes, values, guard))
     tile = n.BlockRealize(tuple(subst(v, dropped) for v in values), subst(guard, dropped), block, realize.span)
     name = fresh_block_name(func, f"{block.name_hint}_o")
     outer = _tile_block(func, name, [a.iter_var for a in kept], tile, inside)
@@ -95,6 +96,21 @@ def _in_domain(analyzer: Analyzer, axis: _Axis) -> PrimExpr:
     """That an outer axis is in its domain. Loops that were split to run further do nothing there."""
     inside = ops.less(axis.value, _extent(axis))
     return TRUE if analyzer.can_prove(inside) else inside
+
+
+def _past_domain(
+    inside: list[n.For], block: n.Block, axes: list[_Axis], values: list[PrimExpr], guard: PrimExpr
+) -> list[PrimExpr]:
+    """What keeps the last tile in the domains of `block`, where `guard` does not. The loops that are there may never
+    get as far, but loops that run over all of the new block's axes would."""
+    analyzer = analyzer_of(inside)
+    for axis in axes:
+        assert axis.iter_var.dom is not None
+        analyzer.bind(axis.iter_var.var, axis.iter_var.dom)
+    ends = [ops.add(iv.dom.min, iv.dom.extent) for iv in block.iter_vars if iv.dom is not None]
+    within = [ops.less(value, end) for value, end in zip(values, ends)]
+    with analyzer.constraint(guard):
+        return [condition for condition in within if not analyzer.can_prove(condition)]
 
 
 def _extent(axis: _Axis) -> PrimExpr:
@@ -133,10 +149,7 @@ def _divided(
         if all(c % stride == 0 for c, _ in _terms_and_constant(outer)):
             quotient = _quotient(outer, stride, iv.var.dtype)
             assert iv.dom is not None
-            extent = ops.floordiv(ops.add(iv.dom.extent, stride - 1), stride)
-            dom = n.Range(ops.const(0, iv.var.dtype), extent)
-            if stride == 1:
-                dom = iv.dom
+            dom = iv.dom if stride == 1 else _tiles(analyzer, iv.dom, stride, quotient)
             axis = n.IterVar(dom, n.Var(f"{iv.var.name}_o", iv.var.dtype), iv.iter_type)
             return _Axis(axis, quotient, stride), inner
     raise Illegal(
@@ -145,6 +158,15 @@ def _divided(
         loop,
         hint="split its loops so that the inner ones count a whole tile",
     )
+
+
+def _tiles(analyzer: Analyzer, dom: n.Range, stride: int, visited: PrimExpr) -> n.Range:
+    """The domain of an axis of tiles of `stride` iterations: up to the end of `dom`, or of what the loops visit."""
+    count = ops.floordiv(ops.add(ops.add(dom.min, dom.extent), stride - 1), stride)
+    last = analyzer.const_int_bound(visited)[1]
+    if last is not None and last >= 0 and analyzer.can_prove(ops.less(last, count)):
+        count = ops.const(last + 1, dom.extent.dtype)
+    return n.Range(ops.const(0, dom.extent.dtype), count)
 
 
 def _terms_and_constant(expr: PrimExpr) -> list[tuple[int, PrimExpr]]:
@@ -245,8 +267,8 @@ def _tile_block(
     block = tile.block
     analyzer = analyzer_of(inside)
     for iv in axes:
-        if iv.dom is not None:
-            analyzer.bind(iv.var, iv.dom)
+        assert iv.dom is not None
+        analyzer.bind(iv.var, iv.dom)
     reads = tuple(_touched(analyzer, r, tile, inside) for r in block.reads)
     writes = tuple(_touched(analyzer, w, tile, inside) for w in block.writes)
     init: Stmt | None = None

@@ -14,6 +14,7 @@ from compiler.schedule.expr import TRUE, conjunction, conjuncts, subst, variable
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
+from compiler.tir.visit import replace
 
 Side = tuple[PrimExpr, PrimExpr]  # least, extent
 Box = tuple[Side, ...]
@@ -97,22 +98,51 @@ def _extreme(analyzer: Analyzer, choose, a: PrimExpr, b: PrimExpr) -> PrimExpr: 
 def needed(box: Box, shape: Sequence[PrimExpr]) -> Box:
     """`box`, of elements that are read, cut at the bounds of the buffer where both are constant. Elsewhere it may
     reach outside; one that is as large as the buffer becomes all of it."""
-    return tuple(_clip(side, size, widen=True) for side, size in zip(box, shape))
+    return tuple(clipped(side, _all_of(size), widen=True) for side, size in zip(box, shape))
 
 
 def made(box: Box, shape: Sequence[PrimExpr]) -> Box:
     """`box`, of elements that are written, cut likewise, and never made larger."""
-    return tuple(_clip(side, size, widen=False) for side, size in zip(box, shape))
+    return tuple(clipped(side, _all_of(size), widen=False) for side, size in zip(box, shape))
 
 
-def _clip(side: Side, size: PrimExpr, widen: bool) -> Side:
-    low, extent, whole = ops.as_int(side[0]), ops.as_int(side[1]), ops.as_int(size)
-    if extent is None or whole is None:
+def _all_of(size: PrimExpr) -> n.Range:
+    return n.Range(ops.const(0, size.dtype), size)
+
+
+def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
+    """`side` cut at the ends of `dom` where all is constant; all of `dom`, if it may be made larger (`widen`), where
+    it is as large and reaches outside or not."""
+    low, extent = ops.as_int(side[0]), ops.as_int(side[1])
+    first, whole = ops.as_int(dom.min), ops.as_int(dom.extent)
+    if extent is None or first is None or whole is None:
         return side
     if low is None:
-        return (ops.const(0, size.dtype), size) if widen and extent >= whole else side
-    start, stop = max(low, 0), min(low + extent, whole)
-    return ops.const(start, size.dtype), ops.const(max(stop - start, 0), size.dtype)
+        return (dom.min, dom.extent) if widen and extent >= whole else side
+    start, stop = max(low, first), min(low + extent, first + whole)
+    dtype = dom.extent.dtype
+    return ops.const(start, dtype), ops.const(max(stop - start, 0), dtype)
+
+
+def visited(realize: n.BlockRealize, loops: Sequence[n.For]) -> n.Block:
+    """The block with its domains cut down to what `loops`, all those around it, visit of them. Where a loop was parted,
+    or the block moved to where a part of it is used, its other iterations are not its own to run."""
+    analyzer = analyzer_of(loops)
+    with analyzer.constraint(realize.predicate):
+        axes = tuple(_cut_axis(analyzer, iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values))
+    same = all(new is old for new, old in zip(axes, realize.block.iter_vars))
+    return realize.block if same else replace(realize.block, iter_vars=axes)
+
+
+def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:
+    low, high = analyzer.const_int_bound(value)
+    if low is None or high is None or iv.dom is None:
+        return iv
+    first, count = clipped((ops.const(low), ops.const(high - low + 1)), iv.dom, widen=False)
+    known = ops.as_int(count)
+    if known == ops.as_int(iv.dom.extent) or known is None or known < 1:
+        return iv
+    return replace(iv, dom=n.Range(first, count))
 
 
 def is_exact(analyzer: Analyzer, item: Access, box: Box) -> bool:
