@@ -97,7 +97,7 @@ def _domains(func: n.PrimFunc, trace: Trace) -> tuple[tuple[Drawn, ...], ...]:
         inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
         decision = None
         if get_primitive(step.prim).draw is not None:
-            domain = _domain(schedule, Step(step.prim, inputs, step.attrs))
+            domain = domain_of(schedule, Step(step.prim, inputs, step.attrs))
             given = next(decisions)
             decision = given if given in domain else domain[len(domain) // 2]
             found.append(domain)
@@ -105,7 +105,8 @@ def _domains(func: n.PrimFunc, trace: Trace) -> tuple[tuple[Drawn, ...], ...]:
     return tuple(found)
 
 
-def _domain(schedule: Schedule, step: Step) -> tuple[Drawn, ...]:
+def domain_of(schedule: Schedule, step: Step) -> tuple[Drawn, ...]:
+    """The decisions that a sampling step may take on the function as `schedule` has it."""
     attrs = dict(step.attrs)
     match step.prim:
         case "sample_categorical":

@@ -1,0 +1,62 @@
+"""Constraint repair: the allowed point of a sketch that is nearest to one that is not."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+
+from tuner.space.sketch import Sketch
+
+_MOST_LOOKED_AT = 400
+
+
+def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) -> tuple[int, ...] | None:
+    """`point` itself when it is allowed, else the nearest allowed one, found by moving one decision at a time.
+
+    Near is by the logarithms of the decisions' values where those are positive, else by the values. None when none is
+    among the `most` nearest points.
+    """
+    scales = [_scale(decision.values) for decision in sketch.decisions]
+    start = tuple(min(max(0, at), len(scale) - 1) for at, scale in zip(point, scales, strict=True))
+    waiting = [(0.0, start)]
+    found = {start}
+    for _ in range(most):
+        if not waiting:
+            return None
+        _, here = heapq.heappop(waiting)
+        if sketch.is_allowed(here):
+            return here
+        for axis, scale in enumerate(scales):
+            for at in (here[axis] - 1, here[axis] + 1):
+                there = (*here[:axis], at, *here[axis + 1 :])
+                if 0 <= at < len(scale) and there not in found:
+                    found.add(there)
+                    away = math.dist([s[i] for s, i in zip(scales, there)], [s[i] for s, i in zip(scales, start)])
+                    heapq.heappush(waiting, (away, there))
+    return None
+
+
+def nearest_point(sketch: Sketch, wanted: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The allowed point whose values are nearest to those `wanted` by name; a decision that is not among them keeps the
+    middle of its values. None when `repair` finds none."""
+    point = []
+    for decision in sketch.decisions:
+        if decision.name in wanted:
+            point.append(nearest(decision.values, wanted[decision.name]))
+        else:
+            point.append(len(decision.values) // 2)
+    return repair(sketch, point)
+
+
+def nearest(values: Sequence[int], wanted: int) -> int:
+    """The position of the value nearest to `wanted`; of two equally near, the smaller's."""
+    scale = _scale((*values, wanted))
+    return min(range(len(values)), key=lambda at: (abs(scale[at] - scale[-1]), values[at]))
+
+
+def _scale(values: Sequence[int]) -> list[float]:
+    """Where values are on a line: at their logarithms when all are positive."""
+    if all(value > 0 for value in values):
+        return [math.log2(value) for value in values]
+    return [float(value) for value in values]

@@ -1,0 +1,135 @@
+"""A schedule trace made for one shape, made to fit another shape of the same family.
+
+Where the trace is a point of the space that is derived from its function, it becomes the point of the other function's
+space with the nearest values: tile sizes suit the machine more than the shape, so they are kept where they can be, and
+moved to the nearest legal ones where not. Any other trace keeps its steps, and each of its sampling steps takes the
+legal decision nearest to the old one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from compiler.errors import TunefarmError
+from compiler.schedule.rv import RV
+from compiler.schedule.schedule import Schedule
+from compiler.schedule.step import Decision as Drawn
+from compiler.schedule.step import Step, get_primitive
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.tir import nodes as n
+from compiler.tir.visit import walk
+from tuner.search.plan import recogniser
+from tuner.search.repair import nearest_point
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+from tuner.space.traced import domain_of
+from tuner.transfer.distance import describe
+
+
+def adapt(trace: Trace, source: n.PrimFunc, func: n.PrimFunc, target: Target) -> Trace | None:
+    """`trace`, which schedules `source`, for `func` on `target`; None when there is no such trace. What is returned was
+    applied to `func`: it is a legal schedule of it."""
+    return Adapter(source, func, target).adapt(trace)
+
+
+class Adapter:
+    """Adapts many traces of `source` to `func`, whose `sketches` (default: the derived space) are looked at once."""
+
+    def __init__(
+        self, source: n.PrimFunc, func: n.PrimFunc, target: Target, sketches: Sequence[Sketch] | None = None
+    ) -> None:
+        self._source, self._func = source, func
+        here, there = describe(source), describe(func)
+        self._related = here is not None and there is not None and here.family == there.family
+        if self._related:
+            self._recognise = recogniser(generate(source, target))
+            self._sketches = generate(func, target) if sketches is None else sketches
+            self._names = dict(zip(_block_names(source), _block_names(func), strict=True))
+
+    def adapt(self, trace: Trace) -> Trace | None:
+        """See `adapt`, the function."""
+        if not self._related:
+            return None
+        made = self._as_point(trace) or _step_by_step(self._func, trace, self._names)
+        if made is None:
+            return None
+        try:
+            apply_trace(self._func, made)
+        except TunefarmError:
+            return None
+        return made
+
+    def _as_point(self, trace: Trace) -> Trace | None:
+        """By the values of the decisions, in the sketch that is most like the one of the trace."""
+        known = self._recognise("", trace.to_json())
+        if known is None:
+            return None
+        sketch = max(self._sketches, key=lambda other: _likeness(other, known.sketch))
+        point = nearest_point(sketch, known.sketch.values(known.decisions))
+        return None if point is None else Trace.from_json(sketch.trace_json(point))
+
+
+def _likeness(a: Sketch, b: Sketch) -> tuple[bool, int, int]:
+    """Sketches are named after what they do ("panels+pack"), so names with words in common mean alike schedules."""
+    decisions = {d.name for d in a.decisions} & {d.name for d in b.decisions}
+    words = set(a.name.split("+")) & set(b.name.split("+"))
+    return a.name == b.name, len(words), len(decisions)
+
+
+def _block_names(func: n.PrimFunc) -> list[str]:
+    return [b.name_hint for b in walk(func.body) if isinstance(b, n.Block) and b.iter_vars]
+
+
+# --------------------------------------------------------------------------- any other trace
+
+
+def _step_by_step(func: n.PrimFunc, trace: Trace, names: dict[str, str]) -> Trace | None:
+    """The trace taken again on `func`, each decision the legal one nearest to the old; None when a step is illegal."""
+    schedule = Schedule(func, seed=0)
+    decisions = iter(trace.decisions)
+    values: dict[RV, RV] = {}
+    try:
+        for step in trace.steps:
+            inputs = tuple(values[i] if isinstance(i, RV) else i for i in step.inputs)
+            here = _renamed(replace(step, inputs=inputs), names)
+            decision = None
+            if get_primitive(step.prim).draw is not None:
+                decision = _nearest(schedule, here, next(decisions))
+            taken = schedule.take(here.prim, here.inputs, decision, **dict(here.attrs))
+            values.update(zip(step.outputs, taken))
+    except TunefarmError:
+        return None
+    return schedule.trace
+
+
+def _renamed(step: Step, names: dict[str, str]) -> Step:
+    """The step with the block it asks for by name called as in the other function."""
+    if step.prim != "get_block":
+        return step
+    return replace(step, attrs=tuple((k, names.get(v, v) if k == "name" else v) for k, v in step.attrs))
+
+
+def _nearest(schedule: Schedule, step: Step, wanted: Drawn | None) -> Drawn | None:
+    """The decision in the step's domain that is nearest to `wanted`; None leaves an open one open."""
+    if wanted is None:
+        return None
+    domain = domain_of(schedule, step)
+    if wanted in domain:
+        return wanted
+    if not domain:
+        return None
+    return min(domain, key=lambda drawn: _apart(step, drawn, wanted))
+
+
+def _apart(step: Step, a: Any, b: Any) -> float:
+    """How different two decisions are. The outermost of perfect factors follows from the others."""
+    if isinstance(a, int) or isinstance(b, int):
+        return abs(a - b) if isinstance(a, int) and isinstance(b, int) else math.inf
+    inner = slice(1, None) if step.prim == "sample_perfect_tile" else slice(None)
+    if len(a) != len(b) or min((*a, *b), default=1) < 1:
+        return math.inf
+    return math.dist([math.log2(x) for x in a[inner]], [math.log2(x) for x in b[inner]])
