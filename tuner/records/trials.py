@@ -114,16 +114,18 @@ def page(
 
 
 def sample(
-    connection: Connection, run_id: int, workload_key: str, max_points: int, target: str | None
+    connection: Connection, run_id: int, workload_key: str, max_points: int, target: str | None, with_trace: bool
 ) -> tuple[Trial, ...]:
-    """At most `max_points` of a task's trials, spread evenly over the run, without traces."""
+    """At most `max_points` of a task's trials, spread evenly over the run."""
     task = find_task(connection, run_id, workload_key, target)
     step = max(1.0, task.sequence / max_points)
     numbers = {round(1 + i * step) for i in range(min(max_points, task.sequence))}
-    query = _SLIM.where(
-        TrialRow.run_id == run_id, TrialRow.sequence.in_(numbers), TrialRow.task_id == task.id
-    ).order_by(TrialRow.sequence)
-    return tuple(_to_trial(row, False) for row in connection.execute(query))
+    query = (
+        (_FULL if with_trace else _SLIM)
+        .where(TrialRow.run_id == run_id, TrialRow.sequence.in_(numbers), TrialRow.task_id == task.id)
+        .order_by(TrialRow.sequence)
+    )
+    return tuple(_to_trial(row, with_trace) for row in connection.execute(query))
 
 
 def run_digests(connection: Connection, run_id: int) -> frozenset[str]:
