@@ -69,26 +69,25 @@ def open_session(
     """
     peer = keys_for(keys, shown_address(host, port), server_key)
 
-    def dial() -> Connection:
-        return Connection(host, port, connect_timeout, keys=peer)
-
-    connection = dial()
+    request = OpenSession(
+        client=client or _client_name(),
+        token=token,
+        key=key,
+        session_timeout_s=session_timeout,
+        wait_s=wait_s,
+        restart_on_crash=restart_on_crash,
+    )
+    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s)
     try:
-        opened = connection.request(
-            OpenSession(
-                client=client or _client_name(),
-                token=token,
-                key=key,
-                session_timeout_s=session_timeout,
-                wait_s=wait_s,
-                restart_on_crash=restart_on_crash,
-            ),
-            timeout_s=wait_s,
-        ).body
+        opened = connection.wait(1, wait_s).body
     except BaseException:
         connection.close()
         raise
     assert isinstance(opened, SessionOpened)
+
+    def dial() -> Connection:
+        return Connection(host, port, connect_timeout, keys=peer)
+
     return RPCSession(connection, opened, call_timeout, enable_logging, dial)
 
 

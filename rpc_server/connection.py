@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import zmq
 
@@ -39,8 +40,12 @@ _CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
 class Connection:
-    """Connected once made. Raises ConnectError when nothing that speaks the protocol answers in time, or the other
-    end is not who `keys` says, or does not let this machine in."""
+    """Connected once made. `first` is sent as request number 1 as soon as the other end speaks the protocol, before
+    this side hears that it does; `first_timeout_s` is its deadline.
+
+    Raises ConnectError when nothing that speaks the protocol answers in time, or the other end is not who `keys` says,
+    or does not let this machine in.
+    """
 
     def __init__(
         self,
@@ -49,17 +54,22 @@ class Connection:
         timeout_s: float = CONNECT_TIMEOUT_S,
         liveness: Liveness | None = None,
         keys: PeerKeys | None = None,
+        first: AnyMessage | None = None,
+        first_timeout_s: float | None = None,
     ) -> None:
         self.address = shown_address(host, port)
         self.relayed = bool(split_via(host)[0])
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._next_id = 1
+        self._next_id = 1 if first is None else 2
         self._arrived: dict[int, list[memoryview]] = {}
         self._ignored: set[int] = set()
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
-        self._socket, self._monitor = _connect(host, port, timeout_s, liveness or Liveness(), keys)
+        greeting = None
+        if first is not None:
+            greeting = public_codec.encode(first, request_id=1, timeout_s=first_timeout_s)
+        self._socket, self._monitor = _connect(host, port, timeout_s, _Way(liveness or Liveness(), keys, greeting))
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor.socket, zmq.POLLIN)
@@ -196,19 +206,26 @@ class Connection:
             self._arrived[header.request_id] = frames
 
 
-def _connect(
-    host: str, port: int, timeout_s: float, liveness: Liveness, keys: PeerKeys | None
-) -> tuple[zmq.Socket[bytes], Monitor]:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How to connect, wherever to. `greeting`: what to say first."""
+
+    liveness: Liveness
+    keys: PeerKeys | None
+    greeting: list[Buffer] | None
+
+
+def _connect(host: str, port: int, timeout_s: float, way: _Way) -> tuple[zmq.Socket[bytes], Monitor]:
     deadline = time.monotonic() + timeout_s
     given, dialled = split_via(host)
     problem = ""
     for address in resolve(dialled, port):
         try:
             if not given:
-                return _dial(address, port, deadline, liveness, keys)
+                return _dial(address, port, deadline, way)
             line, door = knock(address, port, given, deadline)
             with contextlib.closing(line):
-                return _dial(address, door, deadline, liveness, keys)
+                return _dial(address, door, deadline, way)
         except (_Unusable, KnockFailed) as error:
             problem = str(error)
     otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
@@ -223,18 +240,18 @@ class _Unusable(Exception):
     """Why an address will not do, in a phrase."""
 
 
-def _dial(
-    address: str, port: int, deadline: float, liveness: Liveness, keys: PeerKeys | None
-) -> tuple[zmq.Socket[bytes], Monitor]:
+def _dial(address: str, port: int, deadline: float, way: _Way) -> tuple[zmq.Socket[bytes], Monitor]:
     """Raises _Unusable."""
     sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    prepare(sock, liveness)
-    secure_client(sock, keys)
+    prepare(sock, way.liveness)
+    secure_client(sock, way.keys)
     sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
     monitor = Monitor(sock, _NEWS)
     try:
         sock.connect(endpoint(address, port))
-        problem = _await_handshake(monitor, deadline, keys is not None)
+        if way.greeting is not None:
+            send_frames(sock, way.greeting)
+        problem = _await_handshake(monitor, deadline, way.keys is not None)
     except zmq.ZMQError as error:
         problem = str(error.strerror)
     except BaseException:

@@ -56,8 +56,6 @@ class Supervised:
         self._fetches = 0
         self._flushed = 0.0
         self._on_lane = False  # the last answer went there
-        self.session_begun = False
-        """Whether to look at the lane: a client may be there before the supervisor's word of its session."""
 
     def hello(self, warning: str) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
@@ -91,7 +89,7 @@ class Supervised:
     def _wait(self) -> None:
         self._flush_lane()
         poll = select.poll()
-        for fd in (self._stream.fileno(), *(self._lane.descriptors() if self.session_begun else ())):
+        for fd in (self._stream.fileno(), *self._lane.descriptors()):
             poll.register(fd, select.POLLIN)
         spin_until = time.monotonic() + SPIN_S if self._on_lane else 0.0
         while not self._waiting:
@@ -140,21 +138,17 @@ class Supervised:
                 self._lane.close_stream()
 
 
-def serve_session(supervised: Supervised) -> None:
+def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
     """Answer requests in order until the supervisor goes away."""
-    session: ExecutorSession | None = None
     while True:
         origin, frames = supervised.next()
         header = check_frames(frames)
         if header.kind is Kind.NOTE:
             begin = private_codec.decode(frames).body
             if isinstance(begin, Begin):
-                session = _begin(begin, supervised)
-                supervised.session_begun = True
+                session = _session_in(begin.folder, supervised)
             continue
         try:
-            if session is None:
-                raise ProtocolError("a request came before its session")
             message = public_codec.decode(frames)
             reply, buffers = session.handle(message.body, message.buffers)
             answer = public_codec.encode(reply, Kind.REPLY, request_id=header.request_id, buffers=buffers)
@@ -168,10 +162,10 @@ def serve_session(supervised: Supervised) -> None:
         origin.recycle(frames)
 
 
-def _begin(begin: Begin, supervised: Supervised) -> ExecutorSession:
-    os.chdir(begin.folder)
-    os.environ.update(HOME=begin.folder, TMPDIR=begin.folder, PWD=begin.folder)
-    return ExecutorSession(begin.folder, fetch=supervised.fetch, phase=supervised.phase)
+def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder, PWD=folder)
+    return ExecutorSession(folder, fetch=supervised.fetch, phase=supervised.phase)
 
 
 def _warm_up() -> None:
@@ -210,11 +204,12 @@ def main(text: str) -> int:
         warning = become(settings.user)
         die_with_parent(settings.parent)  # changing the user forgot it
     supervised = Supervised(stream, LaneServer())
+    session = _session_in(settings.folder, supervised)
     gc.collect()
     gc.freeze()
     supervised.hello(warning)
     try:
-        serve_session(supervised)
+        serve_session(supervised, session)
     except StreamClosed:
         return 0
     return 0

@@ -57,6 +57,8 @@ class ExecutorLinks:
         self._processes: dict[int, ExecutorProcess] = {}
         self._unsent: dict[int, ExecutorProcess] = {}
         self._sessions: dict[int, int] = {}  # by executor
+        self._homes: dict[int, Path] = {}  # of executors that have no session yet
+        self._session_folders: dict[int, Path] = {}
         self._warned = False
         self._pids: set[int] = set()
         self._strays = Strays(poll, self._pids)
@@ -68,10 +70,15 @@ class ExecutorLinks:
     # --- what the supervisor asks for ---------------------------------------------------------------------
 
     def spawn(self, number: int) -> None:
-        settings = msgspec.structs.replace(self._settings, executor=number)
+        """Start an executor in a folder that only it (and root) can enter: that of the session it will serve."""
+        home = self._homes[number] = self._folder / f"executor-{number}"
         try:
-            process = ExecutorProcess(settings, self._folder)
+            home.mkdir(mode=0o700)
+            if self._settings.user:
+                shutil.chown(home, self._settings.user)
+            process = ExecutorProcess(msgspec.structs.replace(self._settings, executor=number, folder=str(home)))
         except OSError as error:
+            self._leave_home(number)
             self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
             return
         self._processes[number] = process
@@ -106,33 +113,29 @@ class ExecutorLinks:
                     self._poll.want_write(process.stream.fileno(), process.waits_to_write)
 
     def begin(self, number: int, session: int) -> None:
-        """Start a session in an executor, in a folder that only it (and root) can enter.
-
-        The folder outlives a crash within the session.
+        """Give an executor a session. Its first one stays in the folder it is set up in already; another, after a
+        crash within the session, goes to that folder.
         """
-        folder = self._session_folder(session)
         self._sessions[number] = session
-        try:
-            if not folder.exists():
-                folder.mkdir(mode=0o700)
-                if self._settings.user:
-                    shutil.chown(folder, self._settings.user)
-        except OSError as error:
-            self._emit(ExecutorBrokeProtocol(number, f"no folder for session {session}: {error}"))
+        if (folder := self._session_folders.get(session)) is None:
+            self._session_folders[session] = self._homes.pop(number)
         else:
-            self.send(number, private_codec.encode(Begin(session, str(folder)), Kind.NOTE))
+            self._leave_home(number)
+            self.send(number, private_codec.encode(Begin(str(folder)), Kind.NOTE))
 
     def forget(self, session: int) -> None:
         """Delete a session's folder."""
-        shutil.rmtree(self._session_folder(session), ignore_errors=True)
+        if (folder := self._session_folders.pop(session, None)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _session_folder(self, session: int) -> Path:
-        return self._folder / f"session-{session}"
+    def _leave_home(self, number: int) -> None:
+        if (home := self._homes.pop(number, None)) is not None:
+            shutil.rmtree(home, ignore_errors=True)
 
     def disk_used(self, number: int) -> int:
         """Bytes that the session of an executor takes in its folder."""
         session = self._sessions.get(number)
-        return 0 if session is None else disk_usage(self._session_folder(session))
+        return 0 if session is None else disk_usage(self._session_folders[session])
 
     def resident_memory(self, number: int) -> int | None:
         process = self._processes.get(number)
@@ -203,6 +206,7 @@ class ExecutorLinks:
             self._poll.unwatch(source)
         del self._processes[process.number]
         self._sessions.pop(process.number, None)
+        self._leave_home(process.number)
         self._unsent.pop(process.number, None)
         report = process.reap()
         self._pids.discard(process.pid)

@@ -55,7 +55,7 @@ class LeaseTable:
         self._leases: dict[str, Lease] = {}
         self._ended: list[LeaseEnded] = []
         self._reports: SimpleQueue[LeaseReport] = SimpleQueue()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[tuple[Callable[[], None], bool]] = []
 
     # --- for the tracker's thread -------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class LeaseTable:
             if known is not None and known.token != token:
                 self._ended.append(LeaseEnded(lease_id, "the lease was given a new token"))
             self._leases[lease_id] = Lease(lease_id, token, expires, holder)
-        self._wake()
+        self._wake(is_new=known is None)
 
     def revoke(self, lease_id: str, reason: str = "the tracker took the lease back") -> None:
         """Forget a lease; its session, if any, ends. Unknown ids are fine."""
@@ -100,11 +100,16 @@ class LeaseTable:
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake`, too, (from the changing thread) after every change; it must only nudge a loop."""
-        self._listeners.append(wake)
+        self._listeners.append((wake, True))
 
-    def _wake(self) -> None:
-        for listener in self._listeners:
-            listener()
+    def on_change_of_known(self, wake: Callable[[], None]) -> None:
+        """Like `on_change`, but not for new leases: on those nothing depends before a session is opened."""
+        self._listeners.append((wake, False))
+
+    def _wake(self, is_new: bool = False) -> None:
+        for listener, hears_of_new in self._listeners:
+            if hears_of_new or not is_new:
+                listener()
 
     def holds(self, public: str) -> bool:
         """Whether a lease is for this key."""

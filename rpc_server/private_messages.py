@@ -23,9 +23,8 @@ class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """Supervisor → executor: a session starts; work in `folder`."""
+    """Supervisor → executor: take over a session from one that crashed; go on in its `folder`."""
 
-    session: int
     folder: str
 
 

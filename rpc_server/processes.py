@@ -25,14 +25,16 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """What an executor is told at birth, as JSON on its command line. Sizes in bytes.
 
-    `user` is whom to become when started as root ("" to stay). `memory_limit` bounds what it may allocate on top of
-    what it takes when idle, `disk_limit` the size of a file it may write, and `max_processes` what it may add to the
-    processes and threads of its user. `cpus` pins it; empty: every core the server may use.
+    `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
+    stay). `memory_limit` bounds what it may allocate on top of what it takes when idle, `disk_limit` the size of a file
+    it may write, and `max_processes` what it may add to the processes and threads of its user. `cpus` pins it; empty:
+    every core the server may use.
     """
 
     executor: int = 0
     socket: int = -1
     parent: int = 0
+    folder: str = ""
     user: str = ""
     memory_limit: int | None = None
     max_open_files: int = 1024
@@ -56,7 +58,7 @@ class ExecutorProcess:
     Raises OSError when it cannot be started.
     """
 
-    def __init__(self, settings: ExecutorSettings, folder: Path) -> None:
+    def __init__(self, settings: ExecutorSettings) -> None:
         ours, theirs = stream_pair()
         settings = msgspec.structs.replace(settings, socket=theirs.fileno(), parent=os.getpid())
         with contextlib.ExitStack() as on_failure, theirs:
@@ -66,7 +68,7 @@ class ExecutorProcess:
             try:
                 self._child = subprocess.Popen(
                     [sys.executable, "-P", "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
-                    cwd=folder,
+                    cwd=settings.folder,
                     env=_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=write_end,

@@ -99,6 +99,9 @@ def came_before(one: bytes, other: bytes) -> bool:
 
 def resolve(host: str, port: int) -> list[str]:
     """Numeric addresses of a host, IPv4 first. Raises ConnectError when the name is unknown."""
+    with contextlib.suppress(OSError):
+        socket.inet_pton(socket.AF_INET, host)
+        return [host]  # nothing to look up
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:

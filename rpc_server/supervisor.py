@@ -133,7 +133,7 @@ class Supervisor:
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if leases is not None:
-            leases.on_change(self.wake)
+            leases.on_change_of_known(self.wake)
 
     # --- from other threads -------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ def test_pinned_to_its_cores(server, remote):
 
 def test_a_private_folder(server, remote):
     remote.upload(b"mine", "mine")
-    (folder,) = {path.parent for path in server.folder.glob("tunefarm-server-*/session-*/mine")}
+    (folder,) = {path.parent for path in server.folder.glob("tunefarm-server-*/executor-*/mine")}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     environment = Path(f"/proc/{remote.executor_pid}/cwd").resolve()
     assert environment == folder

@@ -166,8 +166,9 @@ def test_bad_blobs_leave_nothing(tmp_path):
 def test_leases_are_granted_renewed_and_end():
     now = [0.0]
     table = LeaseTable(clock=lambda: now[0])
-    woken = []
+    woken, woken_by_known = [], []
     table.on_change(lambda: woken.append(1))
+    table.on_change_of_known(lambda: woken_by_known.append(1))
     table.grant("L1", "t1", 10)
     table.grant("L2", "t2", 20)
     assert table.check("t1").lease_id == "L1"
@@ -188,6 +189,7 @@ def test_leases_are_granted_renewed_and_end():
     table.revoke_all("closing")
     assert table.active() == ()
     assert len(woken) == 8
+    assert len(woken_by_known) == 5
     table.report(LeaseReport("L1", "closed", "x"))
     assert table.next_report(0) == LeaseReport("L1", "closed", "x")
     assert table.next_report(0) is None
