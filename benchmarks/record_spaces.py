@@ -1,0 +1,114 @@
+"""Record whole search spaces for benchmarks/strategies.py and the shipped cost model.
+
+    python benchmarks/record_spaces.py                      # all workloads, into benchmarks/data/
+    python benchmarks/record_spaces.py --only matmul:64,64,64 --folder /tmp/spaces
+
+Each workload is small and tuned for one thread. Its space is thinned, value by value of the decisions that have most,
+until it has at most `--points` points; every point is built, and timed by the engine on a private server that is pinned
+to one core, in a random order. The least of many single calls counts, which a busy machine disturbs least. A workload
+whose file exists is skipped without `--again`, so a recording that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from recorded_spaces import DATA, RecordedSpace, path_of, thinned, write
+
+from compiler.target import Target
+from tuner.builder import LocalBuilder
+from tuner.engine import tune
+from tuner.fleets import LocalFleet
+from tuner.options import RunOptions
+from tuner.records.model import TrialPurpose
+from tuner.records.store import RecordStore
+from tuner.search.base import Candidate
+from tuner.search.plan import sketch_task
+from tuner.space.generate import generate
+from tuner.task import TuningTask
+
+WORKLOADS = (
+    "matmul:64,64,64", "matmul:128,128,128", "matmul:192,192,192", "matmul:100,75,130", "matmul:256,64,512",
+    "matmul:16,512,256", "dense:64,128,128", "dense:32,96,200", "batch_matmul:4,48,64,48",
+    "batch_matmul:8,32,32,64", "conv2d:1,16,28,28,32,3,3", "conv2d:1,32,14,14,32,3,3", "conv2d:1,16,28,28,16,3,3,2,1",
+    "conv2d:1,32,14,14,64,1,1,1,0", "conv2d:1,64,14,14,32,1,1,1,0",
+)  # fmt: skip
+_CALLS = 60
+
+
+class Listed:
+    """Proposes the candidates given, in order."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._left = list(reversed(candidates))
+
+    def ask(self, count: int) -> list[Candidate]:
+        return [self._left.pop() for _ in range(min(count, len(self._left)))]
+
+    def tell(self, candidate: Candidate, cost: float | None) -> None:
+        pass
+
+
+def record(workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int) -> RecordedSpace:
+    """The workload's space, measured."""
+    task = TuningTask.from_spec(workload, target)
+    full = generate(task.func, task.target)
+    thin = [thinned(sketch, most // len(full)) for sketch in full]
+    sketches = [sketch for sketch, _ in thin]
+    everything = [Candidate(sketch, point) for sketch, points in thin for point in points]
+    order = np.random.default_rng(0).permutation(len(everything))
+    search = sketch_task(task, Listed([everything[i] for i in order]), sketches)
+    options = RunOptions(
+        trials=len(everything), samples=_CALLS, max_samples=_CALLS, sample_ms=0, finalists=0, reject=False,
+        equal_failures=len(everything), build_timeout_s=30.0,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, RecordStore.open(Path(folder, "r.db"), create=True) as store:
+        outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store)
+        trials = [t for t in store.all_trials(outcome.snapshot.run_id) if t.purpose is TrialPurpose.SEARCH]
+    by_digest = {t.digest: min(t.samples) if t.samples else None for t in trials}
+    if sum(cost is not None for cost in by_digest.values()) < len(everything) // 2:
+        raise SystemExit(f"{workload}: most points failed, first: {next(t.failure_text for t in trials if t.failure)}")
+    costs = {c.key: by_digest[c.digest] for c in everything if c.digest in by_digest}
+    about = {"recorded": f"{datetime.now(UTC):%Y-%m-%d}", "machine": platform.processor() or platform.machine(),
+             "how": f"benchmarks/record_spaces.py, least of {_CALLS} calls, one thread"}  # fmt: skip
+    return RecordedSpace(workload, str(target), about, tuple(sketches), costs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", help="this workload; may be given often")
+    parser.add_argument("--points", type=int, default=240, help="most points of a space")
+    parser.add_argument("--folder", type=Path, default=DATA)
+    parser.add_argument("--again", action="store_true", help="also what is recorded already")
+    args = parser.parse_args()
+    target = Target(f"{Target.host()} -num-cores=1")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})  # inherited by the server: one thread
+    fleet = LocalFleet()
+    os.sched_setaffinity(0, cores)
+    builder = LocalBuilder(1, import_main=False)
+    try:
+        for workload in args.only or WORKLOADS:
+            path = path_of(workload, args.folder)
+            if path.exists() and not args.again:
+                continue
+            space = record(workload, target, fleet, builder, args.points)
+            write(space, path)
+            failed = sum(cost is None for cost in space.costs.values())
+            print(f"{workload:32}{len(space.costs):5} points, {failed} failed, best {1e6 * space.best:.1f} µs, "
+                  f"{path.stat().st_size / 1024:.1f} KiB", file=sys.stderr)  # fmt: skip
+    finally:
+        builder.close()
+        fleet.close()
+
+
+if __name__ == "__main__":
+    main()

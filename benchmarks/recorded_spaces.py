@@ -1,0 +1,144 @@
+"""Whole search spaces with the measured time of each of their points: what strategies are compared on without a device.
+
+`benchmarks/data/spaces-*.jsonl.gz` hold one space each, as lines of JSON: what was recorded and where; each sketch with
+its trace and decisions; the points, as [sketch, [position of each decision's value], microseconds or null]. The traces
+are in the file, so a recording stays readable when the rules that derive spaces change.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from compiler.schedule.step import Step
+from compiler.schedule.trace import Trace
+from compiler.target import Target
+from rpc_server.measure import FailureKind, MeasureResult
+from tuner.search.base import Candidate
+from tuner.space.sketch import Decision, Sketch, Values
+from tuner.task import TuningTask
+
+DATA = Path(__file__).parent / "data"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RecordedSpace:
+    """`costs` in seconds, None where the point failed. The sketches allow the recorded points and no others."""
+
+    workload: str
+    target: str
+    about: dict[str, Any]
+    sketches: tuple[Sketch, ...]
+    costs: dict[tuple[str, tuple[int, ...]], float | None]
+
+    @cached_property
+    def task(self) -> TuningTask:
+        return TuningTask.from_spec(self.workload, Target(self.target))
+
+    @cached_property
+    def best(self) -> float:
+        return min(cost for cost in self.costs.values() if cost is not None)
+
+    @cached_property
+    def candidates(self) -> tuple[tuple[Candidate, float | None], ...]:
+        by_name = {sketch.name: sketch for sketch in self.sketches}
+        return tuple((Candidate(by_name[name], point), cost) for (name, point), cost in self.costs.items())
+
+    def results(self) -> dict[str, MeasureResult]:
+        """What a replay fleet answers, by the candidate's digest."""
+        failed = MeasureResult(failure=FailureKind.LAUNCH, text="it failed when the space was recorded")
+        return {c.digest: failed if cost is None else MeasureResult(costs=(cost,)) for c, cost in self.candidates}
+
+
+def spaces(folder: Path = DATA) -> Iterator[RecordedSpace]:
+    """All recorded spaces, by name."""
+    for path in sorted(folder.glob("spaces-*.jsonl.gz")):
+        yield read(path)
+
+
+def path_of(workload: str, folder: Path = DATA) -> Path:
+    name = "".join(c if c.isalnum() else "-" for c in workload)
+    return folder / f"spaces-{name}.jsonl.gz"
+
+
+def write(space: RecordedSpace, path: Path) -> None:
+    """One file, the same bytes for the same space."""
+    head = {"format": "tunefarm.space", "version": VERSION, "workload": space.workload, "target": space.target}
+    lines: list[Any] = [{**head, "about": space.about}]
+    for sketch in space.sketches:
+        decisions = [[d.name, list(d.values)] for d in sketch.decisions]
+        lines.append({"sketch": sketch.name, "decisions": decisions, "trace": json.loads(sketch.trace.to_json())})
+    places = {sketch.name: place for place, sketch in enumerate(space.sketches)}
+    for (name, point), cost in space.costs.items():
+        lines.append([places[name], list(point), None if cost is None else round(1e6 * cost, 3)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+def read(path: Path) -> RecordedSpace:
+    head, *lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    if head.get("format") != "tunefarm.space" or head.get("version") != VERSION:
+        raise ValueError(f"{path} is no recorded space of version {VERSION}")
+    drawn = [line for line in lines if isinstance(line, dict)]
+    costs: dict[tuple[str, tuple[int, ...]], float | None] = {}
+    for place, point, cost in (line for line in lines if isinstance(line, list)):
+        costs[drawn[place]["sketch"], tuple(point)] = None if cost is None else cost * 1e-6
+    sketches = tuple(_sketch(entry, costs) for entry in drawn)
+    return RecordedSpace(head["workload"], head["target"], head["about"], sketches, costs)
+
+
+def _sketch(entry: dict[str, Any], costs: dict[tuple[str, tuple[int, ...]], float | None]) -> Sketch:
+    name = entry["sketch"]
+    decisions = tuple(Decision(d, tuple(values)) for d, values in entry["decisions"])
+    allowed = {tuple(d.values[i] for d, i in zip(decisions, point)) for sketch, point in costs if sketch == name}
+
+    def is_recorded(values: Values) -> bool:
+        return tuple(values.values()) in allowed
+
+    return Sketch(name, Trace.from_json(json.dumps(entry["trace"])), decisions, is_recorded, lambda values: 0.0)
+
+
+# ----------------------------------------------------------------------------------- thinning
+
+
+def thinned(sketch: Sketch, most: int) -> tuple[Sketch, list[tuple[int, ...]]]:
+    """The sketch with fewer values for its decisions, such that at most `most` points are allowed, and those points.
+
+    Values go that no allowed point has; then, of the decision with the most values, the one between the nearest others.
+    The sampling steps of its trace have the values left as their candidates, so the thinned sketch stands for itself.
+    """
+    kept = [list(d.values) for d in sketch.decisions]
+    names = [d.name for d in sketch.decisions]
+    allowed = [p for p in itertools.product(*kept) if sketch.allowed(dict(zip(names, p)))]
+    kept = [[v for v in values if any(p[at] == v for p in allowed)] for at, values in enumerate(kept)]
+    while len(allowed) > most:
+        at = max(range(len(kept)), key=lambda i: len(kept[i]))
+        values = kept[at]
+        inner = range(1, max(2, len(values) - 1))
+        crowded = min(inner, key=lambda i: values[min(i + 1, len(values) - 1)] / values[i - 1])
+        gone = values.pop(crowded)
+        allowed = [p for p in allowed if p[at] != gone]
+    trace = Trace(_with_candidates(sketch.trace.steps, kept), (0,) * len(kept))
+    decisions = tuple(Decision(name, tuple(values)) for name, values in zip(names, kept))
+    points = [tuple(values.index(v) for values, v in zip(kept, p)) for p in allowed]
+    return replace(sketch, trace=trace, decisions=decisions), points
+
+
+def _with_candidates(steps: Sequence[Step], kept: Sequence[Sequence[int]]) -> tuple[Step, ...]:
+    domains = iter(kept)
+
+    def changed(step: Step) -> Step:
+        if step.prim != "sample_categorical":
+            return step
+        values = tuple(next(domains))
+        return replace(step, attrs=(("candidates", values), ("probs", (1.0 / len(values),) * len(values))))
+
+    return tuple(changed(step) for step in steps)
