@@ -16,7 +16,6 @@ from compiler.errors import TargetError
 from rpc_server.measure import FailureKind
 from tuner.records.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.migrate import upgrade
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -552,13 +551,12 @@ for i in range(100_000):
 """
 
 
-def test_a_killed_writer_loses_no_acknowledged_trial(address: str) -> None:
-    upgrade(address)
-    with RecordStore.open(address) as store:
+def test_a_killed_writer_loses_no_acknowledged_trial(current_address: str) -> None:
+    with RecordStore.open(current_address) as store:
         farm = Farm(store)
         run = farm.run()
         for wanted in (5, 40):
-            command = [sys.executable, "-c", WRITER, address, str(run.tasks[0].id), str(farm.zen3)]
+            command = [sys.executable, "-c", WRITER, current_address, str(run.tasks[0].id), str(farm.zen3)]
             writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             assert writer.stdout is not None
             seen = [int(writer.stdout.readline()) for _ in range(wanted)]
