@@ -54,7 +54,7 @@ def count_flops(func: n.PrimFunc) -> float:
     for node in walk(func.body):
         if isinstance(node, n.Block) and node.iter_vars:
             points = math.prod(_extent(iv) for iv in node.iter_vars)
-            total += points * sum(_value_ops(s.value) for s in walk(node.body) if isinstance(s, n.BufferStore))
+            total += points * sum(value_ops(s.value) for s in walk(node.body) if isinstance(s, n.BufferStore))
     return total
 
 
@@ -63,19 +63,19 @@ def _extent(iv: n.IterVar) -> int:
     return 1 if extent is None else extent
 
 
-def _value_ops(expr: n.PrimExpr) -> int:
+def value_ops(expr: n.PrimExpr) -> int:
     """Operations on values in `expr`, not descending into indices or conditions."""
     match expr:
         case n.BufferLoad():
             return 0
         case n.BinaryOp(a, b) if isinstance(expr, _FLOP_NODES):
-            return parse_dtype(expr.dtype).lanes + _value_ops(a) + _value_ops(b)
+            return parse_dtype(expr.dtype).lanes + value_ops(a) + value_ops(b)
         case n.Cast(_, value) | n.Broadcast(value):
-            return _value_ops(value)
+            return value_ops(value)
         case n.Select(_, t, f):
-            return max(_value_ops(t), _value_ops(f))
+            return max(value_ops(t), value_ops(f))
         case n.Call(_, op, args) if getattr(op, "name", "") == "tir.if_then_else":
-            return max(_value_ops(args[1]), _value_ops(args[2]))
+            return max(value_ops(args[1]), value_ops(args[2]))
         case n.Call(_, _, args):
-            return 1 + sum(_value_ops(a) for a in args)
+            return 1 + sum(value_ops(a) for a in args)
     return 0

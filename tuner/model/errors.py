@@ -1,0 +1,19 @@
+"""What can be wrong with a cost model. The search reports it and goes on without one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tuner.errors import TuningError
+
+
+class ModelError(TuningError):
+    """A cost model that cannot be made, read or used."""
+
+    kind: ClassVar[str] = "model"
+
+
+class FeatureError(ModelError):
+    """A sketch whose candidates the features do not describe."""
+
+    kind: ClassVar[str] = "features"

@@ -1,0 +1,293 @@
+"""Features of whole populations, from decision vectors alone: no candidate is scheduled, lowered or built.
+
+For a sketch the loop nest is known (`tuner.model.nest`), so a population is an array of extents. From these follow the
+register tile, what each cache level has to move (by the footprints of the affine accesses in the tile that fits it),
+how well tails and threads are filled, and how much is copied. All sizes are logarithms to base 2; features mean the
+same for every workload, so a model can be trained on some and asked about others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.target import Target
+from compiler.tir import nodes as n
+from tuner.model.machine import LINE_BYTES, Machine
+from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
+from tuner.space.sketch import Sketch
+
+FEATURE_VERSION = 1
+"""Models are of one version: raised whenever NAMES or what one of them means changes."""
+
+Floats = NDArray[np.float64]
+
+NAMES = (
+    # the workload
+    "ops", "bytes", "intensity", "spatial", "reduced",
+    # the register tile and the body of the innermost loop
+    "lanes", "lane_fill", "tile_vectors", "tile_rows", "registers", "spills", "unrolled", "unrolled_reduce",
+    "loads_per_op", "contiguous", "broadcast", "strided", "store_contiguous", "inner_trip", "loop_steps", "reduce_inside",
+    # what does not divide
+    "fill", "vector_fill",
+    # the memory hierarchy: bytes an operation
+    "l1_traffic", "l2_traffic", "l3_traffic", "task_bytes", "task_bytes_l1", "task_bytes_l2", "copied", "copied_bytes",
+    # threads
+    "tasks", "tasks_a_thread", "balance", "task_ops",
+    # the sketch
+    "caches_read", "caches_written", "factored", "tensorized", "blocks",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SketchFeatures:
+    """Computes the features of candidates of one sketch. Made once per sketch: it replays the sketch's trace."""
+
+    nest: Nest
+    machine: Machine
+
+    @staticmethod
+    def of(sketch: Sketch, func: n.PrimFunc, target: Target) -> SketchFeatures:
+        """Raises FeatureError when the sketch cannot be described."""
+        nest = nest_of(sketch, func)
+        return SketchFeatures(nest, Machine.of(target, nest.dtype))
+
+    def matrix(self, points: Sequence[Sequence[int]] | NDArray[np.int64]) -> Floats:
+        """An array of (points, len(NAMES)) for decision vectors of shape (points, decisions)."""
+        where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
+        population = _Population(self.nest, self.machine, where)
+        columns = population.columns()
+        return np.stack([columns[name] for name in NAMES], axis=1)
+
+
+def _log(values: Floats | NDArray[np.int64] | float) -> Floats:
+    return np.log2(np.maximum(values, 1e-9))
+
+
+class _Population:
+    """The extents of all loops of all candidates, and what follows from them. Arrays are of (candidates,)."""
+
+    def __init__(self, nest: Nest, machine: Machine, points: NDArray[np.int64]) -> None:
+        self.nest, self.machine, self.count = nest, machine, len(points)
+        extents = nest.extents(points)
+        self.part = {p.var: extents[p.var].astype(float) for loop in nest.loops for p in loop.parts}
+        self.extent = [self._product([self.part[p.var] for p in loop.parts]) for loop in nest.loops]
+        self.outer = [self._product(self.extent[:depth]) for depth in range(len(nest.loops) + 1)]
+        self.tiles = [self._tile(depth) for depth in range(len(nest.loops) + 1)]
+        self.footprints = [
+            [self._footprint(access, tile) for access in nest.accesses] for tile in self.tiles
+        ]  # by depth, then by access, in bytes
+        self.working = [np.sum(of, axis=0) for of in self.footprints]
+
+    def columns(self) -> dict[str, Floats]:
+        columns = {**self._workload(), **self._body(), **self._tails(), **self._memory(), **self._threads()}
+        steps = self.nest.steps
+        columns |= {
+            "caches_read": self._all(steps.get("cache_read", 0)),
+            "caches_written": self._all(steps.get("cache_write", 0)),
+            "factored": self._all(steps.get("rfactor", 0)),
+            "tensorized": self._all(steps.get("tensorize", 0)),
+            "blocks": self._all(self.nest.blocks),
+        }
+        return columns
+
+    # -- helpers
+
+    def _all(self, value: float) -> Floats:
+        return np.full(self.count, float(value))
+
+    def _product(self, factors: Sequence[Floats]) -> Floats:
+        made = np.ones(self.count)
+        for factor in factors:
+            made = made * factor
+        return made
+
+    def _tile(self, depth: int) -> list[Floats]:
+        """What the loops inside `depth` cover of each axis, at most its extent."""
+        tile = [np.ones(self.count) for _ in self.nest.axes]
+        for loop in self.nest.loops[depth:]:
+            for part in loop.parts:
+                if part.axis is not None:
+                    tile[part.axis] = tile[part.axis] * self.part[part.var]
+        return [np.minimum(t, axis.extent) for t, axis in zip(tile, self.nest.axes)]
+
+    def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
+        """Bytes of the buffer that a tile touches, in whole cache lines."""
+        sizes = []
+        for dim in access.dims:
+            span = np.ones(self.count)
+            for axis, stride in dim.axes:
+                span = span + stride * (tile[axis] - 1)
+            sizes.append(np.minimum(span, dim.extent))
+        if not sizes:
+            return self._all(LINE_BYTES)
+        line = np.ceil(sizes[-1] * access.item_bytes / LINE_BYTES) * LINE_BYTES
+        return self._product([*sizes[:-1], line])
+
+    @property
+    def _points(self) -> float:
+        return float(np.prod([axis.extent for axis in self.nest.axes]))
+
+    @property
+    def _ops(self) -> float:
+        return self._points * self.nest.ops
+
+    def _kinds(self, *kinds: n.ForKind) -> list[int]:
+        return [at for at, loop in enumerate(self.nest.loops) if loop.kind in kinds]
+
+    def _reduces(self, loop: NestLoop) -> bool:
+        return any(p.axis is not None and self.nest.axes[p.axis].reduce for p in loop.parts)
+
+    # -- groups of features
+
+    def _workload(self) -> dict[str, Floats]:
+        size = float(sum(np.prod([d.extent for d in a.dims]) * a.item_bytes for a in self.nest.accesses))
+        spatial = float(np.prod([a.extent for a in self.nest.axes if not a.reduce]))
+        return {
+            "ops": self._all(np.log2(self._ops)),
+            "bytes": self._all(np.log2(size)),
+            "intensity": self._all(np.log2(self._ops / size)),
+            "spatial": self._all(np.log2(spatial)),
+            "reduced": self._all(np.log2(self._points / spatial)),
+        }
+
+    def _body(self) -> dict[str, Floats]:
+        """The loops at the inner end that are unrolled or vectors: one straight piece of code."""
+        loops = self.nest.loops
+        start = len(loops)
+        while start and loops[start - 1].kind in (n.ForKind.UNROLLED, n.ForKind.VECTORIZED):
+            start -= 1
+        spatial = [at for at in range(start, len(loops)) if not self._reduces(loops[at])]
+        vector = [at for at in spatial if loops[at].kind is n.ForKind.VECTORIZED]
+        lanes = self._product([self.extent[at] for at in vector])
+        repeats = self._product([self.extent[at] for at in spatial if at not in vector])
+        vectors = np.ceil(lanes / self.machine.lanes) * repeats
+        along = {p.axis for at in vector for p in loops[at].parts}
+        rows = self._product([self.extent[at] for at in spatial if not along & {p.axis for p in loops[at].parts}])
+        reduce = self._product([self.extent[at] for at in range(start, len(loops)) if self._reduces(loops[at])])
+        needed = vectors + np.maximum(1.0, vectors / np.maximum(rows, 1.0)) + 1
+        serial = [at for at in range(start) if loops[at].kind is n.ForKind.SERIAL]
+        return {
+            "lanes": _log(lanes),
+            "lane_fill": lanes / (np.ceil(lanes / self.machine.lanes) * self.machine.lanes),
+            "tile_vectors": _log(vectors),
+            "tile_rows": _log(rows),
+            "registers": needed / self.machine.registers,
+            "spills": (needed > self.machine.registers).astype(float),
+            "unrolled": _log(vectors * reduce),
+            "unrolled_reduce": _log(reduce),
+            **self._operands(start, along, vectors * reduce),
+            "inner_trip": _log(self.extent[serial[-1]]) if serial else self._all(0.0),
+            "loop_steps": _log(self.outer[start] / self._points),
+            "reduce_inside": _log(self._reduce_inside(start)),
+        }
+
+    def _operands(self, start: int, along: set[int | None], steps: Floats) -> dict[str, Floats]:
+        """How the body's operands are loaded: along vectors, one value for all lanes, or gathered."""
+        loads, kinds = self._all(0.0), {"contiguous": 0, "broadcast": 0, "strided": 0}
+        for access in self.nest.accesses:
+            kind = _walk_of(access, along)
+            if access.written:
+                stored = float(kind == "contiguous")
+                continue
+            kinds[kind] += 1
+            touched = np.ones(self.count)
+            for axis in {axis for dim in access.dims for axis, _ in dim.axes}:
+                touched = touched * self.tiles[start][axis]
+            loads = loads + (touched / self.machine.lanes if kind == "contiguous" else touched)
+        return {
+            "loads_per_op": _log(loads / steps),
+            "store_contiguous": self._all(stored),
+            **{kind: self._all(count) for kind, count in kinds.items()},
+        }
+
+    def _reduce_inside(self, start: int) -> Floats:
+        """Steps of the reduction between loading and storing an accumulator."""
+        inside = np.ones(self.count)
+        for at in range(len(self.nest.loops) - 1, -1, -1):
+            if self._reduces(self.nest.loops[at]):
+                inside = inside * self.extent[at]
+            elif at < start:
+                break
+        return inside
+
+    def _tails(self) -> dict[str, Floats]:
+        fill, vector_fill = np.ones(self.count), np.ones(self.count)
+        along = {p.axis for at in self._kinds(n.ForKind.VECTORIZED) for p in self.nest.loops[at].parts}
+        for number, axis in enumerate(self.nest.axes):
+            covered = self._product(
+                [self.part[p.var] for loop in self.nest.loops for p in loop.parts if p.axis == number]
+            )
+            filled = np.minimum(1.0, axis.extent / covered)
+            fill = fill * filled
+            vector_fill = vector_fill * filled if number in along else vector_fill
+        return {"fill": fill, "vector_fill": vector_fill}
+
+    def _memory(self) -> dict[str, Floats]:
+        machine = self.machine
+        parallel = self._kinds(n.ForKind.PARALLEL)
+        inside = self.working[parallel[-1] + 1] if parallel else self.working[0]
+        copied, copied_bytes = self._all(0.0), self._all(0.0)
+        for number, access in enumerate(self.nest.accesses):
+            if access.filled_at is not None:
+                piece = self.footprints[access.filled_at][number]
+                copied = copied + piece * self.outer[access.filled_at] / self._ops
+                copied_bytes = copied_bytes + piece
+        return {
+            "l1_traffic": _log(self._traffic(machine.l1_bytes)),
+            "l2_traffic": _log(self._traffic(machine.l2_bytes)),
+            "l3_traffic": _log(self._traffic(machine.l3_bytes)),
+            "task_bytes": _log(inside),
+            "task_bytes_l1": (inside <= machine.l1_bytes).astype(float),
+            "task_bytes_l2": (inside <= machine.l2_bytes).astype(float),
+            "copied": np.log2(1.0 + copied),
+            "copied_bytes": np.log2(1.0 + copied_bytes),
+        }
+
+    def _traffic(self, size: int) -> Floats:
+        """Bytes an operation that come from beyond a cache of `size` bytes: the outermost tile that fits is loaded anew
+        each time, except what the loop around it leaves in place."""
+        moved = self._moved(len(self.nest.loops))
+        fits = np.ones(self.count, bool)
+        for depth in range(len(self.nest.loops), -1, -1):
+            fits = fits & (self.working[depth] <= size)
+            moved = np.where(fits, self._moved(depth), moved)
+        return moved / self._ops
+
+    def _moved(self, depth: int) -> Floats:
+        total = np.zeros(self.count)
+        for number, access in enumerate(self.nest.accesses):
+            times = self.outer[depth]
+            if depth and not _touches(access, self.nest.loops[depth - 1]):
+                times = times / self.extent[depth - 1]
+            total = total + times * self.footprints[depth][number] * (2 if access.written else 1)
+        return total
+
+    def _threads(self) -> dict[str, Floats]:
+        tasks = self._product([self.extent[at] for at in self._kinds(n.ForKind.PARALLEL)])
+        threads = self.machine.threads
+        rounds = np.ceil(tasks / threads)
+        return {
+            "tasks": _log(tasks),
+            "tasks_a_thread": _log(tasks / threads),
+            "balance": tasks / (rounds * threads),
+            "task_ops": _log(self._ops / tasks),
+        }
+
+
+def _walk_of(access: NestAccess, along: set[int | None]) -> str:
+    """How a buffer is walked when the axes `along` the vectors move on by one."""
+    if not any(axis in along for dim in access.dims for axis, _ in dim.axes):
+        return "broadcast"
+    last = access.dims[-1].axes
+    inner = any(axis in along and stride == 1 for axis, stride in last)
+    outer = any(axis in along for dim in access.dims[:-1] for axis, _ in dim.axes)
+    return "contiguous" if inner and not outer else "strided"
+
+
+def _touches(access: NestAccess, loop: NestLoop) -> bool:
+    axes = {axis for dim in access.dims for axis, _ in dim.axes}
+    return any(part.axis is None or part.axis in axes for part in loop.parts)

@@ -1,0 +1,354 @@
+"""The loop nest that all candidates of a sketch have in common, with extents that depend on their decisions.
+
+A sketch is replayed once, at one of its points. The loops around the block with most of the work, what they run along,
+and what the block reads and writes are read off the result; how each loop's extent follows from the decisions is read
+off the splits and fusions that made it. After that a whole population's extents are a few array operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.arith.affine import as_affine
+from compiler.dtype import parse_dtype
+from compiler.errors import TunefarmError
+from compiler.ir.base import Node
+from compiler.schedule.rv import RV, ExprRV, LoopRV
+from compiler.schedule.schedule import Schedule
+from compiler.schedule.step import Step, get_primitive
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.visit import children, free_vars
+from tuner.model.errors import FeatureError
+from tuner.search.repair import repair
+from tuner.space.sketch import Sketch
+from tuner.space.traced import TracedSketch
+from tuner.task import value_ops
+
+Ints = NDArray[np.int64]
+Factor = int | tuple[int, int] | None
+"""A split's factor: a constant, output `[1]` of sampling step `[0]`, or whatever is left."""
+
+
+@dataclass(frozen=True)
+class Split:
+    parent: n.Var
+    factors: tuple[Factor, ...]
+    parts: tuple[n.Var, ...]
+
+
+@dataclass(frozen=True)
+class Fuse:
+    parts: tuple[n.Var, ...]
+    whole: n.Var
+
+
+@dataclass(frozen=True)
+class Part:
+    """A loop before fusion: the block axis it runs along, None where that is not known."""
+
+    var: n.Var
+    axis: int | None
+
+
+@dataclass(frozen=True)
+class NestLoop:
+    parts: tuple[Part, ...]
+    kind: n.ForKind
+
+
+@dataclass(frozen=True)
+class NestAxis:
+    extent: int
+    reduce: bool
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of a buffer: the axes in its index, each with its stride, and the buffer's extent there."""
+
+    axes: tuple[tuple[int, int], ...]
+    extent: int
+
+
+@dataclass(frozen=True)
+class NestAccess:
+    """`filled_at`: how many loops of the nest are around the block that fills this buffer too; None for an argument."""
+
+    dims: tuple[Dim, ...]
+    item_bytes: int
+    written: bool
+    filled_at: int | None
+
+
+@dataclass(frozen=True)
+class Nest:
+    """`ops`: operations of one iteration of the block. `tables[i]`: what each decision of the i-th sampling step makes
+    of its outputs, a row a decision. `steps`: how often the trace has each primitive. `blocks`: in all the function."""
+
+    loops: tuple[NestLoop, ...]
+    axes: tuple[NestAxis, ...]
+    accesses: tuple[NestAccess, ...]
+    ops: int
+    dtype: str
+    lineage: tuple[Split | Fuse, ...]
+    constants: dict[n.Var, int]
+    tables: tuple[Ints, ...]
+    steps: dict[str, int]
+    blocks: int
+
+    def extents(self, points: Ints) -> dict[n.Var, Ints]:
+        """The extent of every loop for each of the points, an array of (points, decisions)."""
+        count = len(points)
+        known = {var: np.full(count, extent) for var, extent in self.constants.items()}
+        for made in self.lineage:
+            match made:
+                case Split(parent, factors, parts):
+                    sizes = [self._factor(f, points) for f in factors]
+                    given = np.prod([np.ones(count, np.int64), *(s for s in sizes if s is not None)], axis=0)
+                    left = -(-known[parent] // given)
+                    known |= {var: left if size is None else size for var, size in zip(parts, sizes)}
+                case Fuse(parts, whole):
+                    known[whole] = np.prod([known[p] for p in parts], axis=0)
+        return known
+
+    def _factor(self, factor: Factor, points: Ints) -> Ints | None:
+        match factor:
+            case None:
+                return None
+            case int():
+                return np.full(len(points), factor)
+            case step, output:
+                column: Ints = self.tables[step][points[:, step], output]
+                return column
+
+
+def nest_of(sketch: Sketch, func: n.PrimFunc) -> Nest:
+    """The nest of `sketch`, a sketch of `func`. Raises FeatureError when it has none that can be described."""
+    try:
+        return _Reader(sketch, func).read()
+    except FeatureError:
+        raise
+    except (TunefarmError, AttributeError, KeyError) as error:
+        raise FeatureError(f"{sketch.name}: its loops cannot be described: {error}") from None
+
+
+@dataclass
+class _Leaf:
+    realize: n.BlockRealize
+    path: tuple[n.For, ...]
+
+    @property
+    def block(self) -> n.Block:
+        return self.realize.block
+
+
+@dataclass
+class _Reader:
+    sketch: Sketch
+    func: n.PrimFunc
+    lineage: list[Split | Fuse] = field(default_factory=list)
+    constants: dict[n.Var, int] = field(default_factory=dict)
+    roots: dict[n.Var, n.Var] = field(default_factory=dict)  # the loop of the unscheduled function each comes from
+    whole: dict[n.Var, tuple[n.Var, ...]] = field(default_factory=dict)  # what a fused loop was before
+
+    def read(self) -> Nest:
+        schedule, tables = self._replay()
+        leaves = _leaves(schedule.func.body)
+        if not leaves:
+            raise FeatureError(f"{self.sketch.name}: no block is left to describe")
+        main = max(leaves, key=lambda leaf: _work(leaf.block))
+        axes = tuple(_axis(iv) for iv in main.block.iter_vars)
+        originals = _original_axes(self.func, main.block)
+        loops = tuple(self._loop(loop, main, originals) for loop in main.path)
+        fillers = {w.buffer: leaf for leaf in leaves if leaf is not main for w in leaf.block.writes}
+        accesses = [self._access(region, main, fillers, written) for region, written in _regions(main.block)]
+        counts: dict[str, int] = {}
+        for step in self.sketch.trace.steps:
+            counts[step.prim] = counts.get(step.prim, 0) + 1
+        return Nest(
+            loops=loops,
+            axes=axes,
+            accesses=tuple(accesses),
+            ops=max(1, _ops(main.block)),
+            dtype=main.block.writes[0].buffer.dtype,
+            lineage=tuple(self.lineage),
+            constants=self.constants,
+            tables=tables,
+            steps=counts,
+            blocks=len(leaves),
+        )
+
+    # -- the trace, once
+
+    def _replay(self) -> tuple[Schedule, tuple[Ints, ...]]:
+        point = repair(self.sketch, [len(d.values) // 2 for d in self.sketch.decisions])
+        if point is None:
+            raise FeatureError(f"{self.sketch.name}: no allowed point was found")
+        chosen = _decisions(self.sketch, point)
+        schedule = Schedule(self.func, seed=0)
+        names: dict[RV, RV] = {}
+        tables: list[Ints] = []
+        outputs: dict[RV, tuple[int, int]] = {}
+        for step in self.sketch.trace.steps:
+            inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
+            before = [schedule.get(i).loop_var if isinstance(i, LoopRV) else None for i in inputs]
+            drawn = get_primitive(step.prim).draw is not None
+            decision = chosen[len(tables)] if drawn else None
+            taken = schedule.take(step.prim, inputs, decision, **dict(step.attrs))
+            names.update(zip(step.outputs, taken))
+            if drawn:
+                outputs.update({rv: (len(tables), place) for place, rv in enumerate(step.outputs)})
+                tables.append(_table(self.sketch, len(tables), step))
+            else:
+                self._note(step, before, [schedule.get(rv) for rv in taken if isinstance(rv, LoopRV)], outputs)
+        return schedule, tuple(tables)
+
+    def _note(
+        self,
+        step: Step,
+        before: Sequence[n.Var | None],
+        made: Sequence[n.For],
+        outputs: dict[RV, tuple[int, int]],
+    ) -> None:
+        """What a step says about loops: where they come from."""
+        parts = tuple(loop.loop_var for loop in made)
+        match step.prim, before:
+            case "split", [n.Var() as parent, *_] if all(_plain(f) for f in step.inputs[1:]):
+                self._seen(parent, None)
+                factors = tuple(outputs[f] if isinstance(f, ExprRV) else f for f in step.inputs[1:])
+                self.lineage.append(Split(parent, factors, parts))  # type: ignore[arg-type]
+                self.roots.update(dict.fromkeys(parts, self.roots.get(parent, parent)))
+            case "fuse", _:
+                fused = tuple(v for v in before if v is not None)
+                for var in fused:
+                    self._seen(var, None)
+                self.lineage.append(Fuse(fused, parts[0]))
+                self.whole[parts[0]] = tuple(p for v in fused for p in self.whole.get(v, (v,)))
+            case _:
+                for loop in made:
+                    self._seen(loop.loop_var, as_int(loop.extent))
+
+    def _seen(self, var: n.Var, extent: int | None) -> None:
+        known = var in self.constants or var in self.roots or var in self.whole
+        if not known:
+            if extent is None:
+                raise FeatureError(f"{self.sketch.name}: nothing tells the extent of loop {var.name}")
+            self.constants[var] = extent
+
+    # -- the result
+
+    def _loop(self, loop: n.For, main: _Leaf, originals: dict[n.Var, int]) -> NestLoop:
+        parts = []
+        for var in self.whole.get(loop.loop_var, (loop.loop_var,)):
+            self._seen(var, as_int(loop.extent))
+            axis = originals.get(self.roots.get(var, var))
+            parts.append(Part(var, _bound_axis(var, main) if axis is None else axis))
+        return NestLoop(tuple(parts), loop.kind)
+
+    def _access(
+        self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], written: bool
+    ) -> NestAccess:
+        axes = [iv.var for iv in main.block.iter_vars]
+        dims = []
+        for index, extent in zip(region.region, region.buffer.shape):
+            affine = as_affine(index.min, axes)
+            used = {v for v in free_vars(index.min) if v in axes}
+            strides = [int(v in used) for v in axes] if affine is None else [abs(c) for c in affine[0]]
+            dims.append(Dim(tuple((a, c) for a, c in enumerate(strides) if c), as_int(extent) or 1))
+        filler = None if written else fillers.get(region.buffer)
+        shared = None if filler is None else _common(filler.path, main.path)
+        return NestAccess(tuple(dims), parse_dtype(region.buffer.dtype).bytes, written, shared)
+
+
+def _plain(factor: object) -> bool:
+    return factor is None or isinstance(factor, int | ExprRV)
+
+
+def _decisions(sketch: Sketch, point: Sequence[int]) -> list[int | tuple[int, ...]]:
+    if isinstance(sketch, TracedSketch):
+        return [domain[at] for domain, at in zip(sketch.domains, point, strict=True)]
+    return list(point)
+
+
+def _table(sketch: Sketch, number: int, step: Step) -> Ints:
+    """What the decisions of a sampling step make of its outputs."""
+    if step.prim == "sample_categorical":
+        return np.array(dict(step.attrs)["candidates"], np.int64)[:, None]
+    if step.prim == "sample_perfect_tile" and isinstance(sketch, TracedSketch):
+        return np.array(sketch.domains[number], np.int64)
+    raise FeatureError(f"{sketch.name}: what {step.prim} decides is no part of the features")
+
+
+def _leaves(body: n.Stmt) -> list[_Leaf]:
+    """The blocks that hold no others, each with the loops around it."""
+    found: list[_Leaf] = []
+
+    def visit(node: Node, path: tuple[n.For, ...]) -> None:
+        if isinstance(node, n.BlockRealize) and node.block.iter_vars:
+            before = len(found)
+            visit(node.block.body, path)
+            if len(found) > before:
+                raise FeatureError(f"block {node.block.name_hint} holds other blocks")
+            found.append(_Leaf(node, path))
+            return
+        inner = (*path, node) if isinstance(node, n.For) else path
+        for child in children(node):
+            visit(child, inner)
+
+    visit(body, ())
+    return found
+
+
+def _axis(iv: n.IterVar) -> NestAxis:
+    extent = None if iv.dom is None else as_int(iv.dom.extent)
+    if extent is None:
+        raise FeatureError(f"axis {iv.var.name} has no constant extent")
+    return NestAxis(extent, iv.iter_type == n.IterType.COMM_REDUCE)
+
+
+def _ops(block: n.Block) -> int:
+    return sum(value_ops(s.value) for s in _stores(block.body))
+
+
+def _stores(node: Node) -> list[n.BufferStore]:
+    own = [node] if isinstance(node, n.BufferStore) else []
+    return own + [store for child in children(node) for store in _stores(child)]
+
+
+def _work(block: n.Block) -> int:
+    return (1 + _ops(block)) * math.prod(_axis(iv).extent for iv in block.iter_vars)
+
+
+def _regions(block: n.Block) -> list[tuple[n.BufferRegion, bool]]:
+    output = block.writes[0].buffer
+    reads = [(region, False) for region in block.reads if region.buffer is not output]
+    return [*reads, (block.writes[0], True)]
+
+
+def _original_axes(func: n.PrimFunc, main: n.Block) -> dict[n.Var, int]:
+    """For the block `main` as it was before scheduling: the axis that each loop around it runs along."""
+    for leaf in _leaves(func.body):
+        name = leaf.block.name_hint
+        same = main.name_hint == name or main.name_hint.startswith(f"{name}_")
+        if same and len(leaf.block.iter_vars) == len(main.iter_vars):
+            values = leaf.realize.iter_values
+            return {v: axis for axis, v in enumerate(values) if isinstance(v, n.Var)}
+    return {}
+
+
+def _bound_axis(var: n.Var, main: _Leaf) -> int | None:
+    """The axis whose value the loop is part of."""
+    return next((axis for axis, value in enumerate(main.realize.iter_values) if var in free_vars(value)), None)
+
+
+def _common(a: Sequence[n.For], b: Sequence[n.For]) -> int:
+    shared = 0
+    while shared < min(len(a), len(b)) and a[shared] is b[shared]:
+        shared += 1
+    return shared
