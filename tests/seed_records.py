@@ -15,9 +15,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from compiler import topi
+from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import placeholder
+from compiler.tir.nodes import PrimFunc
 from rpc_server.measure import FailureKind
 from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import DeviceInfo, QueueNumbers
+from rpc_server.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -31,6 +35,7 @@ from tuner.records.model import (
 )
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
+from tuner.workloads import OPERATORS, WorkloadSpec
 
 TARGET = "llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu"
 ZEN3 = "amd-epyc-7763-64-core-processor/znver3/2t/3f9c1e0a77d2"
@@ -135,11 +140,16 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
 
 
 def _workload(store: RecordStore, name: str, op: str, args: list[int], start: str, flops: float | None) -> Workload:
-    function = f"@T.prim_func\ndef {op}(a: T.handle, b: T.handle):\n    ...\n"
     spec = {"op": op, "args": args, "dtype": "float32"}
+    func = WorkloadSpec(op, tuple(args)).prim_func() if op in OPERATORS else _softmax(args)
     return store.upsert_workload(
-        NewWorkload(key=(start * 16)[:64], name=name, spec=spec, function=function, flops=flops)
+        NewWorkload(key=(start * 16)[:64], name=name, spec=spec, function=func.script(), flops=flops)
     )
+
+
+def _softmax(shape: list[int]) -> PrimFunc:
+    data = placeholder(tuple(shape), "float32", name="data")
+    return create_prim_func([data, topi.softmax(data)])
 
 
 def _device(store: RecordStore, name: str, device_class: str, cpu: str, cores: int) -> int:
@@ -210,13 +220,14 @@ def next_trial(
     if roll < 0.07:
         return _failed(run, task, digest, FailureKind.WRONG_RESULT, WRONG_TEXT, when, device)
     ceiling = (118e9, 84e9)[task % 2] * (1 - math.exp(-(number + 4) / 22))
-    speed = ceiling * rng.betavariate(2.2, 1.6) + 2e9
+    tiles = (2 ** rng.randrange(6), 2 ** rng.randrange(1, 7))
+    speed = ceiling * rng.betavariate(2.2, 1.6) / (1 + abs(math.log2(tiles[0] / 8)) / 4) + 2e9
     flops = run.tasks[task].workload.flops or 4e7
     noisy = rng.random() < 0.06
     return NewTrial(
         task_id=run.tasks[task].id,
         digest=digest,
-        trace=trace_of((2 ** rng.randrange(6), 2 ** rng.randrange(1, 7)), 8),
+        trace=trace_of(tiles, 8),
         device_id=device,
         samples=_samples(flops / speed, rng, 0.09 if noisy else 0.006),
         verified=True,
@@ -293,6 +304,7 @@ class FakeTracker:
                 held_s=12.0 if user else 0.0,
                 busy_s=busy,
                 seen_s=seen,
+                check=CheckInfo(passed=True, text="", age_s=900.0, scores=Scores(compute=71.5, memory=19.2)),
                 **common,
             )
             for i, (name, state, reason, user, busy, seen, attributes, device_class) in enumerate(rows)

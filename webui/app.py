@@ -17,12 +17,13 @@ from starlette.staticfiles import StaticFiles
 
 from compiler.errors import TunefarmError
 from tuner.records.store import RecordStore
-from webui import metrics
+from webui import export, metrics
 from webui.api import best, catalog, events, runs
 from webui.api.replies import error_response, log_failure
 from webui.context import Context
 from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
+from webui.pages import explore
 from webui.pages import routes as pages
 
 _STATIC = Path(__file__).parent / "static"
@@ -62,6 +63,8 @@ def create_app(
         app.include_router(router, prefix="/api/v1")
     app.include_router(metrics.router)
     app.include_router(pages.router)
+    app.include_router(explore.router)
+    app.include_router(export.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)

@@ -42,6 +42,14 @@ def rate(flops: float | None, seconds: float | None) -> str:
     return f"{_three(value / 1e3)} kFLOP/s"
 
 
+def operations(value: float) -> str:
+    """A number of operations: 268 MFLOP."""
+    for scale, unit in ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")):
+        if value >= 0.9995 * scale:
+            return f"{_three(value / scale)} {unit}"
+    return f"{_three(value / 1e3)} kFLOP"
+
+
 def speed(flops: float | None, seconds: float | None) -> str:
     """The rate where the operations are known, else the time."""
     return rate(flops, seconds) if flops and seconds else duration(seconds)

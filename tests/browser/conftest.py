@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from seed_records import FakeTracker, Seeded, seed
+from web_server import running_app
+
+from tuner.records.store import RecordStore
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -75,3 +79,32 @@ def context(
     opened.set_default_timeout(20_000)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ids(store: RecordStore) -> Seeded:
+    return seed(store)
+
+
+@pytest.fixture
+def tracker() -> FakeTracker:
+    return FakeTracker()
+
+
+@pytest.fixture
+def root(store: RecordStore, tracker: FakeTracker) -> Iterator[str]:
+    with running_app(store, tracker) as address:
+        yield address
+
+
+@pytest.fixture
+def page(context: playwright.BrowserContext, root: str, problems: Problems) -> playwright.Page:
+    opened = context.new_page()
+    problems.watch(opened, root)
+    return opened

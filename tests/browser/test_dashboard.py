@@ -4,47 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from conftest import Problems
-from playwright.sync_api import BrowserContext, Page, expect
-from seed_records import FakeTracker, Seeded, go_on, seed
-from web_server import running_app
+from playwright.sync_api import Page, expect
+from seed_records import FakeTracker, Seeded, go_on
 
 from rpc_server.errors import ConnectError
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
-
-
-@pytest.fixture
-def tracker() -> FakeTracker:
-    return FakeTracker()
-
-
-@pytest.fixture
-def root(store: RecordStore, tracker: FakeTracker) -> Iterator[str]:
-    with running_app(store, tracker) as address:
-        yield address
-
-
-@pytest.fixture
-def page(context: BrowserContext, root: str, problems: Problems) -> Page:
-    opened = context.new_page()
-    problems.watch(opened, root)
-    return opened
 
 
 def test_the_way_through(page: Page, root: str, ids: Seeded) -> None:
@@ -141,7 +108,8 @@ def test_a_tracker_that_goes_away_is_said_on_the_open_page(
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 def test_text_can_be_read(page: Page, root: str, ids: Seeded) -> None:
     """Contrast of at least 4.5 between every text and what is behind it (WCAG 2 AA), and nothing out of reach."""
-    for path in ("/", f"/runs/{ids.finished}", f"/runs/{ids.failed}", "/best/1", "/best?workload=unheard-of"):
+    runs, closer = (f"/runs/{ids.finished}", f"/runs/{ids.failed}"), explored(ids)
+    for path in ("/", *runs, "/best/1", "/best?workload=unheard-of", *closer):
         page.goto(root + path)
         page.wait_for_load_state("networkidle")
         assert page.evaluate(LOW_CONTRAST) == [], path
@@ -152,10 +120,43 @@ def test_text_can_be_read(page: Page, root: str, ids: Seeded) -> None:
 
 def test_a_small_screen_scrolls_tables_not_the_page(page: Page, root: str, ids: Seeded) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
-    for path in ("/", f"/runs/{ids.finished}", "/best", "/best/1", f"/trials/{ids.finished}"):
+    for path in ("/", f"/runs/{ids.finished}", "/best", "/best/1", f"/trials/{ids.finished}", *explored(ids)):
         page.goto(root + path)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+
+
+def explored(ids: Seeded) -> tuple[str, ...]:
+    """The pages to look closer with."""
+    compared = f"/compare?a={ids.finished}&b={ids.running}"
+    return (f"/runs/{ids.finished}/choices", compared, "/workloads", f"/workloads/{ids.matmul.key}")
+
+
+def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:
+    page.goto(f"{root}/runs/{ids.finished}")
+    page.get_by_role("link", name="What the candidates chose").click()
+    expect(page.get_by_role("img", name=re.compile("A line for each candidate"))).to_be_visible()
+    choices = page.get_by_role("table", name="Choices by importance")
+    expect(choices.get_by_role("rowheader", name="split C.0")).to_be_visible()
+    assert page.locator(".strands polyline").count() == int(page.locator("header p.muted").inner_text().split()[0])
+    page.get_by_role("link", name=ids.conv.name).click()
+    expect(page).to_have_url(re.compile("task=1"))
+    page.goto(f"{root}/runs/{ids.finished}")
+    page.get_by_role("link", name="compare with another run").click()
+    page.get_by_label("With").select_option(str(ids.running))
+    page.get_by_role("button", name="Compare").click()
+    results = page.get_by_role("table", name="The best of each workload in both runs")
+    expect(results.get_by_role("row")).to_have_count(3)
+    expect(results.get_by_text("GFLOP/s")).to_have_count(4)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Workloads").click()
+    page.get_by_role("link", name=ids.matmul.name).click()
+    expect(page.get_by_role("img", name=re.compile("Roofline of matmul"))).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert download.value.suggested_filename == "tunefarm-best.csv"
+    rows = download.value.path().read_text().splitlines()
+    assert len(rows) == 2
+    assert ids.matmul.key in rows[1]
 
 
 LOW_CONTRAST = """() => {

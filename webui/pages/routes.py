@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from tuner.records.model import Run, RunState, TrialStatus
-from tuner.records.types import utcnow
 from webui.api.replies import body_of
 from webui.api.runs import current_progress, trial_page
 from webui.context import Context, Ctx
-from webui.pages.templates import ENVIRONMENT
+from webui.pages.render import render
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -23,17 +22,10 @@ _TRIALS = 30
 _CONFIGS = 50
 
 
-def _render(context: Context, template: str, section: str = "", **values: Any) -> HTMLResponse:
-    text = ENVIRONMENT.get_template(template).render(
-        now=utcnow(), version=context.version, store=context.store.address, section=section, **values
-    )
-    return HTMLResponse(text, headers={"Cache-Control": "no-store"})
-
-
 @router.get("/")
 def overview(context: Ctx) -> Response:
     runs = context.store.runs(limit=5)
-    return _render(
+    return render(
         context,
         "overview.html",
         "Overview",
@@ -51,7 +43,7 @@ def runs(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Res
     found = context.store.runs(_RUNS + 1, before)
     page = found[:_RUNS]
     following = page[-1].id if len(found) > _RUNS else None
-    return _render(context, "runs.html", "Runs", runs=page, next=following, older_than=before)
+    return render(context, "runs.html", "Runs", runs=page, next=following, older_than=before)
 
 
 @router.get("/runs/{run_id}")
@@ -60,7 +52,7 @@ def run(
 ) -> Response:
     found = context.store.run(run_id)
     trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
-    return _render(
+    return render(
         context,
         "run.html",
         "Runs",
@@ -84,7 +76,7 @@ def _names(run: Run) -> dict[int, tuple[str, float | None]]:
 def trial(context: Ctx, trial_id: int) -> Response:
     found = context.store.trial(trial_id)
     workload = context.store.workload(found.workload_key)
-    return _render(context, "trial.html", "Runs", trial=found, workload=workload)
+    return render(context, "trial.html", "Runs", trial=found, workload=workload)
 
 
 @router.get("/best")
@@ -101,7 +93,7 @@ def configs(
         device_class=filters.get("device_class"),
     )
     page = found[:_CONFIGS]
-    return _render(
+    return render(
         context,
         "configs.html",
         "Best configs",
@@ -120,7 +112,7 @@ def configs(
 def config(context: Ctx, request: Request, config_id: int) -> Response:
     found = context.store.best_config(config_id)
     asked = urlencode({"workload": found.workload_key, "target": found.target, "device_class": found.device_class})
-    return _render(
+    return render(
         context,
         "config.html",
         "Best configs",
@@ -135,7 +127,7 @@ def error_page(request: Request, error: Exception) -> Response:
     """A page that says what `error` says."""
     status, body = body_of(error)
     context: Context = request.app.state.context
-    response = _render(context, "error.html", status=status, heading=HTTPStatus(status).phrase, body=body)
+    response = render(context, "error.html", status=status, heading=HTTPStatus(status).phrase, body=body)
     response.status_code = status
     if status == 401:
         response.headers["WWW-Authenticate"] = 'Basic realm="tunefarm"'

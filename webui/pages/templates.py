@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -54,6 +55,11 @@ def words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
+def versions(toolchain: Mapping[str, str]) -> str:
+    """A toolchain as "tunefarm 0.1.0, llvm 22.1.0"."""
+    return ", ".join(f"{name} {version}" for name, version in toolchain.items())
+
+
 def first_line(text: str) -> str:
     """The first line that says something, not too long."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
@@ -66,11 +72,14 @@ ENVIRONMENT.filters.update(
     duration=formats.duration,
     first_line=first_line,
     key=formats.key,
+    operations=formats.operations,
     percent=formats.percent,
     rate=formats.rate,
+    size=formats.size,
     speed=formats.speed,
     stamp=formats.stamp,
     times=formats.times,
     trace=trace_text,
+    versions=versions,
     words=words,
 )

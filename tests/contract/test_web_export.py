@@ -1,0 +1,91 @@
+"""Whole tables as files, and pages that were asked for what is not there."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from seed_records import FakeTracker, Seeded, seed
+from web_server import running_app
+
+from tuner.records.store import RecordStore
+from webui.export import as_csv
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
+    with RecordStore.open(tmp_path_factory.mktemp("export") / "records.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def ids(store: RecordStore) -> Seeded:
+    return seed(store)
+
+
+@pytest.fixture(scope="module")
+def web(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
+    with running_app(store, FakeTracker()) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+@pytest.mark.parametrize("table", ["runs", "trials", "best", "workloads", "devices"])
+def test_csv_and_json_have_the_same_rows(web: httpx.Client, ids: Seeded, table: str) -> None:
+    query = {"run": ids.finished} if table == "trials" else {}
+    text = web.get(f"/export/{table}.csv", params=query)
+    data = web.get(f"/export/{table}.json", params=query).json()
+    rows = list(csv.DictReader(io.StringIO(text.text)))
+    assert text.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in text.headers["content-disposition"]
+    assert len(rows) == len(data) > 0
+    assert [list(row) for row in rows] == [list(row) for row in data]
+
+
+def test_all_trials_of_a_run_are_in_it(web: httpx.Client, store: RecordStore, ids: Seeded) -> None:
+    rows = web.get("/export/trials.json", params={"run": ids.finished}).json()
+    run = store.run(ids.finished)
+    assert sum(row["purpose"] == "search" for row in rows) == run.trials
+    assert sum(row["status"] == "failed" for row in rows) == run.failed
+    assert [row["sequence"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+def test_best_configs_are_narrowed(web: httpx.Client, ids: Seeded) -> None:
+    rows = web.get("/export/best.json", params={"workload": ids.conv.key}).json()
+    assert {row["workload_key"] for row in rows} == {ids.conv.key}
+    assert web.get("/export/best.json", params={"workload": "unheard-of"}).json() == []
+
+
+def test_a_spreadsheet_runs_no_formula_of_a_failure_text() -> None:
+    lines = list(as_csv(iter([{"text": '=HYPERLINK("http://x")', "number": -1.5}])))
+    assert lines == ["text,number\r\n", '"\'=HYPERLINK(""http://x"")",-1.5\r\n']
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/export/trials.csv", 400, "which run"),
+        ("/export/trials.csv?run=999", 404, "run 999"),
+        ("/export/secrets.csv", 400, "table"),
+        ("/export/runs.xml", 400, "form"),
+        ("/runs/999/choices", 404, "run 999"),
+        ("/runs/1/choices?task=7", 404, "workload number 7"),
+        ("/workloads/feed", 404, "feed"),
+        ("/compare?a=1&b=1", 400, "another"),
+        ("/compare?a=1&b=999", 404, "run 999"),
+        ("/compare", 400, "a: "),
+    ],
+)
+def test_what_is_not_there_is_said(web: httpx.Client, path: str, status: int, says: str) -> None:
+    reply = web.get(path)
+    assert reply.status_code == status
+    assert says in reply.json()["error"]["message"]
+
+
+def test_a_run_without_measured_candidates_has_pages_all_the_same(web: httpx.Client, ids: Seeded) -> None:
+    page = web.get(f"/runs/{ids.failed}/choices", headers={"Accept": "text/html"})
+    assert "none was measured yet" in page.text
+    page = web.get("/compare", params={"a": ids.failed, "b": ids.interrupted}, headers={"Accept": "text/html"})
+    assert "only one run has a result" in page.text

@@ -1,0 +1,103 @@
+"""What candidates chose, which choices mattered, and where the marks of the pictures go."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from compiler.schedule.schedule import Schedule
+from tuner.workloads import WorkloadSpec
+from webui.decisions import Candidate, choices_of, importance, rank_choices
+from webui.pages.figures import Achieved, Ceiling, roofline, strands
+
+
+def drawn(factors, unroll):
+    sch = Schedule(WorkloadSpec("matmul", (64, 64, 64)).prim_func())
+    block = sch.get_block("T_matmul")
+    i, j, _k = sch.get_loops(block)
+    sch.split(i, sch.sample_perfect_tile(i, 2, 16, decision=factors))
+    sch.split(j, [None, 8])
+    sch.annotate(block, "pragma_unroll", sch.sample_categorical([0, 16, 64], [0.3, 0.3, 0.4], decision=unroll))
+    return sch.trace.to_json()
+
+
+def test_choices_are_named_after_what_they_decide():
+    assert choices_of(drawn([4, 16], 2)) == {
+        "split T_matmul.0 [0]": 4,
+        "split T_matmul.0 [1]": 16,
+        "split T_matmul.1": 8,
+        "annotate T_matmul pragma_unroll": 64,
+    }
+
+
+def test_the_same_step_twice_has_two_labels():
+    sch = Schedule(WorkloadSpec("matmul", (64, 64, 64)).prim_func())
+    i = sch.get_loops(sch.get_block("T_matmul"))[0]
+    outer, inner = sch.split(i, [None, 8])
+    sch.unroll(sch.split(inner, [None, 4])[1])
+    sch.split(outer, [None, 2])
+    labels = choices_of(sch.trace.to_json())
+    assert labels == {"split T_matmul.0": 8, "split T_matmul.0.1": 4, "split T_matmul.0.0": 2}
+
+
+def test_a_trace_of_another_version_has_no_choices():
+    assert choices_of(json.dumps({"format": "tunefarm.trace", "version": 99, "steps": [], "decisions": []})) == {}
+    assert choices_of("not JSON") == {}
+
+
+def candidates(effect, count=400, seed=0):
+    rng = np.random.default_rng(seed)
+    made = []
+    for at in range(count):
+        tile, unroll = int(2 ** rng.integers(0, 6)), int(rng.choice([0, 16, 64]))
+        cost = 1e-3 * math.exp(effect * abs(math.log2(tile / 8)) + 0.1 * rng.normal())
+        made.append(Candidate(at + 1, cost, {"tile": tile, "unroll": unroll, "fixed": 1}))
+    return made
+
+
+def test_the_choice_that_makes_the_time_comes_first():
+    first, second = rank_choices(candidates(0.5))
+    assert (first.label, first.best, first.good[0]) == ("tile", 8, 8)
+    assert first.values == (1, 2, 4, 8, 16, 32)
+    assert first.importance > 0.9
+    assert second.importance < 0.05
+
+
+def test_choices_without_effect_explain_nothing():
+    assert all(choice.importance < 0.05 for choice in rank_choices(candidates(0.0)))
+
+
+def test_a_choice_with_a_value_for_each_candidate_does_not_explain_all():
+    costs = np.random.default_rng(1).lognormal(size=300).tolist()
+    assert importance(range(300), costs) < 0.05
+    assert importance([0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0]) == 0.0
+    assert importance([0, 1], [1.0, 2.0]) == 0.0
+    assert importance([0, 0, 1, 1], [1.0, 1.0, 1.0, 1.0]) == 0.0
+
+
+def test_every_candidate_is_a_line_through_its_values():
+    made = candidates(0.5, count=30)
+    ranked = rank_choices(made)
+    picture = strands(made, ranked)
+    assert [axis.title[0] for axis in picture.axes] == ["tile", "unroll", "speed"]
+    assert sorted(strand.sequence for strand in picture.strands) == list(range(1, 31))
+    best = picture.strands[-1]
+    fastest = min(made, key=lambda c: c.cost)
+    assert (best.rank, best.sequence) == ("best", fastest.sequence)
+    assert sum(strand.rank != "rest" for strand in picture.strands) == 3
+    points = [tuple(map(float, point.split(","))) for point in best.points.split()]
+    assert [x for x, _ in points] == [axis.x for axis in picture.axes]
+    assert points[-1][1] == picture.top
+    tick = next(t for t in picture.axes[0].ticks if t.text == str(fastest.choices["tile"]))
+    assert points[0][1] == pytest.approx(tick.at, abs=0.06)
+
+
+def test_a_roof_bends_where_its_machine_balances():
+    picture = roofline(10.0, [Ceiling("box", 100e9, 20e9)], [Achieved("box", "50 GFLOP/s", 50e9)])
+    start, ridge, end = [tuple(map(float, point.split(","))) for point in picture.roofs[0].points.split()]
+    assert start[1] > ridge[1] == end[1]
+    (dot,) = picture.dots
+    assert ridge[0] < dot.x == picture.intensity_at < end[0]
+    assert dot.y > ridge[1]
+    assert [tick.text for tick in picture.y_ticks][-1] in ("1 TFLOP/s", "100 GFLOP/s")

@@ -1,0 +1,195 @@
+"""The pages to look closer with: workloads, what a run's candidates chose, two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, Response
+
+from compiler.runtime.statistics import Interval
+from tuner.records.best import Verdict, compare, interval
+from tuner.records.errors import RecordNotFound
+from tuner.records.model import BestConfig, Run, RunTask, Trial, TrialPurpose
+from tuner.records.store import RecordStore
+from webui.context import Ctx
+from webui.decisions import Candidate, choices_of, rank_choices
+from webui.errors import BadRequest
+from webui.fleet import FleetDevice
+from webui.format import speed
+from webui.pages.figures import Achieved, Ceiling, Roofline, roofline, strands
+from webui.pages.render import render
+from webui.workload_facts import least_bytes
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_PAGE = 50
+_CANDIDATES = 500
+_AXES = 9
+
+
+@router.get("/workloads")
+def workloads(context: Ctx, after: Annotated[int, Query(ge=0)] = 0) -> Response:
+    found = context.store.workloads(after, _PAGE + 1)
+    page = found[:_PAGE]
+    following = page[-1].id if len(found) > _PAGE else None
+    return render(context, "workloads.html", "Workloads", workloads=page, after=after, next=following)
+
+
+@router.get("/workloads/{key}")
+def workload(context: Ctx, key: str) -> Response:
+    found = context.store.workload(key)
+    if found is None:
+        raise RecordNotFound(f"there is no workload with key {key}")
+    configs = sorted(context.store.best_configs(limit=500, workload=key), key=lambda c: c.cost)
+    bytes_moved = least_bytes(found.function) if found.function else None
+    return render(
+        context,
+        "workload.html",
+        "Workloads",
+        workload=found,
+        configs=configs,
+        bytes_moved=bytes_moved,
+        picture=_roofline(found.flops, bytes_moved, configs, context.fleet.view().devices),
+    )
+
+
+def _roofline(
+    flops: float | None, bytes_moved: int | None, configs: Sequence[BestConfig], devices: Iterable[FleetDevice]
+) -> Roofline | None:
+    """Under the ceilings that the tracker's checks measured; None without operations, bytes or ceilings."""
+    if not flops or not bytes_moved:
+        return None
+    classes = {config.device_class for config in configs}
+    ceilings = {d.device_class: c for d in devices if d.device_class in classes and (c := _ceiling(d)) is not None}
+    achieved = [
+        Achieved(c.device_class, speed(flops, c.cost), flops / c.cost) for c in configs if c.device_class in ceilings
+    ]
+    return roofline(flops / bytes_moved, list(ceilings.values()), achieved) if achieved else None
+
+
+def _ceiling(device: FleetDevice) -> Ceiling | None:
+    """All cores at what one reached in the device's last check."""
+    scores = None if device.check is None else device.check.scores
+    if scores is None or scores.compute <= 0 or scores.memory <= 0:
+        return None
+    return Ceiling(device.device_class, scores.compute * 1e9 * (device.cores or 1), scores.memory * 1e9)
+
+
+# --- what the candidates chose -------------------------------------------------------------------------------
+
+
+@router.get("/runs/{run_id}/choices")
+def choices(context: Ctx, run_id: int, task: int = 0) -> Response:
+    run = context.store.run(run_id)
+    chosen = next((t for t in run.tasks if t.position == task), None)
+    if chosen is None:
+        raise RecordNotFound(f"run {run_id} has no workload number {task}")
+    key, target = chosen.workload.key, chosen.target
+    sampled = context.store.sample_trials(run_id, key, _CANDIDATES, target, with_trace=True)
+    candidates = _candidates(sampled)
+    ranked = rank_choices(candidates)
+    return render(
+        context,
+        "choices.html",
+        "Runs",
+        run=run,
+        task=chosen,
+        candidates=len(candidates),
+        tried=chosen.trials,
+        choices=ranked,
+        picture=strands(candidates, ranked[:_AXES][::-1]) if ranked else None,
+    )
+
+
+def _candidates(trials: Sequence[Trial]) -> list[Candidate]:
+    return [
+        Candidate(trial.sequence, trial.cost, choices_of(trial.trace))
+        for trial in trials
+        if trial.cost is not None and trial.trace is not None and trial.purpose is TrialPurpose.SEARCH
+    ]
+
+
+# --- two runs ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one run did on a workload: the trial that found its best, and the 95 % interval of that."""
+
+    task: RunTask
+    best: Interval
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One workload in both runs.
+
+    `verdict`: whether B's best is faster or slower than A's, or a tie; None where one has none, or where they were
+    measured on devices of other classes, whose times do not compare.
+    """
+
+    name: str
+    flops: float | None
+    target: str
+    a: Side | None
+    b: Side | None
+
+    @property
+    def comparable(self) -> bool:
+        return self.a is not None and self.b is not None and self.a.trial.device_class == self.b.trial.device_class
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return compare(self.a.best, self.b.best) if self.a and self.b and self.comparable else None
+
+
+@router.get("/compare")
+def compare_runs(
+    context: Ctx, a: Annotated[int, Query(ge=1)], b: Annotated[int | None, Query(ge=1)] = None
+) -> Response:
+    left = context.store.run(a)
+    if b is None:
+        others = [run for run in context.store.runs(limit=30) if run.id != a and _share(left, run)]
+        return render(context, "compare_choose.html", "Runs", left=left, others=others)
+    if a == b:
+        raise BadRequest("compare a run with another one")
+    right = context.store.run(b)
+    pairs = _pairs(context.store, left, right)
+    return render(context, "compare.html", "Runs", left=left, right=right, pairs=pairs)
+
+
+def _share(left: Run, right: Run) -> bool:
+    return bool({task.workload.key for task in left.tasks} & {task.workload.key for task in right.tasks})
+
+
+def _pairs(store: RecordStore, left: Run, right: Run) -> list[Pair]:
+    """Workloads of both runs, those they share first."""
+    ours = {(task.workload.key, task.target): task for task in left.tasks}
+    theirs = {(task.workload.key, task.target): task for task in right.tasks}
+    shared = [key for key in ours if key in theirs]
+    alone = [key for key in [*ours, *theirs] if key not in shared]
+    return [
+        Pair(
+            name=(ours.get(key) or theirs[key]).workload.name,
+            flops=(ours.get(key) or theirs[key]).workload.flops,
+            target=key[1],
+            a=_side(store, left, ours.get(key)),
+            b=_side(store, right, theirs.get(key)),
+        )
+        for key in [*shared, *alone]
+    ]
+
+
+def _side(store: RecordStore, run: Run, task: RunTask | None) -> Side | None:
+    """None when the run does not have the workload, or no verified time of it."""
+    if task is None:
+        return None
+    curve = store.best_curve(run.id, task.workload.key, 2, task.target)
+    if not curve:
+        return None
+    trial = store.trial(curve[-1].trial_id)
+    return Side(task, interval(trial.samples), trial)

@@ -1,0 +1,219 @@
+"""Where the marks of a picture go: the geometry of the SVG figures that the server draws, in user units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webui.decisions import Candidate, Choice, Value
+
+# --- parallel coordinates ------------------------------------------------------------------------------------
+
+_TOP, _FOOT, _SIDE = 56.0, 18.0, 70.0
+_WIDTH, _LEAST_GAP, _MOST_GAP = 1060.0, 105.0, 260.0
+_HEIGHT = 330.0
+_MOST_TICKS = 8
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A vertical axis at `x`; `title` in lines."""
+
+    x: float
+    title: tuple[str, ...]
+    ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True)
+class Strand:
+    """One candidate's line. `rank`: "best", "good" (the fastest tenth) or "rest"."""
+
+    points: str
+    rank: str
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Strands:
+    """Parallel coordinates (Inselberg 1985): an axis a choice, the last one the speed; the best are drawn last."""
+
+    width: float
+    height: float
+    top: float
+    bottom: float
+    axes: tuple[Axis, ...]
+    strands: tuple[Strand, ...]
+
+
+def strands(candidates: Sequence[Candidate], choices: Sequence[Choice]) -> Strands:
+    """A picture of what `candidates` chose of `choices`, which go from left to right as given."""
+    bottom = _HEIGHT - _FOOT
+    ordered = sorted(candidates, key=lambda c: -c.cost)
+    places = [_evenly(choice.values, bottom) for choice in choices]
+    gap = min(_MOST_GAP, max(_LEAST_GAP, (_WIDTH - 2 * _SIDE) / max(1, len(choices))))
+    slow, fast = (math.log(ordered[0].cost), math.log(ordered[-1].cost)) if ordered else (0.0, 0.0)
+
+    def speed_at(cost: float) -> float:
+        return bottom - (slow - math.log(cost)) / ((slow - fast) or 1.0) * (bottom - _TOP)
+
+    axes = [
+        Axis(_SIDE + at * gap, _lines(choice.label), _some([Tick(y, _short(v)) for v, y in place.items()]))
+        for at, (choice, place) in enumerate(zip(choices, places, strict=True))
+    ]
+    end = _SIDE + len(choices) * gap
+    few = [Tick(bottom, "slowest"), Tick(_TOP, "fastest")] if ordered else []
+    axes.append(Axis(end, ("speed",), tuple(few)))
+    drawn = []
+    good = max(1, len(ordered) // 10)
+    for at, candidate in enumerate(ordered):
+        marks = [
+            (axis.x, place[candidate.choices[choice.label]])
+            for axis, choice, place in zip(axes, choices, places)
+            if choice.label in candidate.choices
+        ]
+        marks.append((end, speed_at(candidate.cost)))
+        left = len(ordered) - at
+        rank = "best" if left == 1 else "good" if left <= good else "rest"
+        drawn.append(Strand(" ".join(f"{x:.0f},{y:.1f}" for x, y in marks), rank, candidate.sequence))
+    return Strands(end + _SIDE, _HEIGHT, _TOP, bottom, tuple(axes), tuple(drawn))
+
+
+def _evenly(values: Sequence[Value], bottom: float) -> dict[Value, float]:
+    step = (bottom - _TOP) / max(1, len(values) - 1)
+    return {value: bottom - at * step for at, value in enumerate(values)}
+
+
+def _some(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
+    every = math.ceil(len(ticks) / _MOST_TICKS)
+    return tuple(ticks[::every])
+
+
+def _short(value: Value) -> str:
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 10 else text[:9] + "…"
+
+
+def _lines(label: str) -> tuple[str, ...]:
+    """A label over at most three lines of about 16 characters."""
+    lines: list[str] = []
+    for word in label.split():
+        if lines and len(lines[-1]) + len(word) < 16:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return tuple(line if len(line) <= 18 else line[:17] + "…" for line in lines[:3])
+
+
+# --- roofline ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a device class can do: operations and bytes a second."""
+
+    name: str
+    flops: float
+    bandwidth: float
+
+    def at(self, intensity: float) -> float:
+        return min(self.flops, intensity * self.bandwidth)
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """A kernel on a device class: operations a second."""
+
+    name: str
+    label: str
+    flops: float
+
+
+@dataclass(frozen=True)
+class Roof:
+    points: str
+    label: str
+    label_at: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Dot:
+    x: float
+    y: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """The roofline model (Williams, Waterman, Patterson 2009), both axes logarithmic."""
+
+    width: float
+    height: float
+    left: float
+    bottom: float
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    roofs: tuple[Roof, ...]
+    dots: tuple[Dot, ...]
+    intensity_at: float
+
+
+_ROOF_WIDTH, _ROOF_HEIGHT = 900.0, 340.0
+_MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 84.0, 20.0, 26.0, 46.0
+
+
+def roofline(intensity: float, ceilings: Sequence[Ceiling], achieved: Sequence[Achieved]) -> Roofline:
+    """Kernels of one workload, of `intensity` operations a byte, under what their devices can do."""
+    rates = [c.at(intensity) for c in ceilings] + [c.flops for c in ceilings] + [a.flops for a in achieved]
+    ridges = [c.flops / c.bandwidth for c in ceilings]
+    left, right = _decades([intensity / 4, intensity * 4, *(r / 4 for r in ridges), *(r * 4 for r in ridges)])
+    low, high = _decades([min(rates) / 4, max(rates) * 1.5])
+    bottom = _ROOF_HEIGHT - _MARGIN_BOTTOM
+
+    def px(value: float) -> float:
+        share = (math.log10(value) - left) / (right - left)
+        return _MARGIN_LEFT + share * (_ROOF_WIDTH - _MARGIN_LEFT - _MARGIN_RIGHT)
+
+    def py(value: float) -> float:
+        return bottom - (math.log10(value) - low) / (high - low) * (bottom - _MARGIN_TOP)
+
+    roofs = []
+    for ceiling in ceilings:
+        start = max(10.0**left, 10.0**low / ceiling.bandwidth)
+        bends = [start, ceiling.flops / ceiling.bandwidth, 10.0**right]
+        points = " ".join(f"{px(x):.1f},{py(ceiling.at(x)):.1f}" for x in bends)
+        roofs.append(Roof(points, ceiling.name, (px(10.0**right), py(ceiling.flops) - 6)))
+    return Roofline(
+        _ROOF_WIDTH,
+        _ROOF_HEIGHT,
+        _MARGIN_LEFT,
+        bottom,
+        tuple(Tick(px(10.0**n), _power(n)) for n in range(left, right + 1)),
+        tuple(Tick(py(10.0**n), _rate(n)) for n in range(low, high + 1)),
+        tuple(roofs),
+        tuple(Dot(px(intensity), py(a.flops), f"{a.name}: {a.label}") for a in achieved),
+        px(intensity),
+    )
+
+
+def _decades(values: Sequence[float]) -> tuple[int, int]:
+    """The powers of ten around `values`, at least one apart."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return low, max(high, low + 1)
+
+
+def _power(n: int) -> str:
+    return f"{10.0**n:g}"
+
+
+def _rate(n: int) -> str:
+    for scale, unit in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if n >= scale:
+            return f"{10 ** (n - scale)} {unit}FLOP/s"
+    return f"{10.0**n:g} FLOP/s"
