@@ -22,6 +22,7 @@ import msgspec
 from compiler.dtype import parse_dtype
 from compiler.errors import ArtifactError, IRError
 from compiler.extents import parse_extent
+from compiler.launches import Launch, Workspace
 
 MAGIC = b"TUNEFARM"
 FORMAT_VERSION = 2  # 2: extents as expressions, implicit arguments
@@ -92,7 +93,8 @@ class ImplicitArg:
 class EntryPoint:
     """A callable kernel: `name` to users, `symbol` in the object (with `<symbol>_packed` beside it).
 
-    `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots.
+    `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots. A GPU's entry
+    is its `launches`, in order, and the `workspaces` they need.
     """
 
     name: str
@@ -100,11 +102,14 @@ class EntryPoint:
     args: tuple[ArgSpec, ...]
     outputs: tuple[int, ...]
     implicit: tuple[ImplicitArg, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "outputs", tuple(self.outputs))
-        object.__setattr__(self, "implicit", tuple(self.implicit))
+        for name in ("implicit", "launches", "workspaces"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not _SYMBOL.fullmatch(self.symbol):
             raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
         for index in self.outputs:
@@ -113,6 +118,10 @@ class EntryPoint:
                     f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments"
                 )
         self._check_names()
+        slots = len(self.args) + len(self.implicit) + len(self.workspaces)
+        for launch in self.launches:
+            if any(not 0 <= slot < slots for slot in launch.slots):
+                raise ArtifactError(f"entry {self.name!r}: kernel {launch.symbol} is passed what it does not have")
 
     @property
     def extents(self) -> tuple[str, ...]:
@@ -120,7 +129,8 @@ class EntryPoint:
         return tuple(e for arg in self.args for e in arg.shape or () if isinstance(e, str))
 
     def _check_names(self) -> None:
-        texts = [*self.extents, *(arg.value for arg in self.implicit)]
+        texts = [*self.extents, *(arg.value for arg in self.implicit), *(space.elements for space in self.workspaces)]
+        texts += [text for launch in self.launches for text in launch.grid]
         if not texts:
             return
         bound = {e for e in self.extents if parse_extent(e).is_name}
@@ -237,8 +247,14 @@ class Artifact:
         return {
             "target": self.target,
             "cpu_features": self.cpu_features,
-            "entries": [asdict(entry) for entry in self.entries],
+            "entries": [_entry_fields(entry) for entry in self.entries],
         }
+
+
+def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
+    """The fields as JSON holds them; a CPU's entry has no launches, and reads as it did before there were any."""
+    fields = asdict(entry)
+    return {name: value for name, value in fields.items() if value or name not in ("launches", "workspaces")}
 
 
 class _BlobRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

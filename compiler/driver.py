@@ -14,6 +14,8 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.codegen.effort import Effort, effort_for
 from compiler.codegen.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
 from compiler.codegen.module import llvm_text, parameters, written_buffers
+from compiler.codegen.ptx import arch_of
+from compiler.driver_cuda import VECTOR_BITS, cuda_artifact
 from compiler.errors import ArtifactError, CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
@@ -59,9 +61,14 @@ def lower(
     the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
     schedule without args, ScheduleError for an illegal schedule, LoweringError.
     """
-    target = _current_target()
-    cpu = target if target.device_type == "cpu" else Target("llvm").resolved()
-    return lower_module(_as_module(inp, args, name, binds), cpu.vector_bits, simple=simple_mode)
+    return lower_module(_as_module(inp, args, name, binds), _vector_bits(_current_target()), simple=simple_mode)
+
+
+def _vector_bits(target: Target) -> int:
+    """The width of the vectors that loops become: a CPU's registers, or what a GPU's thread loads at once."""
+    if target.device_type == "cpu":
+        return target.vector_bits
+    return VECTOR_BITS if target.device_type == "cuda" else Target("llvm").resolved().vector_bits
 
 
 def _as_module(
@@ -119,7 +126,7 @@ def build(
     name: str = DEFAULT_NAME,
     binds: Mapping[Tensor, n.Buffer] | None = None,
 ) -> Module:
-    """Compile for a CPU and load into this process; target "stackvm" runs in the interpreter instead.
+    """Compile for a CPU or an NVIDIA GPU and load into this process; target "stackvm" runs in the interpreter instead.
 
     `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
     already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
@@ -225,7 +232,7 @@ def compile_artifact(
     name: str = DEFAULT_NAME,
     keep: Sequence[str] = ("tir", "ll"),
 ) -> Artifact:
-    """Lower, generate and optimise code for a CPU target.
+    """Lower, generate and optimise code for a CPU, or PTX for an NVIDIA GPU (target "cuda -arch=sm_90").
 
     `name` names the entry point of a PrimFunc; an IRModule's functions keep their names. `keep` lists the
     texts to hold in the artifact: "tir" (lowered), "ll" (before LLVM optimises), "asm". Raises InputError
@@ -244,10 +251,13 @@ def _compile(
     mod_or_func: IRModule | n.PrimFunc, target: Any, name: str, keep: Sequence[str]
 ) -> tuple[Artifact, Effort]:
     """The artifact, and the effort LLVM was asked for."""
-    resolved = _cpu_target(target)
+    resolved = _generated_target(target)
     module = _as_module(mod_or_func, None, name)
-    lowered = _ready(module, resolved.vector_bits)
+    lowered = _ready(module, _vector_bits(resolved))
     symbols = _symbols(lowered)
+    if resolved.device_type == "cuda":
+        entries = _entries(module, lowered, symbols)
+        return cuda_artifact(lowered, entries, symbols, resolved, keep, _versions()), Effort.FULL
     text = llvm_text({symbols[g]: f for g, f in lowered.items()}, options_for(resolved))
     heavy = any(effort_for(f) is Effort.FULL for _, f in lowered.items())
     effort = Effort.FULL if heavy else Effort.LIGHT
@@ -277,12 +287,13 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
     return lowered
 
 
-def _cpu_target(target: Any) -> Target:
+def _generated_target(target: Any) -> Target:
+    """The target with nothing left open. Raises CodegenError for a kind without a code generator."""
     chosen = Target(target)
     if chosen.kind == "llvm" and chosen.device_type == "cpu":
         return chosen.resolved()
-    if chosen.kind == "cuda":
-        raise CodegenError("CUDA code generation is not in this version", hint='build for a CPU: target="llvm"')
+    if chosen.kind in ("cuda", "nvptx"):
+        return Target({**chosen.export(), "arch": arch_of(chosen)})
     if chosen.kind == "stackvm":
         raise CodegenError(
             "target stackvm makes no code to send or save: its modules run in the process that built them",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler.codegen.writer import FunctionWriter, Operand
@@ -17,18 +17,36 @@ NONTEMPORAL = "!0"  # the metadata of stores that bypass the caches
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """What code for a GPU's kernel is written for.
+
+    extents: threads and blocks along each axis ("threadIdx.x") where known. max_shared: bytes of a block.
+    dynamic_shared: shared memory is parts of one piece whose size is told at the launch.
+    """
+
+    arch: str
+    extents: Mapping[str, int]
+    max_shared: int
+    dynamic_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CodegenOptions:
     """What the target lets the generator do.
 
     features: LLVM names of the CPU features in use. fast_math: LLVM's flags on float arithmetic; the default
     lets a multiplication and an addition become one fused operation. half_conversions: the CPU converts between
-    float16 and float32.
+    float16 and float32. device: the kernel at hand, where the code is for a GPU.
     """
 
     features: frozenset[str] = frozenset()
     fast_math: str = "contract"
     vector_bits: int = 128
     half_conversions: bool = False
+    device: DeviceOptions | None = None
+
+    def with_device(self, device: DeviceOptions) -> CodegenOptions:
+        return replace(self, device=device)
 
     @property
     def nan_free(self) -> bool:
@@ -42,6 +60,7 @@ class ModuleText:
     def __init__(self, options: CodegenOptions) -> None:
         self.options = options
         self.functions: list[str] = []
+        self.globals: list[str] = []
         self.defined: set[str] = set()  # helper functions among them, by name
         self.nontemporal = False  # whether some store bypasses the caches
         self._declared: dict[str, str] = {}
@@ -64,7 +83,7 @@ class ModuleText:
         declared = [f"declare {line}" for line in self._declared.values()]
         metadata = [f"{NONTEMPORAL} = !{{i32 1}}"] if self.nontemporal else []
         ending = [f"attributes #0 = {{ {attributes} }}", *metadata, ""]
-        return "\n".join([*self._strings, *declared, "", *self.functions, *ending])
+        return "\n".join([*self._strings, *self.globals, *declared, "", *self.functions, *ending])
 
 
 @dataclass(slots=True)
@@ -93,6 +112,7 @@ class Gen:
     noalias: bool = True
     parallel: bool = True
     nontemporal: bool = False
+    shared_bytes: int = 0  # of a GPU's block, so far
     index_vars: dict[n.Var, Operand] = field(default_factory=dict)
     value_vars: dict[n.Var, str] = field(default_factory=dict)
     storage: dict[n.Var, Storage] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from compiler.codegen import ptx_threads
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.math_exp import SMALL
 from compiler.codegen.math_functions import NAMES, OF_SMALL, math_call
@@ -48,8 +49,10 @@ def _call(g: Gen, call: n.Call) -> str:
     if isinstance(call.op, GlobalVar):
         raise CodegenError(f"{g.symbol} calls {call.op}; calls between functions are not supported")
     emit = _CALLS.get(call.op.name)
+    if g.module.options.device is not None:
+        emit = ptx_threads.CALLS.get(call.op.name, emit)
     if emit is None:
-        raise CodegenError(f"{g.symbol} calls {call.op.name}, which CPU code generation does not know")
+        raise CodegenError(f"{g.symbol} calls {call.op.name}, which code generation for this target does not know")
     return emit(g, call)
 
 
@@ -100,6 +103,8 @@ def _in_single(g: Gen, call: n.Call, emit: Callable[[str, list[str]], str]) -> s
 
 
 def library_call(g: Gen, name: str, dtype: str, args: list[str]) -> str:
+    if g.module.options.device is not None:
+        raise CodegenError(f"{g.symbol}: there is no GPU code for {name} of {dtype}", hint="compute it in float32")
     ty = llvm_type(element_of(dtype))
     full = f"@{name}{'f' if bits_of(dtype) == 32 else ''}"
     signature = ", ".join([ty] * len(args))

@@ -26,12 +26,15 @@ _FAST_MATH = ("nnan", "ninf", "nsz", "arcp", "contract", "reassoc")
 def options_for(target: Target) -> CodegenOptions:
     """What `target` lets the generator do. Float arithmetic may be fused, and is otherwise as written unless the
     target's fast-math options say more."""
+    return CodegenOptions(target.features, fast_math_flags(target), target.vector_bits, _converts_halves(target))
+
+
+def fast_math_flags(target: Target) -> str:
+    """LLVM's flags on float arithmetic."""
     if target.get("fast-math"):
-        flags = "fast"
-    else:
-        wanted = {name: bool(target.get(f"fast-math-{name}", name == "contract")) for name in _FAST_MATH}
-        flags = " ".join(name for name in _FAST_MATH if wanted[name])
-    return CodegenOptions(target.features, flags, target.vector_bits, _converts_halves(target))
+        return "fast"
+    wanted = {name: bool(target.get(f"fast-math-{name}", name == "contract")) for name in _FAST_MATH}
+    return " ".join(name for name in _FAST_MATH if wanted[name])
 
 
 _HALF_FEATURES = {"f16c", "avx512f", "fp16", "fullfp16", "zfhmin", "zfh"}
@@ -68,6 +71,21 @@ def optimised_text(text: str, target: Target, effort: Effort = Effort.FULL) -> s
         return str(_optimised(text, target, effort))
 
 
+def optimised_assembly(text: str, triple: str, cpu: str) -> str:
+    """The assembly of IR text, optimised in full, for a machine that is no target of its own: a GPU's architecture."""
+    with _lock:
+        machine = _machine_for(triple, cpu)
+        module = _parsed(text, machine)
+        _optimise_fully(module, machine, 3)
+        return str(machine.emit_assembly(module))
+
+
+@lru_cache(maxsize=16)
+def _machine_for(triple: str, cpu: str) -> Any:
+    _initialize()
+    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
+
+
 def _optimised(text: str, target: Target, effort: Effort) -> Any:
     module = _parse(text, target)
     match effort:
@@ -81,13 +99,16 @@ def _optimised(text: str, target: Target, effort: Effort) -> Any:
 
 
 def _parse(text: str, target: Target) -> Any:
+    return _parsed(text, _machine(target))
+
+
+def _parsed(text: str, machine: Any) -> Any:
     try:
         # a context of its own: the global one would keep every type and constant ever seen
         module = llvm.parse_assembly(text, context=llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM refused the generated code: {error}", detail={"ll": text}) from None
-    machine = _machine(target)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     return module

@@ -57,12 +57,16 @@ def _kernel_parameters(func: n.PrimFunc) -> list[Parameter]:
 
 
 def written_buffers(func: n.PrimFunc) -> set[n.Var]:
-    """The data variables of the buffers that `func` stores to, or passes to a call with effects."""
+    """The data variables of the buffers that `func` stores to, or passes to a call with effects or as an address."""
     found: set[n.Var] = set()
     for node in walk(func.body):
         match node:
             case n.BufferStore():
                 found.add(node.buffer.data)
+            case n.Call(args=(n.BufferLoad() as element, *_), op=op) if not getattr(op, "pure", False):
+                found.add(element.buffer.data)
+            case n.Call(args=(_, n.Var() as data, *_), op=op) if getattr(op, "name", "") == "tir.tvm_access_ptr":
+                found.add(data)
             case n.Call(op=op) if not getattr(op, "pure", False):
                 found.update(a for a in node.args if isinstance(a, n.Var))
             case _:
@@ -74,18 +78,18 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     params = _kernel_parameters(func)
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
-    texts = [_parameter_text(p, i, noalias, written) for i, p in enumerate(params)]
+    texts = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)]
     w = FunctionWriter(f'define internal i32 @"{symbol}.run"({", ".join(texts)})')
     g = Gen(module, w, LinearForms(), symbol, noalias)
     for position, param in enumerate(params):
-        _bind_parameter(g, param, f"%arg{position}")
+        bind_parameter(g, param, f"%arg{position}")
     emit(g, func.body)
     module.functions.append(w.text())
     module.functions.append(_typed(symbol, params))
     module.functions.append(_packed(symbol, params))
 
 
-def _parameter_text(param: Parameter, position: int, noalias: bool, written: set[n.Var]) -> str:
+def parameter_text(param: Parameter, position: int, noalias: bool, written: set[n.Var]) -> str:
     if param.buffer is None:
         return f"{param.type} %arg{position}"
     flags = ["align 64"]
@@ -96,7 +100,7 @@ def _parameter_text(param: Parameter, position: int, noalias: bool, written: set
     return f"ptr {' '.join(flags)} %arg{position}"
 
 
-def _bind_parameter(g: Gen, param: Parameter, name: str) -> None:
+def bind_parameter(g: Gen, param: Parameter, name: str) -> None:
     w, var = g.w, param.var
     w.level_of[name] = 0
     if param.buffer is not None:

@@ -6,10 +6,12 @@ from compiler.codegen.expr import bind
 from compiler.codegen.gen import STMT, Gen, Storage, runs
 from compiler.codegen.index import index
 from compiler.codegen.parallel import emit_parallel
+from compiler.codegen.ptx_threads import emit_bound, emit_shared
 from compiler.codegen.types import element_bytes, lanes_of, memory_type
 from compiler.codegen.writer import ASSERTION_FAILED, Operand
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import ForKind, Stmt
 
 # Temporaries up to this size live on the stack of the function (or parallel task) that uses them.
@@ -50,7 +52,10 @@ def _let(g: Gen, stmt: n.LetStmt) -> None:
 
 @runs(n.AttrStmt)
 def _attr(g: Gen, stmt: n.AttrStmt) -> None:
-    emit(g, stmt.body)
+    if stmt.attr_key == "thread_extent" and isinstance(stmt.node, n.IterVar) and g.module.options.device is not None:
+        _bound(g, stmt.node.var, ops.const(0), stmt.value, stmt.node.thread_tag, stmt.body)
+    else:
+        emit(g, stmt.body)
 
 
 # ------------------------------------------------------------------------------------- loops
@@ -75,11 +80,18 @@ def _run(g: Gen, loop: n.For, low: Operand, extent: Operand) -> None:
             _unrolled(g, loop, low, extent)
         case ForKind.SERIAL | ForKind.PARALLEL | ForKind.UNROLLED | ForKind.VECTORIZED:
             _serial(g, loop, low, extent)
+        case ForKind.THREAD_BINDING if g.module.options.device is not None:
+            assert loop.thread_binding is not None
+            _bound(g, loop.loop_var, loop.min, loop.extent, loop.thread_binding.thread_tag, loop.body)
         case ForKind.THREAD_BINDING:
             raise CodegenError(
                 f"{g.symbol} binds loop {loop.loop_var.name!r} to {_tag(loop)}, which a CPU target does not have",
                 hint="build for a GPU target, or schedule without bind",
             )
+
+
+def _bound(g: Gen, var: n.Var, low: n.PrimExpr, extent: n.PrimExpr, tag: str, body: Stmt) -> None:
+    emit_bound(g, var, low, extent, tag, lambda: emit(g, body))
 
 
 def _tag(loop: n.For) -> str:
@@ -158,16 +170,21 @@ def _assert(g: Gen, stmt: n.AssertStmt) -> None:
         w = g.w
         failed, passed = w.label("failed"), w.label("passed")
         message = stmt.message.value if isinstance(stmt.message, n.StringImm) else "assertion failed"
-        data = f"{g.symbol}: {message}\n"
-        text = g.module.string(data)
-        g.module.declare("@write", "i64 @write(i32, ptr, i64)")
         w.branch_if(test, passed, failed)
         w.start_block(failed)
-        w.effect(f"call i64 @write(i32 2, ptr {text}, i64 {len(data.encode())})")
-        w.fail_unless("false", str(ASSERTION_FAILED))
+        if g.module.options.device is not None:  # which ends the kernel, and the launch with an error
+            w.effect(f"call void {g.module.declare('@llvm.trap', 'void @llvm.trap() cold noreturn nounwind')}()")
+        else:
+            _complain(g, f"{g.symbol}: {message}\n")
         w.branch(passed)
         w.start_block(passed)
     emit(g, stmt.body)
+
+
+def _complain(g: Gen, data: str) -> None:
+    g.module.declare("@write", "i64 @write(i32, ptr, i64)")
+    g.w.effect(f"call i64 @write(i32 2, ptr {g.module.string(data)}, i64 {len(data.encode())})")
+    g.w.fail_unless("false", str(ASSERTION_FAILED))
 
 
 # ----------------------------------------------------------------------------------- storage
@@ -184,12 +201,23 @@ def _allocate(g: Gen, stmt: n.Allocate) -> None:
     count: Operand = 1
     for extent in stmt.extents:
         count = _product(g, count, index(g, extent))
+    if g.module.options.device is not None and stmt.scope.startswith("shared"):
+        storage = emit_shared(g, stmt, count, element, size)
+        g.storage[stmt.buffer_var] = storage
+        g.allocated[stmt.buffer_var] = (count, storage)
+        emit(g, stmt.body)
+        return
     known = g.allocated.get(stmt.buffer_var)
     if known is not None and known[0] == count:  # an unrolled copy: its storage is free again
         g.storage[stmt.buffer_var] = known[1]
         emit(g, stmt.body)
         return
     limit = LOCAL_STACK_BYTES if stmt.scope == "local" else STACK_BYTES
+    if g.module.options.device is not None and not (type(count) is int and count * size <= LOCAL_STACK_BYTES):
+        raise CodegenError(
+            f"{g.symbol}: {stmt.buffer_var.name!r}, memory of one thread, is too large or of unknown size",
+            hint=f"at most {LOCAL_STACK_BYTES} bytes; let the stage be computed in a smaller loop",
+        )
     if type(count) is int and count * size <= limit:
         pointer = g.w.alloca(element, max(count, 1), 64)
     else:

@@ -152,7 +152,11 @@ def _to_odd_single(g: Gen, value: str, lanes: int) -> str:
 
 
 def _to_bfloat(g: Gen, value: str, lanes: int) -> str:
-    """float32 to bfloat16, to nearest even, without the library call LLVM would make."""
+    """float32 to bfloat16, to nearest even, without the library call LLVM would make for a CPU."""
+    if g.module.options.device is not None:
+        brain = vector_of("bfloat", lanes)
+        near = g.w.value(f"fptrunc {vector_of('float', lanes)} {value} to {brain}", value)
+        return g.w.value(f"bitcast {brain} {near} to {vector_of('i16', lanes)}", near)
     w, single, whole = g.w, vector_of("float", lanes), vector_of("i32", lanes)
 
     def constant(number: int) -> str:

@@ -52,6 +52,10 @@ class Memory:
     def define(self, data: n.Var, code: str, name: str) -> None:
         self._names[data, code] = name
 
+    def names(self) -> list[str]:
+        """The names of all memory in use."""
+        return list(self._names.values())
+
     def define_view(self, buffer: n.Buffer, memory: str, strides: list[str], offset: str) -> None:
         """`buffer` is a view of another one's memory."""
         self._views[buffer] = memory, strides, offset

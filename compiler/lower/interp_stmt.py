@@ -17,12 +17,12 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import walk
 
-# CPython allows 20 nested loops in one function; deeper ones go into a function of their own.
-_MAX_NEST = 16
-
 
 class StmtWriter(ExprWriter):
     """Writes the body of a function."""
+
+    # CPython allows 20 nested loops in one function; deeper ones go into a function of their own.
+    MAX_NEST = 16
 
     def __init__(self, body: Stmt) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class StmtWriter(ExprWriter):
         self.depth -= 1
 
     def loop(self, header: str, body: Stmt) -> None:
-        if self._nest < _MAX_NEST:
+        if self._nest < self.MAX_NEST:
             self.line(header)
             self._nest += 1
             self.block(body)
@@ -76,8 +76,8 @@ class StmtWriter(ExprWriter):
                 self.line(f"{alias} = reinterpreted({name}, {other!r})")
                 self.memory.define(var, other, alias)
 
-    def allocate(self, var: n.Var, extents: tuple[PrimExpr, ...], dtype: str) -> None:
-        """Fresh memory behind `var`."""
+    def allocate(self, var: n.Var, extents: tuple[PrimExpr, ...], dtype: str, scope: str = "global") -> None:
+        """Fresh memory behind `var`, of a `scope` that matters only where threads run at once."""
         size = "*".join(f"({self.index(e).code})" for e in extents) or "1"
         name = self.fresh("m")
         self.line(f"{name} = allocate({size}*{lanes_of(dtype)}, {element_of(dtype)!r})")
@@ -165,7 +165,7 @@ def _evaluate(w: StmtWriter, s: n.Evaluate) -> None:
 
 
 def _allocate(w: StmtWriter, s: n.Allocate) -> None:
-    w.allocate(s.buffer_var, s.extents, s.dtype)
+    w.allocate(s.buffer_var, s.extents, s.dtype, s.scope)
     w.stmt(s.body)
 
 
@@ -272,7 +272,7 @@ def _domain(w: StmtWriter, iter_var: n.IterVar) -> tuple[Value, Value]:
 
 def _block(w: StmtWriter, block: n.Block) -> None:
     for buffer in block.alloc_buffers:
-        w.allocate(buffer.data, buffer.shape, buffer.dtype)
+        w.allocate(buffer.data, buffer.shape, buffer.dtype, buffer.scope)
     for match in block.match_buffers:
         _match(w, match.buffer, match.source)
     if block.init is not None:

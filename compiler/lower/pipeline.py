@@ -23,6 +23,7 @@ from compiler.lower.plan_allocation import plan_allocation
 from compiler.lower.simplify import simplify
 from compiler.lower.skip_assert import skip_assert
 from compiler.lower.split_tails import split_tails
+from compiler.lower.thread_axes import is_bound, unroll_virtual_threads
 from compiler.lower.unroll import NO_MORE, unroll
 from compiler.lower.vectorize import vectorize
 from compiler.tir import nodes as n
@@ -89,14 +90,15 @@ def passes(
         LoweringPass("inject_double_buffer", "InjectDoubleBuffer", inject_double_buffer, Stage.LOOPS),
     ]
     loops = [
+        LoweringPass("unroll_virtual_threads", "InjectVirtualThread", unroll_virtual_threads, Stage.LOOPS),
         LoweringPass("flatten_buffers", "FlattenBuffer", flatten_buffers, Stage.FLAT),
         LoweringPass("simplify", "Simplify", simplify, Stage.FLAT),
         LoweringPass("serialize_nested_parallel", "SerializeNestedParallel", serialize_nested_parallel, Stage.FLAT),
     ]
     tiles = [
-        LoweringPass("split_tails", "SplitTails", split_tails, Stage.FLAT, 1),
-        LoweringPass("hoist_guards", "HoistGuards", hoist_guards, Stage.FLAT, 1),
-        LoweringPass("partition_loops", "LoopPartition", partition_loops, Stage.FLAT, 1),
+        LoweringPass("split_tails", "SplitTails", on_cpu(split_tails), Stage.FLAT, 1),
+        LoweringPass("hoist_guards", "HoistGuards", on_cpu(hoist_guards), Stage.FLAT, 1),
+        LoweringPass("partition_loops", "LoopPartition", on_cpu(partition_loops), Stage.FLAT, 1),
         LoweringPass("simplify_tiles", "SimplifyTiles", simplify, Stage.FLAT, 1),
     ]
     to_vectors = partial(vectorize, vector_bits=vector_bits, enable=options.vectorize)
@@ -106,6 +108,12 @@ def passes(
         LoweringPass("unroll", "UnrollLoop", to_unrolled, Stage.LOWERED),
     ]
     return [*asserts, *blocks, *loops, *([] if simple else tiles), *last]
+
+
+def on_cpu(run: Callable[[n.PrimFunc], n.PrimFunc]) -> Callable[[n.PrimFunc], n.PrimFunc]:
+    """`run`, but not of functions with bound loops: moving their conditions could part threads that must stay together,
+    and full tiles want no code of their own where a thread has one element."""
+    return lambda func: func if is_bound(func) else run(func)
 
 
 def stages(func: n.PrimFunc, vector_bits: int = 256) -> Iterator[tuple[LoweringPass, n.PrimFunc]]:

@@ -28,8 +28,8 @@ from compiler.te.prim_func import Arg, build_func, identifier
 from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
 from compiler.te.schedule import Schedule, computed_stages
 from compiler.te.stage import Stage
-from compiler.te.thread_scope import memory_scope
 from compiler.te.tensor import PlaceholderOp, Tensor, topological
+from compiler.te.thread_scope import memory_scope
 from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops

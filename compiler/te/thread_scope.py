@@ -9,7 +9,7 @@ from compiler.te.stage import Stage
 
 
 def memory_scope(stage: Stage) -> str:
-    """The stage's own scope; else "local" inside a loop over the threads of a block, "shared" inside one over blocks."""
+    """The stage's own scope; else "local" in a loop over threads, "shared" in one over blocks, "global" elsewhere."""
     if stage.scope:
         return stage.scope
     tags = list(_threads_around(stage))

@@ -70,6 +70,8 @@ def usual_dtype(name: str, args: Sequence[PrimExpr]) -> str:
     """The dtype that a call of operator `name` has when nothing else is said."""
     if name in _INT_CALLS or not args:
         return "int32"
+    if name.startswith("tir.tvm_warp_shuffle"):  # its first argument says which threads take part
+        return args[1].dtype
     if name == "tir.tvm_access_ptr":
         return "handle"
     if name == "tir.if_then_else" and len(args) > 1:

@@ -1,0 +1,118 @@
+"""Kernels as LLVM IR for `nvptx64`, and that as PTX. No GPU and no CUDA toolkit is needed.
+
+A kernel is a wrapper with the calling convention of kernels around a function written as the CPU's are. Pointers are
+generic in the text; LLVM finds out which are global and which shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import llvmlite.binding as llvm
+
+from compiler.codegen import ptx_threads
+from compiler.codegen.gen import CodegenOptions, DeviceOptions, Gen, ModuleText
+from compiler.codegen.llvm import fast_math_flags, optimised_assembly
+from compiler.codegen.module import bind_parameter, parameter_text, parameters, written_buffers
+from compiler.codegen.stmt import emit
+from compiler.codegen.types import element_bytes, lanes_of
+from compiler.codegen.writer import FunctionWriter
+from compiler.errors import CodegenError
+from compiler.lower.linear import LinearForms
+from compiler.lower.split_host_device import Kernel
+from compiler.target import Target
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.visit import walk
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DEFAULT_ARCH = "sm_80"
+# The most shared memory of a block, in bytes, by compute capability (CUDA programming guide, technical specifications).
+_SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 227, 120: 99, 121: 99}
+
+
+def arch_of(target: Target) -> str:
+    """The target's architecture. Raises CodegenError for one without code here."""
+    arch = target.arch or DEFAULT_ARCH
+    digits = "".join(c for c in arch.removeprefix("sm_") if c.isdigit())
+    if not arch.startswith("sm_") or not digits or int(digits) not in _SHARED:
+        known = ", ".join(f"sm_{number}" for number in _SHARED)
+        raise CodegenError(f"there is no code generator for {arch!r}", hint=f"architectures: {known}, sm_90a, sm_100a")
+    return arch
+
+
+def max_shared_bytes(arch: str) -> int:
+    """The most shared memory that a block of `arch` can have."""
+    return _SHARED[int("".join(c for c in arch if c.isdigit()))] << 10
+
+
+def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, dict[str, int]]:
+    """(LLVM IR, PTX, dynamic shared memory in bytes by symbol) of kernels by symbol. Raises CodegenError."""
+    arch = arch_of(target)
+    texts: list[str] = []
+    dynamic: dict[str, int] = {}
+    module = ModuleText(CodegenOptions(fast_math=fast_math_flags(target), vector_bits=128, half_conversions=True))
+    for symbol, kernel in kernels.items():
+        dynamic[symbol] = _kernel(module, symbol, kernel, arch)
+    text = module.text("nounwind")
+    texts.append(text)
+    return text, optimised_assembly(text, TRIPLE, arch), dynamic
+
+
+def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
+    """Add one kernel. Returns its dynamic shared memory in bytes."""
+    func = kernel.func
+    extents: dict[str, int] = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
+    extents |= {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}
+    dynamic = _shared_bytes(func) > ptx_threads.STATIC_SHARED_BYTES
+    module.options = module.options.with_device(DeviceOptions(arch, extents, max_shared_bytes(arch), dynamic))
+    if dynamic:
+        line = f"{ptx_threads.DYNAMIC} = external addrspace(3) global [0 x i8], align {ptx_threads.SHARED_ALIGN}"
+        if line not in module.globals:
+            module.globals.append(line)
+    threads = 1
+    for size in kernel.block:
+        threads *= size
+    if threads > 1024:
+        raise CodegenError(
+            f"{symbol}: a block of {' x '.join(map(str, kernel.block))} threads is {threads}, more than 1024",
+            hint="split by a smaller factor",
+        )
+    params = parameters(func)
+    noalias = bool(func.attrs.get("tir.noalias", False))
+    written = written_buffers(func)
+    texts = ", ".join(parameter_text(p, i, noalias, written) for i, p in enumerate(params))
+    w = FunctionWriter(f'define internal i32 @"{symbol}.run"({texts})')
+    g = Gen(module, w, LinearForms(), symbol, noalias, parallel=False)
+    for position, param in enumerate(params):
+        bind_parameter(g, param, f"%arg{position}")
+    emit(g, func.body)
+    module.functions.append(w.text("alwaysinline #0"))
+    block = ",".join(map(str, kernel.block))
+    arguments = ", ".join(f"{p.type} %arg{i}" for i, p in enumerate(params))
+    module.functions.append(
+        f'define ptx_kernel void @"{symbol}"({texts}) #0 "nvvm.maxntid"="{block}" {{\n'
+        f'  %code = call i32 @"{symbol}.run"({arguments})\n  ret void\n}}\n'
+    )
+    return g.shared_bytes if dynamic else 0
+
+
+def _shared_bytes(func: n.PrimFunc) -> int:
+    total = 0
+    for node in walk(func.body):
+        if isinstance(node, n.Allocate) and node.scope.startswith("shared"):
+            size = element_bytes(node.dtype) * lanes_of(node.dtype)
+            for extent in node.extents:
+                size *= ops.as_int(extent) or 1
+            total += -(-size // ptx_threads.SHARED_ALIGN) * ptx_threads.SHARED_ALIGN
+    return total
+
+
+def llvm_has_ptx() -> bool:
+    """Whether this LLVM can write PTX."""
+    try:
+        llvm.initialize_all_targets()
+        llvm.Target.from_triple(TRIPLE)
+    except RuntimeError:
+        return False
+    return True

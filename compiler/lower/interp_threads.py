@@ -1,0 +1,176 @@
+"""Running a function with bound loops as a GPU would, to find races: the check of schedules where no GPU is.
+
+Every outermost loop that is bound to a thread axis is a kernel. Its threads are run in lock step, a block after the
+other; memory that they share is watched (see `thread_memory`), barriers and warp exchanges must be reached by all (see
+`thread_blocks`). The rest is the interpreter's: bounds, rounding, poisoned memory.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from compiler.dtype import element_of, lanes_of
+from compiler.errors import LoweringError
+from compiler.lower.interp import compile_with
+from compiler.lower.interp_expr import Value
+from compiler.lower.interp_memory import storage
+from compiler.lower.interp_stmt import StmtWriter
+from compiler.lower.thread_axes import AXES, bound_extents
+from compiler.lower.thread_blocks import launch
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES
+from compiler.tir.nodes import PrimExpr, Stmt
+
+_PLACES = {"blockIdx": "T.block.index", "threadIdx": "T.index"}
+
+
+def run(func: n.PrimFunc, *args: Any) -> None:
+    """Execute `func` as `interp.run` does, with threads that run at once.
+
+    Raises RaceError, DivergentBarrier, and what `interp.run` raises.
+    """
+    _compiled(func)(*args)
+
+
+@lru_cache(maxsize=64)
+def _compiled(func: n.PrimFunc) -> Any:
+    return compile_with(func, ThreadWriter(func.body), {"launch": launch, "reinterpreted": _reinterpreted})
+
+
+def _reinterpreted(memory: Any, code: str) -> Any:
+    if memory.format == code:
+        return memory
+    return memory.cast("B").cast(code) if isinstance(memory, memoryview) else memory.cast(code)
+
+
+class ThreadWriter(StmtWriter):
+    """Writes a function whose kernels are generators, one run for each thread."""
+
+    def __init__(self, body: Stmt) -> None:
+        super().__init__(body)
+        self._kernel: dict[str, list[PrimExpr]] | None = None  # the extents of the one being written
+        self._sites = 0
+
+    def stmt(self, stmt: Stmt) -> None:
+        match stmt:
+            case n.For(kind=n.ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)) if tag in AXES:
+                self._bound(stmt, stmt.loop_var, stmt.min, stmt.extent, tag)
+            case n.AttrStmt(attr_key="thread_extent", node=n.IterVar(thread_tag=tag) as axis) if tag in AXES:
+                self._bound(stmt, axis.var, ops.const(0), stmt.value, tag)
+            case _:
+                super().stmt(stmt)
+
+    def _bound(self, stmt: Any, var: n.Var, low: PrimExpr, extent: PrimExpr, tag: str) -> None:
+        if self._kernel is None:
+            self._launch(stmt)
+            return
+        kind, position = AXES[tag]
+        size = self.index(extent)
+        name = self.define(var, 0, None if size.hi is None else size.hi - 1)
+        self.line(f"{name} = {_PLACES[kind]}[{position}]")
+        smaller = any(not _same(extent, other) for other in self._kernel[tag])
+        if smaller:
+            self.line(f"if {name} < {size.code}:")
+            self.depth += 1
+        if not ops.is_const(low, 0):
+            self.line(f"{name} += {self.index(low).code}")
+        self.stmt(stmt.body)
+        if smaller:
+            self.line("pass")
+            self.depth -= 1
+
+    def _launch(self, stmt: Stmt) -> None:
+        """A function for the kernel, and its launch. Memory goes by the same names inside, watched."""
+        extents = self._kernel = bound_extents(stmt)
+        name, memories = self.fresh("kernel"), sorted({m for m in self.memory.names() if m})
+        self.line(f"def {name}(T, {', '.join(memories)}):")
+        self.depth += 1
+        nest, self._nest = self._nest, 0
+        self.line("CELL = memoryview(bytearray(4)).cast('f')")
+        self.stmt(stmt)
+        self.line("yield from ()")  # a kernel without barriers is a generator too
+        self._nest = nest
+        self.depth -= 1
+        self._kernel = None
+        sizes = {
+            kind: ", ".join(self._most(extents.get(f"{kind}.{axis}", [])) for axis in "xyz")
+            for kind in ("blockIdx", "threadIdx")
+        }
+        seen = ", ".join(f"{memory!r}: {memory}" for memory in memories)
+        self.line(f"launch({name!r}, {name}, ({sizes['blockIdx']}), ({sizes['threadIdx']}), {{{seen}}})")
+
+    def _most(self, extents: list[PrimExpr]) -> str:
+        codes = sorted({self.index(extent).code for extent in extents})
+        return "1" if not codes else codes[0] if len(codes) == 1 else f"max({', '.join(codes)})"
+
+    def loop(self, header: str, body: Stmt) -> None:
+        if self._kernel is None or self._nest < self.MAX_NEST:
+            super().loop(header, body)
+            return
+        name, nest = self.fresh("nest"), self._nest
+        self.line(f"def {name}():")
+        self.depth += 1
+        self._nest = 0
+        self.loop(header, body)
+        self.line("yield from ()")
+        self.depth -= 1
+        self._nest = nest
+        self.line(f"yield from {name}()")
+
+    def allocate(self, var: n.Var, extents: tuple[PrimExpr, ...], dtype: str, scope: str = "global") -> None:
+        if self._kernel is None or not scope.startswith("shared"):
+            super().allocate(var, extents, dtype, scope)
+            return
+        self._sites += 1
+        size = "*".join(f"({self.index(e).code})" for e in extents) or "1"
+        name, width = self.fresh("m"), lanes_of(dtype)
+        self.line(f"{name} = T.block.shared({self._sites}, {var.name!r}, {size}*{width}, {element_of(dtype)!r})")
+        self.data(var, name, storage(dtype))
+
+    # ------------------------------------------------------------------- what threads do together
+
+    def raw(self, expr: PrimExpr, lane: int = 0) -> Value:
+        if isinstance(expr, n.Call) and self._kernel is not None:
+            name = getattr(expr.op, "name", "").removeprefix("tir.")
+            if name == "tvm_storage_sync":
+                return self._sync(expr)
+            if name in SHUFFLES:
+                return self._shuffle(name, expr, lane)
+            if name in ATOMICS:
+                return self._atomic(name, expr)
+        return super().raw(expr, lane)
+
+    def _sync(self, call: n.Call) -> Value:
+        scope = call.args[0]
+        assert isinstance(scope, n.StringImm)
+        if scope.value == "global":
+            raise LoweringError("a barrier for all blocks of a kernel is not possible", hint="use two kernels")
+        self._sites += 1
+        self.line(f"yield ({'warp' if scope.value == 'warp' else 'barrier'!r}, {self._sites})")
+        return Value("0", 0, 0)
+
+    def _shuffle(self, name: str, call: n.Call, lane: int) -> Value:
+        _, value, argument, width, _ = call.args
+        own, other, group = self.operand(value, lane), self.index(argument), self.index(width)
+        self._sites += 1
+        result = self.fresh("t")
+        self.line(f"{result} = yield ({name!r}, {self._sites}, {own.code}, {other.code}, {group.code})")
+        return Value(result)
+
+    def _atomic(self, name: str, call: n.Call) -> Value:
+        element, value = call.args
+        assert isinstance(element, n.BufferLoad)
+        if element_of(element.dtype) in ("float16", "bfloat16"):
+            raise LoweringError(f"the interpreter has no {name} of {element.dtype}")
+        added = self.name_of(self.value(value))
+        memory, at = self.place(element.buffer, element.indices, 0)
+        result = self.fresh("t")
+        self.line(f"{result} = {memory}.update({at}, {added}, {name!r})")
+        return Value(result)
+
+
+def _same(a: PrimExpr, b: PrimExpr) -> bool:
+    x, y = ops.as_int(a), ops.as_int(b)
+    return a is b or (x is not None and x == y)

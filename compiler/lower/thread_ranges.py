@@ -1,0 +1,167 @@
+"""Whether two accesses of a kernel can meet: whether some element is touched by one thread here and by another there.
+
+Decided by counting out which elements each thread of a block touches. What both indices have in common (the block's
+number, an outer loop's) cancels; where it does not, or the elements are too many, the answer is that they may meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.lower.linear import LinearForms
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.structural import structural_equal
+from compiler.tir.visit import free_vars
+
+_MOST = 1 << 18  # threads times iterations counted out
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first."""
+
+    data: n.Var
+    write: bool
+    index: PrimExpr | None
+    loops: tuple[n.For, ...]
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The threads of a block: extents by axis ("threadIdx.x"), and which axis each variable of a bound loop is."""
+
+    extents: Mapping[str, int]
+    axes: Mapping[n.Var, str]
+
+    def may_meet(self, a: Access, b: Access, repeated: n.For | None = None) -> bool:
+        """Whether two threads may use one element, one through `a` and the other through `b`, one of them writing.
+        `repeated`: the loop of which `b` is in a later iteration than `a`."""
+        if a.data is not b.data or not (a.write or b.write) or (a.atomic and b.atomic):
+            return False
+        if a.index is None or b.index is None:
+            return True
+        common: set[n.Var] = set()
+        for loop, other in zip(a.loops, b.loops):
+            if loop is not other or loop is repeated:
+                break
+            common.add(loop.loop_var)
+        first, second = self._split(a.index, common), self._split(b.index, common)
+        if first is None or second is None or not _equal(first[0], second[0]):
+            return True
+        touched = [self._touched(rest, access) for (_, rest), access in ((first, a), (second, b))]
+        if touched[0] is None or touched[1] is None:
+            return True
+        return _overlap(touched[0], touched[1])
+
+    def _split(self, index: PrimExpr, common: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
+        """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
+        base, lanes = (index.base, index) if isinstance(index, n.Ramp) else (index, None)
+        form = LinearForms().form(base)
+        kept: list[tuple[PrimExpr, int]] = []
+        rest: PrimExpr = ops.const(form.offset, base.dtype)
+        for atom, scale in form.terms:
+            used = free_vars(atom)
+            fixed = {v for v in used if v in common or self._is_fixed(v)}
+            if used and fixed == used:
+                kept.append((atom, scale))
+            elif fixed or not _countable(atom):
+                return None
+            else:
+                rest = ops.add(rest, ops.mul(atom, scale))
+        if lanes is not None:
+            rest = n.Ramp(rest, lanes.stride, lanes.lanes)
+        return kept, rest
+
+    def _is_fixed(self, var: n.Var) -> bool:
+        """Whether a variable has one value for all of a block: no loop of the kernel's threads moves it."""
+        return self.axes.get(var, "").startswith("blockIdx")
+
+    def _touched(self, index: PrimExpr, access: Access) -> Array | None:
+        """Elements by thread and iteration; None where they cannot be counted."""
+        sizes = [self.extents.get(f"threadIdx.{axis}", 1) for axis in "zyx"]
+        spread = (*sizes, 1)
+        values: dict[n.Var, Array] = {}
+        for var, tag in self.axes.items():
+            if tag.startswith("threadIdx"):
+                place = "zyx".index(tag[-1])
+                shape = [1, 1, 1, 1]
+                shape[place] = sizes[place]
+                values[var] = np.arange(sizes[place]).reshape(shape)
+        used = free_vars(index)
+        for loop in access.loops:
+            if loop.loop_var not in used:
+                continue
+            low, extent = ops.as_int(loop.min), ops.as_int(loop.extent)
+            if low is None or extent is None or extent <= 0 or math.prod(spread) * extent > _MOST:
+                return None
+            count = spread[3]
+            values = {v: np.repeat(x, extent, 3) if x.shape[3] == count > 1 else x for v, x in values.items()}
+            values[loop.loop_var] = (low + np.tile(np.arange(extent), count)).reshape(1, 1, 1, -1)
+            spread = (*sizes, count * extent)
+        if not used <= values.keys():
+            return None
+        counted = np.asarray(_evaluate(index, values))
+        lanes = counted.shape[4:]
+        return np.broadcast_to(counted, (*spread, *lanes)).reshape(math.prod(sizes), -1)
+
+
+def _equal(a: Sequence[tuple[PrimExpr, int]], b: Sequence[tuple[PrimExpr, int]]) -> bool:
+    """Whether two lists hold the same terms."""
+    return len(a) == len(b) and all(
+        any(scale == other and structural_equal(x, y) for y, other in b) for x, scale in a
+    )
+
+
+def _overlap(a: Array, b: Array) -> bool:
+    """Whether a row of `a` and another row of `b` hold the same number."""
+    owner: dict[int, int] = {}
+    for thread, row in enumerate(a):
+        for at in np.unique(row).tolist():
+            if owner.setdefault(at, thread) != thread:
+                owner[at] = -1
+    return any(
+        owner.get(at, thread) != thread for thread, row in enumerate(b) for at in np.unique(row).tolist()
+    )
+
+
+def _countable(expr: PrimExpr) -> bool:
+    match expr:
+        case n.Var() | n.IntImm():
+            return True
+        case n.Add() | n.Sub() | n.Mul() | n.FloorDiv() | n.FloorMod() | n.Min() | n.Max():
+            return _countable(expr.a) and _countable(expr.b)
+        case n.Cast():
+            return expr.dtype in ("int32", "int64") and _countable(expr.value)
+    return False
+
+
+def _evaluate(expr: PrimExpr, values: Mapping[n.Var, Array]) -> Any:
+    match expr:
+        case n.Var():
+            return values[expr]
+        case n.IntImm():
+            return np.int64(expr.value)
+        case n.Cast():
+            return _evaluate(expr.value, values)
+        case n.Ramp():
+            steps = np.arange(expr.lanes) * _evaluate(expr.stride, values)
+            base = np.asarray(_evaluate(expr.base, values))
+            return (base if base.ndim else base.reshape(1, 1, 1, 1))[..., None] + steps
+        case n.Add() | n.Sub() | n.Mul() | n.FloorDiv() | n.FloorMod() | n.Min() | n.Max():
+            return _ARITHMETIC[type(expr)](_evaluate(expr.a, values), _evaluate(expr.b, values))
+    raise AssertionError(f"{type(expr).__name__} is not countable")
+
+
+_ARITHMETIC: dict[type, Any] = {
+    n.Add: np.add, n.Sub: np.subtract, n.Mul: np.multiply, n.FloorDiv: np.floor_divide, n.FloorMod: np.mod,
+    n.Min: np.minimum, n.Max: np.maximum,
+}  # fmt: skip
