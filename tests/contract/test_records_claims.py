@@ -108,11 +108,11 @@ def test_claims_lapse_with_their_run(bench: Bench, monkeypatch: pytest.MonkeyPat
     bench.store.take_run(bench.one.id, "me")
     bench.claim(bench.one, "a", "b")
     now = utcnow()
-    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=0.9 * claims.LEASE_S))
+    monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=0.9 * claims.LEASE_S))
     bench.store.renew_run(bench.one.id, "me")
-    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=1.8 * claims.LEASE_S))
+    monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=1.8 * claims.LEASE_S))
     assert bench.claim(bench.two, "a") == {"a": TAKEN}
-    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=2 * claims.LEASE_S))
+    monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=2 * claims.LEASE_S))
     assert bench.claim(bench.two, "a") == {"a": CLAIMED}
     assert bench.claim(bench.one, "a", "b") == {"a": TAKEN, "b": CLAIMED}
 
@@ -156,7 +156,7 @@ def test_a_run_has_one_owner_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyP
         bench.store.take_run(run, "second")
     assert "the run is free in" in (caught.value.hint or "")
     now = utcnow()
-    monkeypatch.setattr(claims, "_now", lambda _: now + timedelta(seconds=claims.LEASE_S + 1))
+    monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=claims.LEASE_S + 1))
     bench.store.take_run(run, "second")
     with pytest.raises(RunTakenOver, match="taken over by second"):
         bench.store.renew_run(run, "first")

@@ -50,7 +50,7 @@ class ClaimAnswer:
 
 def take_run(connection: Connection, run_id: int, owner: str, is_gone: Callable[[str], bool]) -> None:
     row = _locked(connection, run_id)
-    now = _now(connection)
+    now = current_time(connection)
     held = row.owner not in ("", owner) and row.owned_until is not None and row.owned_until > now
     if held and not is_gone(row.owner):
         left = (row.owned_until - now).total_seconds()
@@ -65,7 +65,7 @@ def take_run(connection: Connection, run_id: int, owner: str, is_gone: Callable[
 def renew_run(connection: Connection, run_id: int, owner: str) -> None:
     row = _locked(connection, run_id)
     check_owner(run_id, row.owner, owner)
-    now = _now(connection)
+    now = current_time(connection)
     _own(connection, run_id, owner, now)
     connection.execute(update(ClaimRow).where(ClaimRow.run_id == run_id).values(expires_at=_lapse(now)))
 
@@ -103,7 +103,8 @@ def _lapse(now: datetime) -> datetime:
     return now + timedelta(seconds=LEASE_S)
 
 
-def _now(connection: Connection) -> datetime:
+def current_time(connection: Connection) -> datetime:
+    """The time by which leases and claims lapse."""
     if connection.dialect.name == "postgresql":
         now: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
         return now
@@ -136,7 +137,7 @@ def claim(connection: Connection, site: Site, digests: Sequence[str]) -> dict[st
 
 def _hold(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, int]:
     """Claim what is free or has lapsed; which run holds each after that."""
-    now = _now(connection)
+    now = current_time(connection)
     held = {"key_id": site.key_id, "run_id": site.run_id, "expires_at": _lapse(now)}
     new = catalog.upsert(connection, ClaimRow)
     query = new.on_conflict_do_update(

@@ -50,6 +50,12 @@ class RunBusy(RecordError):
     kind = "run_busy"
 
 
+class RunStopped(RecordError):
+    """Someone asked the run to end."""
+
+    kind = "run_stopped"
+
+
 class RunTakenOver(RecordError):
     """This process was not heard of for so long that another one took the run."""
 

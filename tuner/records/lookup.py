@@ -1,17 +1,21 @@
-"""What is best for a workload here, and why that answer."""
+"""What is best for a workload here: the queries. What may be given, and why, is in `matching`."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, or_, select
+from sqlalchemy import Connection, Select, bindparam, or_, select, text
 
-from compiler.cpu_features import architecture
+from compiler.runtime.statistics import Interval
 from compiler.target import Target as CompilerTarget
-from tuner.records import catalog
+from tuner.records import catalog, device_events
+from tuner.records.best import compare, interval
 from tuner.records.errors import RecordNotFound
-from tuner.records.model import BestConfig, BestLookup
+from tuner.records.matching import Choice, obstacles, other_place, same_target
+from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
 from tuner.records.schema import (
     BestConfigRow,
     CandidateRow,
@@ -120,50 +124,11 @@ def best(
     asked = {"workload": workload_key, "target": str(wanted), "device_class": device_class}
     rows = connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked).all()
     if rows:
-        return _same_target([to_best(row) for row in rows], device_class, toolchain)
-    return _other_place(connection, workload_key, wanted, device_class)
+        return _to_lookup(same_target([to_best(row) for row in rows], device_class, toolchain))
+    return _elsewhere(connection, workload_key, wanted, device_class)
 
 
-# -------------------------------------------------------------------------------- exact target
-
-
-def _same_target(found: Sequence[BestConfig], device_class: str | None, toolchain: str | None) -> BestLookup:
-    """`found` (newest first) all have the workload and target asked for, and the device class if one was."""
-    chosen = next((config for config in found if config.toolchain == toolchain), found[0])
-    explain = [f"workload {chosen.workload_name} and target {chosen.target!r} match"]
-    match = "exact"
-    classes = sorted({config.device_class for config in found})
-    if device_class is not None:
-        explain.append(f"device class {device_class} matches")
-    elif len(classes) == 1:
-        explain.append(f"no device class was asked for; all records are of {classes[0]}")
-    else:
-        match = "compatible"
-        explain.append(
-            f"no device class was asked for and there are records of {', '.join(classes)}: this is the newest, "
-            f"of {chosen.device_class}; ask for a device class to choose"
-        )
-    if toolchain is not None and chosen.toolchain != toolchain:
-        match = "compatible"
-        explain.append(f"measured with {chosen.toolchain}, not with {toolchain}")
-    elif toolchain is not None:
-        explain.append(f"toolchain {toolchain} matches")
-    explain.append(_certainty(chosen))
-    return BestLookup(match="exact" if match == "exact" else "compatible", config=chosen, explain=tuple(explain))
-
-
-def _certainty(config: BestConfig) -> str:
-    count = len(config.samples)
-    return (
-        f"median {config.cost:.6g} s of {count} sample{'s' if count != 1 else ''} on {config.device}, "
-        f"95 % interval {config.low:.6g} to {config.high:.6g} s"
-    )
-
-
-# ------------------------------------------------------------------------------- anywhere else
-
-
-def _other_place(
+def _elsewhere(
     connection: Connection, workload_key: str, wanted: CompilerTarget, device_class: str | None
 ) -> BestLookup:
     workload = catalog.find_workload(connection, workload_key)
@@ -171,29 +136,25 @@ def _other_place(
         return _miss([f"no workload with key {workload_key} is recorded"])
     query = _BEST.where(WorkloadRow.key == workload_key)
     rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(_ALTERNATIVES)).all()
-    if not rows:
-        return _miss([f"workload {workload.name} is known, but no verified measurement of it is recorded"])
-    served = _serves(connection, device_class)
-    refused: list[str] = []
-    for config in sorted(map(to_best, rows), key=lambda c: _distance(c, wanted, device_class)):
-        reasons = _obstacles(config, wanted, device_class, served)
-        if not reasons:
-            return BestLookup(
-                match="compatible",
-                config=config,
-                explain=(*_concessions(config, wanted, device_class), _certainty(config)),
-            )
-        refused.append(f"{config.target!r} on {config.device_class}: {'; '.join(reasons)}")
-    on = f" on device class {device_class}" if device_class else ""
-    there_is = [f"there is one for {line}" for line in dict.fromkeys(refused)]
-    return _miss([f"workload {workload.name} has no config for target {str(wanted)!r}{on}", *there_is[:10]])
+    if rows:
+        offers = [to_best(row) for row in rows]
+        found = _to_lookup(other_place(offers, wanted, device_class, serves(connection, device_class)))
+    else:
+        found = _miss([f"workload {workload.name} is known, but no verified measurement of it is recorded"])
+    keys = list(connection.scalars(select(TuningKeyRow.id).where(TuningKeyRow.workload_id == workload.id)))
+    doubt = device_events.suspicion(connection, keys)
+    return replace(found, explain=(*found.explain, doubt)) if doubt else found
+
+
+def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:
+    return BestLookup(match=choice.match, config=choice.config, explain=choice.explain)
 
 
 def _miss(explain: Sequence[str]) -> BestLookup:
     return BestLookup(match="miss", config=None, explain=tuple(explain))
 
 
-def _serves(connection: Connection, device_class: str | None) -> frozenset[str]:
+def serves(connection: Connection, device_class: str | None) -> frozenset[str]:
     """The device classes whose configs `device_class` was declared fit for."""
     if device_class is None:
         return frozenset()
@@ -201,47 +162,54 @@ def _serves(connection: Connection, device_class: str | None) -> frozenset[str]:
     return frozenset(connection.scalar(query) or ())
 
 
-def _obstacles(
-    config: BestConfig, wanted: CompilerTarget, device_class: str | None, served: frozenset[str]
-) -> list[str]:
-    """Why `config` must not be given; empty when it may."""
-    reasons = []
-    has = catalog.parse_target(config.target)
-    if has.kind != wanted.kind:
-        reasons.append(f"its target is of kind {has.kind}")
-    elif _machine(has) != _machine(wanted):
-        reasons.append(f"it is for {_machine(has)}")
-    elif missing := sorted(has.features - wanted.features):
-        reasons.append(f"it needs {', '.join(missing)}")
-    if device_class is None and config.target != str(wanted):
-        reasons.append("no device class was asked for, so only the exact target will do")
-    elif device_class is not None and config.device_class != device_class and config.device_class not in served:
-        reasons.append(f"{device_class} is not declared to take configs of {config.device_class}")
-    return reasons
+# ----------------------------------------------------------------------------- beside the best
 
 
-def _machine(target: CompilerTarget) -> str:
-    return architecture(target.mtriple) if target.device_type == "cpu" else (target.arch or str(target.kind))
+def near(
+    connection: Connection, family: str, target: str, device_class: str | None, limit: int
+) -> tuple[tuple[Workload, BestConfig], ...]:
+    """Configs of workloads of one family that may be given here, newest first, each with its workload."""
+    query = _BEST.where(WorkloadRow.family == family)
+    if device_class is None:
+        query = query.where(TargetRow.text == target)
+    rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(limit)).all()
+    served = serves(connection, device_class)
+    wanted = catalog.parse_target(target)
+    configs = [c for c in map(to_best, rows) if not obstacles(c, wanted, device_class, served)]
+    keys = {config.workload_key for config in configs}
+    found = connection.execute(catalog.workload_select().where(WorkloadRow.key.in_(keys)))
+    workloads = {row.key: catalog.to_workload(row) for row in found}
+    return tuple((workloads[config.workload_key], config) for config in configs)
 
 
-def _distance(config: BestConfig, wanted: CompilerTarget, device_class: str | None) -> tuple[bool, bool, int]:
-    """Nearest first: the same device class, then the same target, then the fewest features left unused."""
-    has = catalog.parse_target(config.target)
-    unused = len(wanted.features - has.features)
-    return config.device_class != device_class, config.target != str(wanted), unused
-
-
-def _concessions(config: BestConfig, wanted: CompilerTarget, device_class: str | None) -> list[str]:
-    explain = [f"workload {config.workload_name} matches"]
-    if config.target != str(wanted):
-        explain.append(f"no config for target {str(wanted)!r}; its features include those of {config.target!r}")
-    else:
-        explain.append(f"target {config.target!r} matches")
-    if config.device_class == device_class:
-        explain.append(f"device class {device_class} matches")
-    else:
-        explain.append(
-            f"measured on {config.device_class}, whose configs {device_class} is declared to take; "
-            "its times are not this device's"
+def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[RunnerUp, ...]:
+    """Other candidates measured for the same workload, target, device class and toolchain, fastest first, and how
+    each stands to `config`."""
+    key = select(BestConfigRow.key_id).where(BestConfigRow.id == config.id).scalar_subquery()
+    eligible = (TrialRow.key_id == key, text("trials.eligible"))
+    # a candidate measured several times has several rows: read a few more than asked for
+    fastest = select(TrialRow.candidate_id).where(*eligible).order_by(TrialRow.cost).limit(4 * (count + 1))
+    ids = set(connection.scalars(fastest))
+    query = (
+        select(CandidateRow.digest, TrialRow.samples)
+        .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
+        .where(*eligible, TrialRow.candidate_id.in_(ids), CandidateRow.digest != config.digest)
+    )
+    samples: dict[str, list[float]] = defaultdict(list)
+    for row in connection.execute(query):
+        samples[row.digest] += row.samples
+    mine = Interval(config.low, config.cost, config.high)
+    found = []
+    for digest, costs in samples.items():
+        bounds = interval(costs)
+        found.append(
+            RunnerUp(
+                digest=digest,
+                cost=bounds.median,
+                low=bounds.low,
+                high=bounds.high,
+                sample_count=len(costs),
+                verdict=compare(mine, bounds),
+            )
         )
-    return explain
+    return tuple(sorted(found, key=lambda r: (r.cost, r.digest))[:count])

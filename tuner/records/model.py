@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from rpc_server.measure import FailureKind
+from tuner.records.best import Verdict
 
 
 class RunState(StrEnum):
@@ -216,7 +217,8 @@ class NewTrial:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """`sequence` counts from 1 within the run, in the order of arrival. `cost` is the median of `samples`, `mad`
-    their median absolute deviation; both None for a failed trial."""
+    their median absolute deviation; both None for a failed trial. A
+    `suspect` one's device failed its next health check."""
 
     id: int
     run_id: int
@@ -245,6 +247,7 @@ class Trial:
     measured_by: str
     started_at: datetime
     finished_at: datetime
+    suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,15 +291,39 @@ class BestConfig:
     since: datetime
     updated_at: datetime
 
+    @property
+    def sample_count(self) -> int:
+        return len(self.samples)
 
-Match = Literal["exact", "compatible", "miss"]
+
+Match = Literal["exact", "compatible", "nearest", "miss"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BestLookup:
     """The answer to "what is best here?". `config` is None exactly for a miss; `explain` says, a sentence
-    each, what matched, what did not, and what else there is."""
+    each, what matched, what did not, and what else there is. For a `nearest` workload, `config` is that workload's,
+    and `adapted` the trace (JSON text) made of it for the one asked for, which nobody has measured."""
 
     match: Match
     config: BestConfig | None
     explain: tuple[str, ...]
+    adapted: str | None = None
+
+    @property
+    def trace(self) -> str | None:
+        """What to replay on the workload asked for."""
+        return self.adapted or (None if self.config is None else self.config.trace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerUp:
+    """A candidate that is not the best, and how it stands to the one that is: `tie` when the 95 % intervals of the
+    medians overlap."""
+
+    digest: str
+    cost: float
+    low: float
+    high: float
+    sample_count: int
+    verdict: Verdict

@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, claims, ingest, lookup, prune, runs, stats, trials
+from tuner.records import catalog, claims, ingest, prune, runs, stats, stopping, trials
+from tuner.records.base import page_size
 from tuner.records.claims import ClaimAnswer
-from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path, write
+from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
 from tuner.records.errors import InvalidRecord
+from tuner.records.farm import FarmRecords
 from tuner.records.migrate import state_of, upgrade
 from tuner.records.model import (
-    BestConfig,
-    BestLookup,
     CurvePoint,
     Device,
     FailureCount,
@@ -36,15 +35,12 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
+from tuner.records.served import ServedRecords
 from tuner.records.sites import Sites
 from tuner.records.stats import StoreStats
 
-T = TypeVar("T")
 
-MAX_PAGE = 10_000
-
-
-class RecordStore:
+class RecordStore(FarmRecords, ServedRecords):
     """A store that is open. Usable from any number of threads and processes at once.
 
     Every method is one transaction: what it returns is one state of the store, and what it was told is
@@ -99,9 +95,6 @@ class RecordStore:
     ) -> None:
         self.close()
 
-    def _write(self, action: Callable[[Connection], T]) -> T:
-        return write(self._engine, action)
-
     # ------------------------------------------------------------------ what trials refer to
 
     def upsert_workload(self, new: NewWorkload) -> Workload:
@@ -133,22 +126,22 @@ class RecordStore:
     def workloads(self, after: int = 0, limit: int = 100) -> tuple[Workload, ...]:
         """Workloads with an id above `after`, by id."""
         with reading(self._engine) as connection:
-            return catalog.workloads(connection, after, _page_size(limit))
+            return catalog.workloads(connection, after, page_size(limit))
 
     def targets(self, limit: int = 100) -> tuple[Target, ...]:
         """The targets tuned for, in the order they were first seen."""
         with reading(self._engine) as connection:
-            return catalog.targets(connection, _page_size(limit))
+            return catalog.targets(connection, page_size(limit))
 
     def device_classes(self, limit: int = 100) -> tuple[str, ...]:
         """The device classes seen, in that order."""
         with reading(self._engine) as connection:
-            return catalog.device_classes(connection, _page_size(limit))
+            return catalog.device_classes(connection, page_size(limit))
 
     def devices(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
         """Devices with an id above `after`, by id."""
         with reading(self._engine) as connection:
-            return catalog.devices(connection, after, _page_size(limit))
+            return catalog.devices(connection, after, page_size(limit))
 
     def device(self, device_id: int) -> Device:
         """One device. Raises RecordNotFound."""
@@ -176,11 +169,27 @@ class RecordStore:
         """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
         unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped."""
         self._sites.forget()
-        self._write(lambda c: claims.take_run(c, run_id, owner, is_gone))
+
+        def take(connection: Connection) -> None:
+            claims.take_run(connection, run_id, owner, is_gone)
+            stopping.clear(connection, run_id)
+
+        self._write(take)
 
     def renew_run(self, run_id: int, owner: str) -> None:
-        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds. Raises RunTakenOver."""
-        self._write(lambda c: claims.renew_run(c, run_id, owner))
+        """Keep the run, and what it claims, for another `claims.LEASE_S` seconds. Raises RunTakenOver, and RunStopped
+        when `request_stop` asked for its end."""
+
+        def renew(connection: Connection) -> None:
+            claims.renew_run(connection, run_id, owner)
+            stopping.check(connection, run_id)
+
+        self._write(renew)
+
+    def request_stop(self, run_id: int, by: str = "") -> Run:
+        """Ask whoever tunes the run to end it, which happens when that process next renews it; a run that nobody tunes
+        is interrupted at once. Raises RecordNotFound; InvalidRecord when it has ended."""
+        return self._write(lambda c: stopping.request(c, run_id, by))
 
     def leave_run(self, run_id: int, owner: str, state: RunState, message: str = "") -> Run:
         """Give the run up in the state given, and every claim of it. Raises RunTakenOver."""
@@ -194,7 +203,7 @@ class RecordStore:
     def runs(self, limit: int = 50, before: int | None = None) -> tuple[Run, ...]:
         """The newest runs, newest first; with `before`, those older than that id."""
         with reading(self._engine) as connection:
-            return runs.list_runs(connection, before, _page_size(limit))
+            return runs.list_runs(connection, before, page_size(limit))
 
     def failure_histogram(self, run_id: int) -> tuple[FailureCount, ...]:
         """Failures of a run by task and kind, most frequent first, each with its first text."""
@@ -272,7 +281,7 @@ class RecordStore:
         With `before`, the last ones below that number instead, by falling number. An unknown run has none.
         """
         with reading(self._engine) as connection:
-            return trials.page(connection, run_id, after, before, _page_size(limit), status, with_trace)
+            return trials.page(connection, run_id, after, before, page_size(limit), status, with_trace)
 
     def all_trials(self, run_id: int, page: int = 1000) -> Iterator[Trial]:
         """All trials of a run, in order, a page at a time."""
@@ -314,55 +323,12 @@ class RecordStore:
         with reading(self._engine) as connection:
             return trials.top(connection, workload_key, count, target, device_class)
 
-    # ---------------------------------------------------------------------------------- best
-
-    def best(
-        self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
-    ) -> BestLookup:
-        """The best config for a workload on a target and device class, and why that one.
-
-        `exact`: everything asked for matches. `compatible`: the workload matches and its code runs here (same
-        kind, same architecture, the features it needs are a subset of the target's), it is of this device
-        class or of one declared to serve it; or it was measured with another toolchain; or several device
-        classes match because none was asked for. Else a `miss`, whose `explain` says what there is instead. A
-        config of another device class is never given undeclared. `toolchain` is a `keys.toolchain_key`; None
-        takes the newest. Raises TargetError.
-        """
-        with reading(self._engine) as connection:
-            return lookup.best(connection, workload_key, target, device_class, toolchain)
-
-    def best_configs(
-        self,
-        after: int = 0,
-        limit: int = 100,
-        *,
-        workload: str | None = None,
-        target: str | None = None,
-        device_class: str | None = None,
-    ) -> tuple[BestConfig, ...]:
-        """Best configs with an id above `after`, by id, of the workload (by key or name), target and device class
-        given."""
-        with reading(self._engine) as connection:
-            return lookup.best_configs(connection, after, _page_size(limit), workload, target, device_class)
-
-    def newest_best_configs(self, limit: int = 10) -> tuple[BestConfig, ...]:
-        """The best configs that changed or were confirmed last, latest first."""
-        with reading(self._engine) as connection:
-            return lookup.newest(connection, _page_size(limit))
-
-    def best_config(self, config_id: int) -> BestConfig:
-        """One best config by its id, which stays the same when a faster candidate takes its place. Raises
-        RecordNotFound."""
-        with reading(self._engine) as connection:
-            return lookup.best_config(connection, config_id)
-
-
     # -------------------------------------------------------------------------- the store itself
 
     def stats(self, most_workloads: int = 50) -> StoreStats:
         """What is in the store, with the workloads that have the most trials."""
         with reading(self._engine) as connection:
-            return stats.collect(connection, _page_size(most_workloads))
+            return stats.collect(connection, page_size(most_workloads))
 
     def removable(self, run_id: int) -> str:
         """Why the run must stay; empty when `remove_run` may take it."""
@@ -390,8 +356,3 @@ class RecordStore:
         if self._engine.dialect.name == "sqlite":
             compact_sqlite(self._engine)
 
-
-def _page_size(limit: int) -> int:
-    if not 0 < limit <= MAX_PAGE:
-        raise InvalidRecord(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
-    return limit

@@ -25,7 +25,8 @@ from tuner.records.schema import (
 from tuner.records.types import AnyRow
 
 
-def _select(with_trace: bool) -> Select[Any]:
+def trial_select(with_trace: bool) -> Select[Any]:
+    """What `to_trial` reads; without traces, which are most of a row, when they are not needed."""
     columns: list[Any] = [
         *TrialRow.__table__.columns,
         WorkloadRow.key.label("workload_key"),
@@ -47,11 +48,11 @@ def _select(with_trace: bool) -> Select[Any]:
     )
 
 
-_FULL = _select(True)
-_SLIM = _select(False)  # without traces, which are most of a row
+_FULL = trial_select(True)
+_SLIM = trial_select(False)
 
 
-def _to_trial(row: AnyRow, with_trace: bool) -> Trial:
+def to_trial(row: AnyRow, with_trace: bool) -> Trial:
     return Trial(
         id=row.id,
         run_id=row.run_id,
@@ -80,6 +81,7 @@ def _to_trial(row: AnyRow, with_trace: bool) -> Trial:
         measured_by=row.measured_by,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        suspect=row.suspect,
     )
 
 
@@ -87,7 +89,7 @@ def get_trial(connection: Connection, trial_id: int) -> Trial:
     row = connection.execute(_FULL.where(TrialRow.id == trial_id)).first()
     if row is None:
         raise RecordNotFound(f"there is no trial {trial_id}")
-    return _to_trial(row, True)
+    return to_trial(row, True)
 
 
 def page(
@@ -110,7 +112,7 @@ def page(
     if status is not None:
         # in the text, not a parameter: only then may the partial index on failures be used
         query = query.where(text(f"trials.status = '{status.value}'"))
-    return tuple(_to_trial(row, with_trace) for row in connection.execute(query))
+    return tuple(to_trial(row, with_trace) for row in connection.execute(query))
 
 
 def sample(
@@ -125,7 +127,7 @@ def sample(
         .where(TrialRow.run_id == run_id, TrialRow.sequence.in_(numbers), TrialRow.task_id == task.id)
         .order_by(TrialRow.sequence)
     )
-    return tuple(_to_trial(row, with_trace) for row in connection.execute(query))
+    return tuple(to_trial(row, with_trace) for row in connection.execute(query))
 
 
 def run_digests(connection: Connection, run_id: int) -> frozenset[str]:
@@ -162,7 +164,7 @@ def top(
         # a candidate measured several times has several rows: read a few more than asked for
         query = _FULL.where(TrialRow.key_id == key_id, text("trials.eligible")).order_by(TrialRow.cost).limit(4 * count)
         for row in connection.execute(query):
-            trial = _to_trial(row, True)
+            trial = to_trial(row, True)
             known = best.get(trial.digest or "")
             if known is None or (trial.cost or 0.0) < (known.cost or 0.0):
                 best[trial.digest or ""] = trial
