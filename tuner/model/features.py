@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.target import Target
 from compiler.tir import nodes as n
+from tuner.model.draft import draft
 from tuner.model.machine import LINE_BYTES, Machine
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
+from tuner.model.types import Floats, Ints
 from tuner.space.sketch import Sketch
 
 FEATURE_VERSION = 1
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
-
-Floats = NDArray[np.float64]
 
 NAMES = (
     # the workload
     "ops", "bytes", "intensity", "spatial", "reduced",
     # the register tile and the body of the innermost loop
     "lanes", "lane_fill", "tile_vectors", "tile_rows", "registers", "spills", "unrolled", "unrolled_reduce",
-    "loads_per_op", "contiguous", "broadcast", "strided", "store_contiguous", "inner_trip", "loop_steps", "reduce_inside",
+    "loads_per_op", "contiguous", "broadcast", "strided", "store_contiguous", "inner_trip", "loop_steps",
+    "reduce_inside",
     # what does not divide
     "fill", "vector_fill",
     # the memory hierarchy: bytes an operation
@@ -39,6 +39,8 @@ NAMES = (
     "tasks", "tasks_a_thread", "balance", "task_ops",
     # the sketch
     "caches_read", "caches_written", "factored", "tensorized", "blocks",
+    # what all of them come to
+    "draft",
 )  # fmt: skip
 
 
@@ -55,22 +57,23 @@ class SketchFeatures:
         nest = nest_of(sketch, func)
         return SketchFeatures(nest, Machine.of(target, nest.dtype))
 
-    def matrix(self, points: Sequence[Sequence[int]] | NDArray[np.int64]) -> Floats:
+    def matrix(self, points: Sequence[Sequence[int]] | Ints) -> Floats:
         """An array of (points, len(NAMES)) for decision vectors of shape (points, decisions)."""
         where = np.asarray(points, np.int64).reshape(len(points), len(self.nest.tables))
         population = _Population(self.nest, self.machine, where)
         columns = population.columns()
+        columns["draft"] = draft(columns, self.nest, self.machine)
         return np.stack([columns[name] for name in NAMES], axis=1)
 
 
-def _log(values: Floats | NDArray[np.int64] | float) -> Floats:
+def _log(values: Floats | Ints | float) -> Floats:
     return np.log2(np.maximum(values, 1e-9))
 
 
 class _Population:
     """The extents of all loops of all candidates, and what follows from them. Arrays are of (candidates,)."""
 
-    def __init__(self, nest: Nest, machine: Machine, points: NDArray[np.int64]) -> None:
+    def __init__(self, nest: Nest, machine: Machine, points: Ints) -> None:
         self.nest, self.machine, self.count = nest, machine, len(points)
         extents = nest.extents(points)
         self.part = {p.var: extents[p.var].astype(float) for loop in nest.loops for p in loop.parts}

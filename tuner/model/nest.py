@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.arith.affine import as_affine
 from compiler.dtype import parse_dtype
@@ -25,12 +24,12 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import children, free_vars
 from tuner.model.errors import FeatureError
+from tuner.model.types import Ints
 from tuner.search.repair import repair
 from tuner.space.sketch import Sketch
 from tuner.space.traced import TracedSketch
 from tuner.task import value_ops
 
-Ints = NDArray[np.int64]
 Factor = int | tuple[int, int] | None
 """A split's factor: a constant, output `[1]` of sampling step `[0]`, or whatever is left."""
 

@@ -1,0 +1,127 @@
+"""Training a ranking model with LightGBM: LambdaRank, a group for each workload.
+
+C. Burges, "From RankNet to LambdaRank to LambdaMART", 2010. A candidate's relevance is how near its speed is to the
+best of its group, so groups of different machines and sizes can be trained on together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tuner.model.errors import ModelError
+from tuner.model.features import NAMES
+from tuner.model.forest import Forest
+from tuner.model.quality import Quality, rank_quality
+from tuner.model.types import Floats
+
+_LEVELS = 31  # of relevance
+
+
+@dataclass(frozen=True)
+class Group:
+    """Candidates of one workload on one kind of device: features (candidates, len(NAMES)) and costs in seconds."""
+
+    workload: str
+    matrix: Floats
+    costs: Floats
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """`folds`: into how many parts the workloads are divided to judge the model on those it was not trained on."""
+
+    trees: int = 80
+    leaves: int = 16
+    rate: float = 0.1
+    folds: int = 5
+    threads: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """`held_out`: the mean over workloads of how well a model ranks them that did not see them; None when there is only
+    one workload. `by_workload` has each."""
+
+    forest: Forest
+    held_out: Quality | None
+    by_workload: dict[str, Quality]
+
+
+def train(groups: Sequence[Group], options: TrainingOptions = TrainingOptions()) -> Trained:
+    """A model of all groups, judged by models that each left some of the workloads out. Raises ModelError without
+    LightGBM, or with nothing to learn from."""
+    usable = [group for group in groups if len(group.costs) >= 2]
+    if not usable:
+        raise ModelError(
+            "there are no two measured candidates of one workload to learn from", hint="tunefarm tune WORKLOAD"
+        )
+    judged: dict[str, Quality] = {}
+    for kept, held in _folds(usable, options.folds):
+        forest = fit(kept, options)
+        for group in held:
+            judged[group.workload] = rank_quality(forest.predict(group.matrix), group.costs)
+    held_out = Quality.mean(list(judged.values())) if judged else None
+    return Trained(fit(usable, options), held_out, judged)
+
+
+def _folds(groups: Sequence[Group], folds: int) -> Iterator[tuple[list[Group], list[Group]]]:
+    """Groups to train on and groups to judge by; all groups of a workload are on the same side."""
+    workloads = sorted({group.workload for group in groups})
+    folds = min(folds, len(workloads))
+    for fold in range(folds if folds > 1 else 0):
+        out = set(workloads[fold::folds])
+        yield [g for g in groups if g.workload not in out], [g for g in groups if g.workload in out]
+
+
+def fit(groups: Sequence[Group], options: TrainingOptions = TrainingOptions()) -> Forest:
+    """One model of the groups. Raises ModelError without LightGBM."""
+    lightgbm = _lightgbm()
+    data = lightgbm.Dataset(
+        np.concatenate([g.matrix for g in groups]),
+        label=np.concatenate([_relevance(g.costs) for g in groups]),
+        group=[len(g.costs) for g in groups],
+        feature_name=list(NAMES),
+        free_raw_data=False,
+        params={"verbose": -1, "min_data_in_bin": 1, "use_missing": False},
+    )
+    parameters = {
+        "objective": "lambdarank",
+        "label_gain": list(range(_LEVELS + 1)),
+        "lambdarank_truncation_level": 64,
+        "num_leaves": options.leaves,
+        "learning_rate": options.rate,
+        "min_data_in_leaf": 5,
+        "lambda_l2": 1.0,
+        "feature_fraction": 0.8,
+        "num_threads": options.threads,  # more than the cores that are free would make it wait, not work
+        "seed": options.seed,
+        "deterministic": True,
+        "force_row_wise": True,
+        "verbose": -1,
+        "use_missing": False,
+    }
+    booster = lightgbm.train(parameters, data, num_boost_round=options.trees)
+    return Forest.parse(_without_extras(booster.model_to_string()))
+
+
+def _relevance(costs: Floats) -> Floats:
+    relevance: Floats = np.round(_LEVELS * costs.min() / costs)
+    return relevance
+
+
+def _without_extras(text: str) -> str:
+    """The model without LightGBM's list of parameters, which repeats paths and thread counts of this machine."""
+    return text.split("\nfeature_importances:")[0].rstrip("\n") + "\n"
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except (ImportError, OSError) as error:  # OSError: installed, but a library it needs is not (libgomp)
+        raise ModelError(f"training needs LightGBM: {error}", hint="pip install 'tunefarm[model]'") from None
+    return lightgbm
