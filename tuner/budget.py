@@ -21,7 +21,7 @@ class Limits:
     seconds: float = 0.0
     task_seconds: float = 0.0
     early_stopping: int = 0
-    build_ahead: int = 2
+    build_ahead: int = 1
     builders: int = 2
     finalists: int = 3
     final_rounds: int = 2

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
-from rpc_server.measure import FailureKind, MeasureRequest
+from rpc_server.measure import FailureKind
 from tuner import engine_events as ev
 from tuner import fleet as fl
 from tuner.builder import Builder, BuildRequest, BuildResult
@@ -27,19 +26,20 @@ from tuner.builders import make_builder
 from tuner.engine_state import EngineState
 from tuner.errors import NoDevicesError
 from tuner.ledger import Ledger
+from tuner.measuring import measurement
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot, Watcher
 from tuner.records.errors import RunTakenOver
-from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.run_progress import task_progress, time_left
 from tuner.scheduling import Objective
 from tuner.search.base import Proposal
 from tuner.search.plan import TaskSearch
 from tuner.task_state import Plan
-from tuner.usage import Usage
+from tuner.usage import Activity, Usage
 
 _TICK_S = 0.25
+_SHOW_S = 0.1
 _RENEW_S = 4.0
 _RECRUIT_S = 2.0
 _MOST_SLOTS = 512
@@ -148,8 +148,9 @@ class TuningRun:
         self._ledger = ledger
         self._options = options
         self._watcher = watcher or Silent()
-        self._inbox: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[float, _News]] = queue.SimpleQueue()  # with the time it came
         self._slots: dict[int, fl.Slot] = {}
+        self._device_numbers: dict[int, int] = {}  # by slot
         self._jobs: dict[int, ev.Job] = {}
         self._errors: dict[int, str] = {}
         self._stopping = threading.Event()
@@ -157,6 +158,8 @@ class TuningRun:
         plans = [Plan(s.strategy, s.weight, s.task.flops, s.group) for s in self._searches]
         self._state = EngineState(plans, options.limits(builder.workers), objective)
         self._usage = Usage()
+        self._activity = Activity()
+        self._showed = 0.0
         self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
         self._restored = 0
         self._last_loss = ""
@@ -191,7 +194,10 @@ class TuningRun:
     def stop(self) -> None:
         """Make `run` end soon, between two events. Safe in signal handlers and other threads."""
         self._wants_out = True
-        self._inbox.put(_Stop())
+        self._hear(_Stop())
+
+    def _hear(self, news: _News) -> None:
+        self._inbox.put((time.monotonic(), news))
 
     def best(self) -> tuple[Best | None, ...]:
         """The fastest of each task so far."""
@@ -204,11 +210,11 @@ class TuningRun:
         """Take what has arrived, a little of it at least, and do what it leads to."""
         arrived = self._arrived()
         commands: list[ev.Command] = []
-        for news in arrived:
+        for when, news in arrived:
             if isinstance(news, fl.Opened | _Stop):  # what was measured on the slot's last device is recorded as that
                 self._carry_out(commands)
                 commands = []
-            event = self._digest(news)
+            event = self._digest(when, news)
             commands += [] if event is None else self._state.handle(event)
         self._carry_out(commands)
         now = time.monotonic()
@@ -216,12 +222,13 @@ class TuningRun:
             self._ticked = now
             self._carry_out(self._state.handle(ev.Tick(now - self._began)))
             self._check_devices(now)
-        if arrived:
+        if now - self._showed >= _SHOW_S:
+            self._showed = now
             self._watcher.update(self.snapshot())
 
-    def _arrived(self) -> list[_News]:
+    def _arrived(self) -> list[tuple[float, _News]]:
         """All news there is; waits for some, but not for long."""
-        found: list[_News] = []
+        found: list[tuple[float, _News]] = []
         try:
             found.append(self._inbox.get(timeout=_TICK_S))
             while len(found) < _AT_ONCE:
@@ -230,12 +237,14 @@ class TuningRun:
             pass
         return found
 
-    def _digest(self, news: _News) -> ev.Event | None:
+    def _digest(self, when: float, news: _News) -> ev.Event | None:
         """What a piece of news means to the state machine."""
         match news:
             case _BuildDone(job, result):
+                self._activity.ended(when, result.seconds)
                 return ev.Built(job, result)
-            case fl.Opened(slot, device):
+            case fl.Opened(slot, device, number):
+                self._device_numbers[slot] = number
                 self._ledger.device(slot, device)
                 self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
@@ -243,6 +252,7 @@ class TuningRun:
                 return ev.SlotUp(slot)
             case fl.Finished(slot, ticket, result):
                 self._usage.measured(slot, result.elapsed_s)
+                self._activity.ended(when, result.elapsed_s)
                 if result.failure is FailureKind.DEVICE_LOST:
                     self._usage.closed(slot, time.monotonic())
                 return ev.Measured(self._jobs.pop(ticket), slot, result)
@@ -255,7 +265,7 @@ class TuningRun:
                 raise KeyboardInterrupt
             case _Recruit(count):
                 for number in range(len(self._slots), min(count, _MOST_SLOTS)):
-                    self._slots[number] = fl.Slot(number, self._fleet, self._inbox.put)
+                    self._slots[number] = fl.Slot(number, self._fleet, self._hear)
                     self._slots[number].start()
                 return None
 
@@ -307,29 +317,16 @@ class TuningRun:
             return
         target = str(self._searches[job.task].task.target)
         request = BuildRequest(source, target, timeout_s=self._options.build_timeout_s)
-        self._builder.submit(request).add_done_callback(lambda done: self._inbox.put(_BuildDone(job, done.result())))
+        self._builder.submit(request).add_done_callback(lambda done: self._hear(_BuildDone(job, done.result())))
 
     def _no_source(self, job: ev.Job, text: str) -> None:
-        self._inbox.put(_BuildDone(job, BuildResult(None, FailureKind.INSTANTIATE, text, 0.0)))
+        self._hear(_BuildDone(job, BuildResult(None, FailureKind.INSTANTIATE, text, 0.0)))
 
     def _measure(self, command: ev.SubmitMeasure) -> None:
-        job, options = command.job, self._options
-        candidate = Artifact.from_bytes(command.artifact)
-        reference = Artifact.from_bytes(command.reference)
-        baseline = job.purpose is TrialPurpose.BASELINE
-        request = MeasureRequest(
-            artifact=candidate.digest,
-            seed=options.seed,
-            options=options.evaluator(job.purpose, command.best),
-            timeout_s=options.run_timeout_s * (6 if baseline else 1),
-            reference=None if baseline else reference.digest,
-            reference_timeout_s=6 * options.run_timeout_s,
-            rtol=options.rtol,
-            atol=options.atol,
-        )
-        self._jobs[job.id] = job
-        artifacts = (candidate,) if baseline else (candidate, reference)
-        self._slots[command.slot].give(fl.Work(job.id, request, artifacts))
+        request, artifacts = measurement(command, self._options)
+        self._jobs[command.job.id] = command.job
+        work = fl.Work(command.job.id, request, artifacts, self._device_numbers[command.slot])
+        self._slots[command.slot].give(work)
 
     def _learn_incumbents(self) -> None:
         """Once the class of device is known, so is what the store serves for it."""
@@ -346,9 +343,9 @@ class TuningRun:
         """Watch how many devices there are, so that new ones get a slot while the run goes on."""
         while not self._stopping.is_set():
             try:
-                self._inbox.put(_Recruit(self._fleet.count()))
+                self._hear(_Recruit(self._fleet.count()))
             except TunefarmError as error:
-                self._inbox.put(fl.Lost(-1, error.message))
+                self._hear(fl.Lost(-1, error.message))
             self._stopping.wait(_RECRUIT_S)
 
     def _renew_if_due(self) -> None:
@@ -388,13 +385,13 @@ class TuningRun:
 
     def snapshot(self) -> Snapshot:
         now = time.monotonic()
-        elapsed = now - self._began
+        elapsed, up = now - self._began, self._state.slots_up
+        waiting = self._fleet.waiting() if not up and isinstance(self._fleet, fl.Queueing) else ""
         tasks = tuple(
             task_progress(search.task, state, self._options, len(self._searches), self._errors.get(state.index))
             for search, state in zip(self._searches, self._state.tasks)
         )
-        done = sum(t.done for t in tasks)
-        rate = (done - self._restored) / elapsed if elapsed > 0 else 0.0
+        use, overhead = self._usage.so_far(now), self._activity.overhead(elapsed)
+        rate = (sum(t.done for t in tasks) - self._restored) / elapsed if elapsed > 0 else 0.0
         eta = time_left(self._options, tasks, rate, elapsed)
-        run_id, devices = self._ledger.run_id, self._state.slots_up
-        return Snapshot(run_id, elapsed, devices, tasks, rate, eta, self._usage.so_far(now))
+        return Snapshot(self._ledger.run_id, elapsed, up, tasks, rate, eta, use, waiting, overhead)

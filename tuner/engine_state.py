@@ -3,7 +3,8 @@
 Every device slot is kept busy: candidates are asked for, claimed and built ahead of the measurements, results are
 told to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
 (baseline, and the reference every candidate's output is compared with), the search, and the finals, in which the best
-few and what the store serves are measured again, in turns, on one device.
+few and what the store serves are measured again, in turns, on one device, and at last the untuned build: if it took
+another time than at first, the machine changed meanwhile.
 
 Every search candidate that is asked for ends in exactly one way: a recorded trial, another run's result (`Known`), or
 a released claim. Only a candidate whose device vanished is measured again.
@@ -12,8 +13,8 @@ a released claim. Only a candidate whose device vanished is measured again.
 from __future__ import annotations
 
 import statistics
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -42,6 +43,7 @@ from tuner.engine_events import (
     TaskEnded,
     Tick,
 )
+from tuner.engine_jobs import DEPTH, Jobs, Ready
 from tuner.records.model import TrialPurpose
 from tuner.scheduling import Objective, choose
 from tuner.search.base import Proposal
@@ -57,12 +59,6 @@ class Restored:
     failure: FailureKind | None
 
 
-@dataclass(frozen=True)
-class _Ready:
-    job: Job
-    build: BuildResult
-
-
 class EngineState:
     """See the module's text. Not thread safe: one thread feeds it."""
 
@@ -71,12 +67,7 @@ class EngineState:
         self.tasks = [TaskState(i, p) for i, p in enumerate(plans)]
         self.ended = False
         self._objective = objective
-        self._next_job = 0
-        self._claiming: dict[int, Job] = {}
-        self._taken: dict[int, Job] = {}  # another run is at these
-        self._building: dict[int, Job] = {}
-        self._ready: deque[_Ready] = deque()
-        self._slots: dict[int, _Ready | None] = {}
+        self.jobs = Jobs()
         self._lost: Counter[int] = Counter()
         self._elapsed = 0.0
         self._device_seen = False
@@ -85,21 +76,11 @@ class EngineState:
 
     @property
     def slots_up(self) -> int:
-        return len(self._slots)
-
-    @property
-    def slots_busy(self) -> int:
-        return sum(held is not None for held in self._slots.values())
+        return len(self.jobs.slots)
 
     def in_flight(self, task: int) -> int:
         """The task's jobs that are claimed, built, waiting or measured."""
-        return sum(job.task == task for job in self._jobs())
-
-    def _jobs(self) -> Iterator[Job]:
-        yield from self._claiming.values()
-        yield from self._building.values()
-        yield from (r.job for r in self._ready)
-        yield from (r.job for r in self._slots.values() if r is not None)
+        return sum(job.task == task for job in self.jobs.under_way())
 
     def restore(self, task: int, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
         """Take up a task where an earlier session left it; call before `start`."""
@@ -120,7 +101,7 @@ class EngineState:
     def start(self) -> list[Command]:
         """Begin: build every task's reference."""
         waiting = [t.index for t in self.tasks if not t.ended]
-        return [self._submit(Job(self._new_id(), task, TrialPurpose.BASELINE, None)) for task in waiting]
+        return [self._submit(self.jobs.new(task, TrialPurpose.BASELINE, None)) for task in waiting]
 
     def handle(self, event: Event) -> list[Command]:
         if self.ended:
@@ -134,11 +115,10 @@ class EngineState:
             case Measured():
                 commands += self._on_measured(event)
             case SlotUp():
-                self._slots[event.slot] = None
+                self.jobs.slots.up(event.slot)
                 self._device_seen = True
             case SlotDown():
-                held = self._slots.pop(event.slot, None)
-                commands += [] if held is None else self._retry_or_fail(held, event.slot, event.reason)
+                commands += self._lose(event.slot, event.reason)
             case Incumbent():
                 self.tasks[event.task].incumbent = event.candidate
             case Tick():
@@ -156,7 +136,7 @@ class EngineState:
 
     def _on_claim(self, event: Claimed | Known | Taken) -> list[Command]:
         job = event.job
-        del self._claiming[job.id]
+        del self.jobs.claiming[job.id]
         task = self.tasks[job.task]
         assert job.candidate is not None
         match event:
@@ -168,21 +148,17 @@ class EngineState:
                 task.learned(job.candidate, cost)
             case Taken():
                 task.asked -= 1
-                self._taken[job.id] = job
+                self.jobs.taken[job.id] = job
         return []
 
     def _ask_again(self) -> list[Command]:
         """What other runs were at: perhaps there is a result by now, or the run has died."""
-        commands: list[Command] = []
-        waiting, self._taken = self._taken, {}
-        for job in waiting.values():
-            if self._in_budget(self.tasks[job.task]):
-                commands.append(self._claim(job))
-        return commands
+        waiting, self.jobs.taken = self.jobs.taken, {}
+        return [self._claim(job) for job in waiting.values() if self._in_budget(self.tasks[job.task])]
 
     def _claim(self, job: Job) -> Claim:
         self.tasks[job.task].asked += 1
-        self._claiming[job.id] = job
+        self.jobs.claiming[job.id] = job
         return Claim(job)
 
     def _release(self, job: Job) -> list[Command]:
@@ -196,7 +172,7 @@ class EngineState:
 
     def _on_built(self, event: Built) -> list[Command]:
         job, result = event.job, event.result
-        if self._building.pop(job.id, None) is None:
+        if self.jobs.building.pop(job.id, None) is None:
             return []
         task = self.tasks[job.task]
         if task.ended:
@@ -210,9 +186,9 @@ class EngineState:
             case TrialPurpose.BASELINE:
                 task.reference = result.artifact
                 if task.baseline_cost is None:  # else measured before the run was resumed
-                    self._ready.appendleft(_Ready(job, result))
+                    self.jobs.ready.appendleft(Ready(job, result))
             case TrialPurpose.SEARCH:
-                self._ready.append(_Ready(job, result))
+                self.jobs.ready.append(Ready(job, result))
             case TrialPurpose.FINAL:
                 assert task.finals is not None
                 assert job.candidate is not None
@@ -226,43 +202,48 @@ class EngineState:
 
     def _on_measured(self, event: Measured) -> list[Command]:
         job, result = event.job, event.result
-        held = self._slots.get(event.slot)
+        held = self.jobs.slots.current(event.slot)
         if held is None or held.job.id != job.id:
             return []  # a late answer from a slot that was given up
         if result.failure is FailureKind.DEVICE_LOST:
-            del self._slots[event.slot]  # it reports for work again when it has another device
-            return self._retry_or_fail(held, event.slot, result.text)
-        self._slots[event.slot] = None
+            return self._lose(event.slot, result.text)  # it reports for work again when it has another device
+        self.jobs.slots.done(event.slot)
         record = RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
         task = self.tasks[job.task]
         if job.purpose is TrialPurpose.SEARCH:
             task.spent(held.build.seconds, result.elapsed_s)
         if result.failure is not None:
-            if job.purpose is TrialPurpose.BASELINE:
+            if job.purpose is TrialPurpose.BASELINE and task.finals is None:
                 return [record, *self._give_up(task, f"the untuned function fails: {result.text}")]
             return [record, *self._failed(job, result.failure, result.text)]
         self._succeeded(task, job, held.build, result.costs)
         return [record]
 
-    def _retry_or_fail(self, held: _Ready, slot: int, reason: str) -> list[Command]:
+    def _lose(self, slot: int, reason: str) -> list[Command]:
+        begun = self.jobs.lose(slot)
+        return [] if begun is None else self._retry_or_fail(begun, slot, reason)
+
+    def _retry_or_fail(self, held: Ready, slot: int, reason: str) -> list[Command]:
         """Another device gets a job whose device vanished; a job that loses several is to blame itself."""
         job = held.job
         self._lost[job.id] += 1
         if self.tasks[job.task].ended:
             return self._release(job)
         if self._lost[job.id] <= self.limits.lost_retries:
-            self._ready.appendleft(held)
+            self.jobs.ready.appendleft(held)
             return []
         text = f"the device was lost {self._lost[job.id]} times under this candidate: {reason}"
         kind = FailureKind.DEVICE_LOST
-        if job.purpose is TrialPurpose.BASELINE:
+        if job.purpose is TrialPurpose.BASELINE and self.tasks[job.task].finals is None:
             return self._give_up(self.tasks[job.task], text)
         return [RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
 
     def _succeeded(self, task: TaskState, job: Job, build: BuildResult, samples: Sequence[float]) -> None:
         match job.purpose:
-            case TrialPurpose.BASELINE:
+            case TrialPurpose.BASELINE if task.finals is None:
                 task.baseline_cost = statistics.median(samples)
+            case TrialPurpose.BASELINE:
+                task.last_baseline_cost = statistics.median(samples)
             case TrialPurpose.SEARCH:
                 assert job.candidate is not None
                 task.succeeded(job.candidate, statistics.median(samples), build)
@@ -275,6 +256,9 @@ class EngineState:
 
     def _failed(self, job: Job, kind: FailureKind, text: str) -> list[Command]:
         task = self.tasks[job.task]
+        if job.purpose is TrialPurpose.BASELINE:  # the last one, which nothing depends on
+            task.note_failure(kind, text)
+            return []
         if job.purpose is TrialPurpose.FINAL:
             assert job.candidate is not None
             assert task.finals is not None
@@ -304,8 +288,8 @@ class EngineState:
 
     def _feed_builders(self) -> list[Command]:
         commands: list[Command] = []
-        target = self.limits.builders + self.limits.build_ahead * max(1, len(self._slots))
-        while len(self._claiming) + len(self._building) + len(self._ready) < target:
+        target = self.limits.builders + self.limits.build_ahead * max(1, len(self.jobs.slots))
+        while self.jobs.to_come < target:
             able = [t for t in self.tasks if self._may_ask(t)]
             task = self._choose(able)
             if task is None:
@@ -314,13 +298,13 @@ class EngineState:
             if not candidates:
                 task.exhausted = True
                 continue
-            commands.append(self._claim(Job(self._new_id(), task.index, TrialPurpose.SEARCH, candidates[0])))
+            commands.append(self._claim(self.jobs.new(task.index, TrialPurpose.SEARCH, candidates[0])))
         return commands
 
     def _choose(self, able: Sequence[TaskState]) -> TaskState | None:
         if len(able) < 2:
             return able[0] if able else None
-        views = [t.view(len(self._slots), self.limits.builders) for t in self.tasks]
+        views = [t.view(len(self.jobs.slots), self.limits.builders) for t in self.tasks]
         among = [views[t.index] for t in able]
         chosen = choose(among, self.limits.policy, self.limits.gradient, views, self._objective)
         return None if chosen is None else self.tasks[chosen]
@@ -336,35 +320,39 @@ class EngineState:
 
     def _drop_late(self) -> list[Command]:
         """Candidates that wait for a device when their task's time is up."""
-        commands: list[Command] = []
-        late = [r for r in self._ready if r.job.purpose is TrialPurpose.SEARCH]
-        for ready in late:
-            if self._out_of_time(self.tasks[ready.job.task]):
-                self._ready.remove(ready)
-                commands += self._release(ready.job)
-        return commands
+
+        def is_late(job: Job) -> bool:
+            return job.purpose is TrialPurpose.SEARCH and self._out_of_time(self.tasks[job.task])
+
+        return [command for job in self.jobs.withdraw(is_late) for command in self._release(job)]
 
     def _feed_slots(self) -> list[Command]:
         commands: list[Command] = []
-        for slot in [s for s, held in self._slots.items() if held is None]:
-            ready = next((r for r in self._ready if self._fits(r, slot)), None)
-            if ready is None:
-                continue
-            self._ready.remove(ready)
-            self._slots[slot] = ready
-            task = self.tasks[ready.job.task]
-            assert ready.build.artifact is not None
-            assert task.reference is not None
-            best = task.best_cost if ready.job.purpose is TrialPurpose.SEARCH else None
-            commands.append(SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best))
+        slots = self.jobs.slots
+        for held in range(DEPTH):
+            for slot in slots.holding(held):
+                # to have one at hand beside an idle slot is no gain
+                if held == 0 or self.jobs.to_come >= len(slots):
+                    commands += self._feed(slot)
         return commands
 
-    def _fits(self, ready: _Ready, slot: int) -> bool:
+    def _feed(self, slot: int) -> list[Command]:
+        ready = self.jobs.take(lambda r: self._fits(r, slot))
+        if ready is None:
+            return []
+        self.jobs.slots.give(slot, ready)
+        task = self.tasks[ready.job.task]
+        assert ready.build.artifact is not None
+        assert task.reference is not None
+        best = task.best_cost if ready.job.purpose is TrialPurpose.SEARCH else None
+        return [SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
+
+    def _fits(self, ready: Ready, slot: int) -> bool:
         """Finals stay on one device while it is there: others are faster or slower by a little."""
         finals = self.tasks[ready.job.task].finals
-        if ready.job.purpose is not TrialPurpose.FINAL or finals is None:
+        if ready.job.purpose is TrialPurpose.SEARCH or finals is None:
             return True
-        if finals.slot not in self._slots:
+        if finals.slot not in self.jobs.slots:
             finals.slot = slot
         return finals.slot == slot
 
@@ -383,7 +371,7 @@ class EngineState:
 
     def _awaits(self, task: TaskState) -> bool:
         """Whether another run is at candidates of the task; what it finds still counts here."""
-        return any(job.task == task.index for job in self._taken.values()) and not self._out_of_time(task)
+        return any(job.task == task.index for job in self.jobs.taken.values()) and not self._out_of_time(task)
 
     def _begin_finals(self, task: TaskState) -> list[Command]:
         finalists = task.finalists(self.limits.finalists)
@@ -391,7 +379,7 @@ class EngineState:
         missing = [c for c in finalists if c.digest not in task.builds]
         task.finals.building = {c.digest for c in missing}
         if missing:
-            return [self._submit(Job(self._new_id(), task.index, TrialPurpose.FINAL, c)) for c in missing]
+            return [self._submit(self.jobs.new(task.index, TrialPurpose.FINAL, c)) for c in missing]
         return self._next_turn(task)
 
     def _next_turn(self, task: TaskState) -> list[Command]:
@@ -399,8 +387,13 @@ class EngineState:
         assert finals is not None
         if finals.turns:
             candidate = finals.turns.pop(0)
-            job = Job(self._new_id(), task.index, TrialPurpose.FINAL, candidate)
-            self._ready.appendleft(_Ready(job, task.builds[candidate.digest]))
+            job = self.jobs.new(task.index, TrialPurpose.FINAL, candidate)
+            self.jobs.ready.appendleft(Ready(job, task.builds[candidate.digest]))
+            return []
+        if not finals.closing and task.reference is not None and self._device_seen:
+            finals.closing = True
+            job = self.jobs.new(task.index, TrialPurpose.BASELINE, None)
+            self.jobs.ready.appendleft(Ready(job, BuildResult(task.reference, None, "", 0.0)))
             return []
         task.crown()
         task.ended = True
@@ -408,15 +401,10 @@ class EngineState:
 
     def _give_up(self, task: TaskState, error: str) -> list[Command]:
         task.ended = True
-        waiting = [r for r in self._ready if r.job.task == task.index]
-        self._ready = deque(r for r in self._ready if r.job.task != task.index)
-        released = [command for ready in waiting for command in self._release(ready.job)]
+        waiting = self.jobs.withdraw(lambda job: job.task == task.index)
+        released = [command for job in waiting for command in self._release(job)]
         return [*released, TaskEnded(task.index, error)]
 
     def _submit(self, job: Job) -> SubmitBuild:
-        self._building[job.id] = job
+        self.jobs.building[job.id] = job
         return SubmitBuild(job)
-
-    def _new_id(self) -> int:
-        self._next_job += 1
-        return self._next_job

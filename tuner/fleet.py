@@ -71,17 +71,22 @@ class Queueing(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """A measurement for a slot."""
+    """A measurement for a slot, on the device it holds as number `device` of its devices: if that is gone by then, the
+    slot drops the work."""
 
     ticket: int
     request: MeasureRequest
     artifacts: tuple[Artifact, ...]
+    device: int
 
 
 @dataclass(frozen=True)
 class Opened:
+    """The slot holds a device, its `number`th."""
+
     slot: int
     device: DeviceInfo
+    number: int
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Slot(threading.Thread):
         self._fleet = fleet
         self._news = news
         self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._devices = 0
         self._stopping = threading.Event()
 
     def give(self, work: Work) -> None:
@@ -140,8 +146,11 @@ class Slot(threading.Thread):
 
     def _serve(self, session: DeviceSession) -> None:
         try:
-            self._news(Opened(self.number, session.device()))
+            self._devices += 1
+            self._news(Opened(self.number, session.device(), self._devices))
             while (work := self._work.get()) is not None:
+                if work.device != self._devices:
+                    continue
                 result = session.measure(work.request, work.artifacts)
                 self._news(Finished(self.number, work.ticket, result))
                 if result.failure is FailureKind.DEVICE_LOST:

@@ -15,7 +15,7 @@ from tuner.errors import TuningError
 from tuner.fleet import DeviceInfo
 from tuner.identity import is_gone, process_name, user_name
 from tuner.options import RunOptions
-from tuner.progress import TrialDone
+from tuner.progress import TrialDone, drift
 from tuner.records.claims import ClaimAnswer, ClaimState
 from tuner.records.keys import toolchain_key
 from tuner.records.model import (
@@ -57,6 +57,7 @@ class Ledger:
         self._owner = process_name()
         self._devices: dict[int, _Device] = {}
         self._any_device: _Device | None = None
+        self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
         store.take_run(run.id, self._owner, is_gone)
 
     @staticmethod
@@ -181,11 +182,24 @@ class Ledger:
             verified=bool(samples),
             failure=event.failure,
             failure_text=event.text if event.failure else "",
-            noise=noise_flags(samples, environment, device.cores if device else 1),
+            noise=self._noise(event, samples, environment, device.cores if device else 1),
             build_s=event.build.seconds,
             measure_s=measured.elapsed_s if measured is not None else None,
             environment=environment,
         )
+
+    def _noise(
+        self, event: RecordTrial, samples: Sequence[float], environment: Mapping[str, float], cores: int
+    ) -> tuple[str, ...]:
+        """`noise_flags`, and whether the untuned function took another time than when the run began."""
+        flags = noise_flags(samples, environment, cores)
+        if event.job.purpose is not TrialPurpose.BASELINE or not samples:
+            return flags
+        cost = summarise(samples)[0]
+        first = self._baselines[event.job.task]
+        if first is None:
+            self._baselines[event.job.task] = cost
+        return (*flags, "drift") if first is not None and drift(first, cost) is not None else flags
 
     def _done(self, event: RecordTrial, trial: NewTrial) -> TrialDone:
         device = self._devices.get(event.slot) if event.slot is not None else None

@@ -15,7 +15,7 @@ from tuner.search.base import Proposal
 @dataclass(frozen=True)
 class TaskProgress:
     """Costs are seconds per call; `flops` operations per call. `budget` is a guess where only time is limited. `known`
-    candidates were measured by other runs."""
+    candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last."""
 
     name: str
     done: int
@@ -27,6 +27,14 @@ class TaskProgress:
     ended: bool
     error: str | None
     known: int = 0
+    last_baseline_cost: float | None = None
+
+    @property
+    def drift(self) -> float | None:
+        """By what share the untuned function took longer at the end of the run, where that is more than noise."""
+        if self.baseline_cost is None or self.last_baseline_cost is None:
+            return None
+        return drift(self.baseline_cost, self.last_baseline_cost)
 
     @property
     def failed(self) -> int:
@@ -57,7 +65,7 @@ class DeviceUse:
 class Snapshot:
     """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
     for every device that was ever held. `waiting` says where the run stands in a tracker's queue while it waits for its
-    first device, or ""."""
+    first device, or "". `overhead` is the share of the run in which nothing was built or measured."""
 
     run_id: int
     elapsed_s: float
@@ -67,6 +75,7 @@ class Snapshot:
     eta_s: float | None
     use: tuple[DeviceUse, ...] = ()
     waiting: str = ""
+    overhead: float = 0.0
 
     @property
     def utilisation(self) -> float:
@@ -111,7 +120,7 @@ class Watcher(Protocol):
     """Told of a run's progress, from the engine's thread; must not block."""
 
     def update(self, snapshot: Snapshot) -> None:
-        """After every event that changed something."""
+        """After events that changed something, some ten times a second, and at the end."""
 
     def trial(self, done: TrialDone) -> None:
         """After every trial, in the order they are recorded."""
@@ -136,3 +145,12 @@ class Silent:
 def gflops(flops: float, cost: float | None) -> float | None:
     """Speed in 10⁹ operations per second, None without a cost."""
     return flops / cost / 1e9 if cost and flops else None
+
+
+_NOISY_DRIFT = 0.1
+
+
+def drift(first: float, last: float) -> float | None:
+    """By what share of `first` the same thing took longer at last; None where that is no more than noise."""
+    change = last / first - 1
+    return change if abs(change) > _NOISY_DRIFT else None

@@ -26,6 +26,7 @@ def task_progress(
         ended=state.ended,
         error=error,
         known=state.known,
+        last_baseline_cost=state.last_baseline_cost,
     )
 
 

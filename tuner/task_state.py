@@ -41,6 +41,7 @@ class TaskState:
     stale: int = 0
     exhausted: bool = False
     baseline_cost: float | None = None
+    last_baseline_cost: float | None = None
     best_cost: float | None = None
     best: Proposal | None = None
     failures: Counter[FailureKind] = field(default_factory=Counter)
@@ -170,12 +171,14 @@ class TaskState:
 
 @dataclass
 class Finals:
-    """The last comparison: whose turns are left, what was measured, and the slot it happens on."""
+    """The last comparison: whose turns are left, what was measured, and the slot it happens on. `closing` when only the
+    untuned function's second measurement is left."""
 
     turns: list[Proposal]
     samples: dict[str, list[float]] = field(default_factory=dict)
     building: set[str] = field(default_factory=set)
     slot: int | None = None
+    closing: bool = False
 
     @staticmethod
     def of(finalists: Sequence[Proposal], rounds: int) -> Finals:

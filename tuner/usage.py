@@ -1,4 +1,5 @@
-"""How long devices were held and how long they measured, by name. Pure: times are given."""
+"""How long devices were held and how long they measured, by name, and when anything was done at all. Pure: times are
+given."""
 
 from __future__ import annotations
 
@@ -45,3 +46,34 @@ class Usage:
         names = sorted({*self._tallies, *still})
         tallies = [(name, self._tallies.get(name, _Tally())) for name in names]
         return tuple(DeviceUse(name, t.trials, t.busy_s, t.held_s + still[name]) for name, t in tallies)
+
+
+_KEPT = 1024
+
+
+class Activity:
+    """When anything was built or measured. Told of each piece of work when it has ended, in about that order."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []  # the last ones, apart from each other, in order
+        self._busy_s = 0.0
+
+    def ended(self, now: float, seconds: float) -> None:
+        """Something that took so long ended at `now`."""
+        start, end = now - seconds, now
+        later: list[tuple[float, float]] = []
+        while self._spans and self._spans[-1][1] >= start:
+            span = self._spans.pop()
+            if span[0] > end:
+                later.append(span)
+                continue
+            self._busy_s -= span[1] - span[0]
+            start, end = min(start, span[0]), max(end, span[1])
+        self._busy_s += end - start
+        self._spans += [(start, end), *reversed(later)]
+        if len(self._spans) > 2 * _KEPT:
+            del self._spans[:_KEPT]
+
+    def overhead(self, elapsed_s: float) -> float:
+        """The share of a run of so many seconds in which nothing was built or measured."""
+        return min(1.0, max(0.0, 1.0 - self._busy_s / elapsed_s)) if elapsed_s > 0 else 0.0

@@ -54,7 +54,8 @@ def check_resumed(farm, before: int, budget: int) -> None:
     searched = Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH)
     assert sum(searched.values()) == budget > before
     assert set(searched.values()) == {1}
-    assert sum(t.purpose is TrialPurpose.BASELINE for t in found) == 1
+    # at the run's start and its end; again at the end where that had come when it was killed
+    assert sum(t.purpose is TrialPurpose.BASELINE for t in found) in (2, 3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -112,7 +112,8 @@ class World:
     strategies: list[Listed] = field(init=False)
     log: list[Command] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)  # on their way
-    slots: dict[int, Job | None] = field(default_factory=dict)
+    slots: dict[int, list[Job]] = field(default_factory=dict)
+    begun: Counter[int] = field(default_factory=Counter)  # by job
     absent: set[int] = field(default_factory=set)
     now: float = 0.0
 
@@ -150,18 +151,25 @@ class World:
     def tell(self, event: Event) -> None:
         match event:
             case SlotUp(slot):
-                self.slots[slot] = None
+                self.slots[slot] = []
             case SlotDown(slot) | Measured(_, slot, _):
                 held = self.slots.get(slot)
-                if held is None:
+                if not held:
                     return
-                lost = isinstance(event, SlotDown) or event.result.failure is FailureKind.DEVICE_LOST
-                self.slots[slot] = None
-                if lost:
+                if isinstance(event, SlotDown) or event.result.failure is FailureKind.DEVICE_LOST:
                     del self.slots[slot]
                     self.absent.add(slot)
+                else:
+                    held.pop(0)
+                    self.begin(slot)
         self.take(self.state.handle(event))
         self.check_busy()
+
+    def begin(self, slot: int) -> None:
+        """The slot's device starts with what is first in its hands."""
+        if held := self.slots[slot]:
+            self.begun[held[0].id] += 1
+            self.events.append(self.measure(held[0], slot))
 
     def take(self, commands: Sequence[Command]) -> None:
         self.log += commands
@@ -172,9 +180,10 @@ class World:
                 case SubmitBuild(job):
                     self.events.append(Built(job, self.build(job)))
                 case SubmitMeasure(job, slot):
-                    assert self.slots[slot] is None, "a slot holds two jobs"
-                    self.slots[slot] = job
-                    self.events.append(self.measure(job, slot))
+                    self.slots[slot].append(job)
+                    assert len(self.slots[slot]) <= 2, "a slot holds more than one job at hand"
+                    if len(self.slots[slot]) == 1:
+                        self.begin(slot)
                 case _:
                     pass
 
@@ -205,13 +214,13 @@ class World:
 
     def check_busy(self) -> None:
         """A device idles only when nothing is built that it could measure, and the builders are at it."""
-        if self.state.ended or not any(job is None for job in self.slots.values()):
+        if self.state.ended or all(self.slots.values()):
             return
-        idle = [r for r in self.state._ready if r.job.purpose is TrialPurpose.SEARCH]
+        idle = [r for r in self.state.jobs.ready if r.job.purpose is TrialPurpose.SEARCH]
         assert not idle, "a built candidate waits beside an idle device"
         may_ask = [t for t in self.state.tasks if self.state._may_ask(t)]
-        underway = len(self.state._building) + len(self.state._claiming) + len(self.state._ready)
-        assert not may_ask or underway >= self.state.limits.builders, "builders idle beside an idle device"
+        to_come = self.state.jobs.to_come
+        assert not may_ask or to_come >= self.state.limits.builders, "builders idle beside an idle device"
 
 
 @settings(max_examples=300, deadline=None)
@@ -228,13 +237,13 @@ def test_random_worlds(shape: Shape) -> None:
     # none lost: what was built was recorded or released, once; but a task that gives up waits for nothing
     assert set(ends.values()) <= {1}
     gave_up = {c.task for c in world.log if isinstance(c, TaskEnded) and c.error}
-    left = {job.candidate.digest for job in world.state._jobs() if is_search(job) and job.task in gave_up}
+    left = {job.candidate.digest for job in world.state.jobs.under_way() if is_search(job) and job.task in gave_up}
     assert built - left <= set(ends) <= asked
     # none measured twice, but where the device vanished
     starts = Counter(c.job.candidate.digest for c in world.log if isinstance(c, SubmitMeasure) and is_search(c.job))
     if not shape.losses:
         assert set(starts.values()) <= {1}
-    assert max(starts.values(), default=0) <= 1 + world.state.limits.lost_retries
+    assert max(world.begun.values(), default=0) <= 1 + world.state.limits.lost_retries
     # the search hears of each candidate at most once, and within the budget
     for strategy, task in zip(world.strategies, world.state.tasks):
         assert set(strategy.told.values()) <= {1}

@@ -74,6 +74,15 @@ def test_the_summary_has_a_row_for_each_kernel():
     assert any("conv2d" in line and "–" in line for line in lines)
 
 
+def test_the_summary_shows_the_baseline_first_and_last_and_what_was_no_work():
+    quiet = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.51), overhead=0.034)), 120))
+    assert "last 0.5 GFLOP/s" in quiet
+    assert "neither building nor measuring: 3.4% of the run" in quiet
+    assert "noisy" not in quiet
+    noisy = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.7))), 120))
+    assert "untuned took 40% longer at the end of the run: its times are noisy" in noisy
+
+
 def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=80)

@@ -77,14 +77,32 @@ def summary_table(snapshot: Snapshot) -> Table:
     for task in snapshot.tasks:
         table.add_row(
             task.name,
-            speed(task, task.baseline_cost),
+            _untuned(task),
             speed(task, task.best_cost),
             seconds(task.best_cost) if task.best_cost else "–",
             f"{task.speedup:.1f}x" if task.speedup else "–",
             str(task.done),
             str(task.failed),
         )
+    notes = [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
+    table.caption = "\n".join([*notes, *filter(None, map(drift_text, snapshot.tasks))])
     return table
+
+
+def _untuned(task: TaskProgress) -> Text:
+    """Its speed at the start, and where that is known at the end: a run during which it changed is noisy."""
+    first, last = speed(task, task.baseline_cost), task.last_baseline_cost
+    if last is None:
+        return Text(first)
+    return Text(f"{first}\nlast {speed(task, last)}", style="yellow" if task.drift is not None else "")
+
+
+def drift_text(task: TaskProgress) -> str:
+    """What a change of the untuned kernel's time says of the run, or ""."""
+    if task.drift is None:
+        return ""
+    way = "longer" if task.drift > 0 else "shorter"
+    return f"{task.name} untuned took {abs(task.drift):.0%} {way} at the end of the run: its times are noisy"
 
 
 class PlainDisplay(Silent):
@@ -93,26 +111,26 @@ class PlainDisplay(Silent):
     def __init__(self, stream: IO[str] | None = None) -> None:
         self._stream = stream or sys.stderr
         self._last = 0.0
-        self._line = ""
+        self._latest: Snapshot | None = None
 
     def __enter__(self) -> PlainDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._print(self._line)
+        if self._latest is not None:
+            self._print(status_line(self._latest))
 
     def update(self, snapshot: Snapshot) -> None:
-        self._line = status_line(snapshot)
+        self._latest = snapshot
         if time.monotonic() - self._last >= _PLAIN_EVERY_S:
             self._last = time.monotonic()
-            self._print(self._line)
+            self._print(status_line(snapshot))
 
     def note(self, text: str) -> None:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        if text:
-            print(text, file=self._stream, flush=True)
+        print(text, file=self._stream, flush=True)
 
 
 class LiveDisplay(Silent):

@@ -217,12 +217,15 @@ def _as_json(snapshot: Snapshot) -> dict[str, Any]:
         "run": snapshot.run_id,
         "seconds": snapshot.elapsed_s,
         "trials_per_second": snapshot.rate,
+        "overhead": snapshot.overhead,
         "tasks": [
             {
                 "name": t.name,
                 "trials": t.done,
                 "flops": t.flops,
                 "baseline_s": t.baseline_cost,
+                "last_baseline_s": t.last_baseline_cost,
+                "drift": t.drift,
                 "best_s": t.best_cost,
                 "speedup": t.speedup,
                 "failures": {str(k): v for k, v in t.failures.items()},

@@ -1,0 +1,107 @@
+"""How a task ends: its best few in turns, what the store serves, the untuned function again."""
+
+from __future__ import annotations
+
+import pytest
+from engine_kit import Driver, Point, engine, of
+
+from rpc_server.measure import FailureKind, MeasureResult
+from tuner.engine_events import Incumbent, Job, RecordTrial, RunEnded, SubmitMeasure, TaskEnded
+from tuner.engine_state import EngineState
+from tuner.records.model import TrialPurpose as Purpose
+
+
+def test_a_run_uses_its_budget_then_measures_the_finalists_in_turns():
+    state, [strategy] = engine(trials=8, finalists=3, final_rounds=2)
+    driver = Driver(state)
+    driver.run()
+    purposes = [c.job.purpose for c in of(driver.log, RecordTrial)]
+    assert purposes.count(Purpose.SEARCH) == 8
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["c0", "c1", "c2", "c0", "c1", "c2"]
+    assert len(strategy.told) == 8
+    assert driver.log[-1] == RunEnded("done")
+    assert state.tasks[0].best.digest == "c0"
+
+
+def incumbent_run(cost_of_incumbent: float) -> EngineState:
+    state, _ = engine(trials=6, finalists=2, final_rounds=3)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        served = job.candidate is not None and job.candidate.digest == "served"
+        return MeasureResult(costs=(cost_of_incumbent,) * 3) if served else MeasureResult(costs=plain(job).costs * 3)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.send(Incumbent(0, Point("served")))
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["served", "c0", "c1"] * 3
+    return state
+
+
+def test_the_incumbent_is_measured_with_the_finalists_and_a_tie_keeps_it():
+    assert incumbent_run(0.5005).tasks[0].best.digest == "served"
+
+
+def test_a_clearly_faster_finalist_beats_the_incumbent():
+    assert incumbent_run(0.6).tasks[0].best.digest == "c0"
+
+
+def test_a_finalist_that_fails_is_out():
+    state, _ = engine(trials=6, finalists=3, final_rounds=2)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        if job.purpose is Purpose.FINAL and job.candidate.digest == "c0":
+            return MeasureResult(failure=FailureKind.CRASH, text="bang")
+        return plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
+    assert finals == ["c0", "c1", "c2", "c1", "c2"]
+    assert state.tasks[0].best.digest == "c1"
+
+
+def test_finals_stay_on_one_device():
+    state, _ = engine(trials=8)
+    driver = Driver(state, slots=3)
+    driver.run()
+    assert len({c.slot for c in of(driver.log, SubmitMeasure) if c.job.purpose is Purpose.FINAL}) == 1
+
+
+def test_the_untuned_function_is_measured_first_and_last():
+    state, _ = engine(trials=4, finalists=2, final_rounds=1)
+    driver = Driver(state)
+    costs = iter([1.0, 1.25])
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        return MeasureResult(costs=(next(costs),)) if job.candidate is None else plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    purposes = [c.job.purpose for c in of(driver.log, RecordTrial)]
+    assert purposes == [Purpose.BASELINE, *[Purpose.SEARCH] * 4, *[Purpose.FINAL] * 2, Purpose.BASELINE]
+    assert (state.tasks[0].baseline_cost, state.tasks[0].last_baseline_cost) == (1.0, 1.25)
+    assert state.ended
+
+
+@pytest.mark.parametrize("result", [FailureKind.RUN_TIMEOUT, FailureKind.DEVICE_LOST])
+def test_a_last_baseline_that_fails_changes_nothing(result):
+    state, _ = engine(trials=3, finalists=0, lost_retries=0)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        late = job.candidate is None and state.tasks[0].done
+        return MeasureResult(failure=result, text="no") if late else plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    assert state.ended
+    assert (state.tasks[0].last_baseline_cost, state.tasks[0].best.digest) == (None, "c0")
+    assert [c.error for c in of(driver.log, TaskEnded)] == [None]

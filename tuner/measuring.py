@@ -1,0 +1,38 @@
+"""What a device is asked for when the engine wants a trial measured. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from compiler.artifact import Artifact
+from rpc_server.measure import MeasureRequest
+from tuner.engine_events import SubmitMeasure
+from tuner.options import RunOptions
+from tuner.records.model import TrialPurpose
+
+_BASELINE_PATIENCE = 6  # untuned code may be that much slower than any candidate may be
+
+
+def measurement(command: SubmitMeasure, options: RunOptions) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
+    """The request, and the artifacts it names."""
+    purpose = command.job.purpose
+    candidate = Artifact.from_bytes(command.artifact)
+    reference = _reference(command.reference)
+    baseline = purpose is TrialPurpose.BASELINE
+    request = MeasureRequest(
+        artifact=candidate.digest,
+        seed=options.seed,
+        options=options.evaluator(purpose, command.best),
+        timeout_s=options.run_timeout_s * (_BASELINE_PATIENCE if baseline else 1),
+        reference=None if baseline else reference.digest,
+        reference_timeout_s=_BASELINE_PATIENCE * options.run_timeout_s,
+        rtol=options.rtol,
+        atol=options.atol,
+    )
+    return request, (candidate,) if baseline else (candidate, reference)
+
+
+@lru_cache(maxsize=32)
+def _reference(data: bytes) -> Artifact:
+    """A task's reference goes along with each of its trials: it is read once."""
+    return Artifact.from_bytes(data)
