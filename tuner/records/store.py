@@ -35,12 +35,13 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
+from tuner.records.models import ModelRecords
 from tuner.records.served import ServedRecords
 from tuner.records.sites import Sites
 from tuner.records.stats import StoreStats
 
 
-class RecordStore(FarmRecords, ServedRecords):
+class RecordStore(FarmRecords, ServedRecords, ModelRecords):
     """A store that is open. Usable from any number of threads and processes at once.
 
     Every method is one transaction: what it returns is one state of the store, and what it was told is
