@@ -21,6 +21,7 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
+from compiler.runtime.cuda_module import CUDAHostModule
 from compiler.runtime.loader import NotLoaded
 from compiler.runtime.module import Code, CPUModule, Module, load_code
 from compiler.runtime.threads import set_num_threads
@@ -195,7 +196,8 @@ class BuiltModule(CPUModule):
 def _loaded(module: IRModule, target: Target) -> Module:
     if target.kind == "stackvm":
         return _interpreted(module, target)
-    return _load(*_compile(module, target, DEFAULT_NAME, ("tir", "ll")))
+    artifact, effort = _compile(module, target, DEFAULT_NAME, ("tir", "ll"))
+    return CUDAHostModule(artifact) if target.device_type == "cuda" else _load(artifact, effort)
 
 
 def _interpreted(module: IRModule, target: Target) -> Module:

@@ -26,7 +26,8 @@ class ArgumentPacker:
         self._entry = entry
         self._count = len(entry.args)
         self._expected = tuple(_signature(spec) for spec in entry.args)
-        self._pack = struct.Struct("=" + "".join(_slot_code(spec) for spec in entry.args)).pack
+        self.layout = "=" + "".join(_slot_code(spec) for spec in entry.args)
+        self._pack = struct.Struct(self.layout).pack
 
     def pack(self, args: tuple[Any, ...]) -> bytes:
         """8-byte slots in argument order: a pointer, or a scalar as int64, uint64 or float64.
@@ -48,9 +49,13 @@ class ArgumentPacker:
         try:
             if spec.shape is None:
                 return _scalar(spec, arg)
-            return _pointer(spec, spec.shape, arg, written=index in self._entry.outputs)
+            return self._address(spec, spec.shape, arg, index in self._entry.outputs)
         except ArgumentError as error:
             raise self._misfit(index, error.message, error.hint, {}) from None
+
+    def _address(self, spec: ArgSpec, shape: tuple[int | str, ...], arg: Any, written: bool) -> int:
+        """The address of an array argument that fits. Raises ArgumentError without the argument's name."""
+        return _pointer(spec, shape, arg, written=written)
 
     def _misfit(self, index: int, message: str, hint: str | None, more: Mapping[str, Any]) -> ArgumentError:
         spec = self._entry.args[index]
@@ -75,7 +80,8 @@ class ShapedPacker(ArgumentPacker):
     def __init__(self, entry: EntryPoint) -> None:
         super().__init__(entry)
         codes = [*map(_slot_code, entry.args), *("q" for _ in entry.implicit)]
-        self._pack = struct.Struct("=" + "".join(codes)).pack
+        self.layout = "=" + "".join(codes)
+        self._pack = struct.Struct(self.layout).pack
         used = set().union(*(parse_extent(text).names for text in entry.extents))
         # what decides whether the shapes fit: arrays, and the scalars that shapes are made of
         self._decides = tuple(spec.shape is not None or spec.name in used for spec in entry.args)

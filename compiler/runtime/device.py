@@ -205,6 +205,10 @@ def find_api(device_type: str) -> DeviceAPI:
     api = _apis.get(device_type)
     if api is not None:
         return api
+    if device_type == "cuda":
+        from compiler.runtime.cuda_device import find_cuda  # which looks for a driver: only when one is wanted
+
+        return _apis.setdefault("cuda", find_cuda())
     return AbsentAPI(f"this tunefarm has no runtime for {device_type} devices on this machine")
 
 

@@ -60,7 +60,7 @@ def bundle(module: Module, depth: int = 0, addons: Sequence[bytes] = ()) -> Arti
     if depth > _MOST_NESTED:
         raise ArtifactError(f"modules that import modules more than {_MOST_NESTED} deep cannot be written")
     blobs = {name: blob for name, blob in artifact.blobs.items() if not name.startswith(_IMPORT)}
-    travelling = [m for m in module.imported_modules if not isinstance(m, StaticLibrary)]
+    travelling = [m for m in module.imported_modules if not isinstance(m, StaticLibrary) and not m.is_part_of_importer]
     for index, imported in enumerate(travelling):
         blobs[f"{_IMPORT}{index}"] = bundle(imported, depth + 1).to_bytes()
     for index, code in enumerate((*artifact.linked, *static_objects(module), *addons)):

@@ -45,6 +45,7 @@ class Module(ABC):
 
     type_key: ClassVar[str] = "module"
     format: ClassVar[str] = ""
+    is_part_of_importer: ClassVar[bool] = False  # what imports it holds its code, and writes it
     entry_name: str = ENTRY_NAME
 
     def __init__(self) -> None:
@@ -394,11 +395,15 @@ def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObje
     return load_object(code, required, (*artifact.linked, *libraries))
 
 
-def load_artifact(artifact: Artifact) -> CPUModule:
-    """Load an artifact's object code into this process.
+def load_artifact(artifact: Artifact) -> Module:
+    """Load an artifact's object code into this process; of one for a GPU, make the module that starts its kernels.
 
     Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
     """
+    if Target(artifact.target).device_type == "cuda":
+        from compiler.runtime.cuda_module import CUDAHostModule
+
+        return CUDAHostModule(artifact)
     return CPUModule(artifact, load_code(artifact))
 
 

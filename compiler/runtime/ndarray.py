@@ -12,6 +12,7 @@ import numpy.typing as npt
 from compiler.errors import ArgumentError, DeviceError
 from compiler.runtime import dlpack
 from compiler.runtime.device import Device, cpu
+from compiler.runtime.device_memory import DeviceMemory
 from compiler.runtime.dtypes import cast_to, dtype_name, storage_dtype
 from compiler.runtime.host import ALIGNMENT, HostBuffer
 
@@ -47,6 +48,8 @@ class NDArray:
             if handle.address % ALIGNMENT == 0:
                 kind = device.device_type if self._view.flags.writeable else READ_ONLY
                 self._signature = (shape, dtype, kind)
+        elif isinstance(handle, DeviceMemory):
+            self._pointer, self._signature = handle.address, (shape, dtype, str(device))
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)

@@ -1,0 +1,287 @@
+"""Modules for NVIDIA GPUs: the host's part, which checks arguments and starts kernels, and the kernels as PTX."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
+from compiler.dtype import parse_dtype
+from compiler.errors import ArgumentError, ArtifactError, DeviceError
+from compiler.extents import parse_extent
+from compiler.launches import Launch
+from compiler.runtime.absent import AbsentAPI
+from compiler.runtime.arguments import ShapedPacker
+from compiler.runtime.cuda_device import CudaAPI
+from compiler.runtime.device import Device, find_api
+from compiler.runtime.device_memory import DeviceMemory
+from compiler.runtime.module import Module
+from compiler.runtime.ndarray import NDArray
+from compiler.runtime.packed import PackedFunc
+from compiler.runtime.preprocess import preprocessor
+from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
+
+# How a scalar is passed to a kernel, by dtype; other integers by their size.
+_CODES = {"float32": "f", "float64": "d", "bool": "?", "int64": "q", "uint64": "Q", "int32": "i", "uint32": "I"}
+_SMALL = {("int", 8): "b", ("uint", 8): "B", ("int", 16): "h", ("uint", 16): "H"}
+
+
+class CUDAPacker(ShapedPacker):
+    """Checks arguments that are arrays of one GPU."""
+
+    device: Device | None = None  # of the call at hand
+
+    def _address(self, spec: ArgSpec, shape: tuple[int | str, ...], arg: Any, written: bool) -> int:
+        if not isinstance(arg, NDArray):
+            raise ArgumentError(f"must be an NDArray on a CUDA device, not {type(arg).__qualname__}")
+        if not isinstance(arg.handle, DeviceMemory):
+            raise ArgumentError(
+                f"is on {arg.device}; this function runs on a CUDA device", hint="`x.copyto(cuda(0))` brings it over"
+            )
+        if self.device is None:
+            self.device = arg.device
+        elif self.device != arg.device:
+            raise ArgumentError(f"is on {arg.device}, arguments before it on {self.device}")
+        if arg.dtype != spec.dtype:
+            raise ArgumentError(f"has dtype {arg.dtype}; the function was built for {spec.dtype}")
+        if len(arg.shape) != len(shape) or any(type(w) is int and w != g for w, g in zip(shape, arg.shape)):
+            raise ArgumentError(f"has shape {arg.shape}; the function was built for {list(shape)}")
+        return arg.handle.address
+
+
+class Kernels:
+    """The PTX of one artifact, loaded into each device when it is first used there."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        ptx = artifact.blobs.get("ptx")
+        if ptx is None:
+            raise ArtifactError("the artifact holds no PTX")
+        self._ptx = ptx
+        self._modules: dict[int, Any] = {}
+        self._functions: dict[tuple[int, str], Any] = {}
+
+    def function(self, api: CudaAPI, device: int, launch: Launch) -> Any:
+        found = self._functions.get((device, launch.symbol))
+        if found is None:
+            if device not in self._modules:
+                self._modules[device] = api.driver.load(device, self._ptx)
+            found = api.driver.function(device, self._modules[device], launch.symbol, launch.shared_bytes)
+            self._functions[device, launch.symbol] = found
+        return found
+
+
+class CUDAFunction(PackedFunc):
+    """A function whose kernels run on the device of its array arguments."""
+
+    def __init__(self, entry: EntryPoint, kernels: Kernels) -> None:
+        self.name = entry.name
+        self.entry = entry
+        self._kernels = kernels
+        self._packer = CUDAPacker(entry)
+        self._unpack = struct.Struct(self._packer.layout).unpack
+        self._codes = [*map(_code, entry.args), *(_CODES[arg.dtype] for arg in entry.implicit)]
+        self._codes += ["P"] * len(entry.workspaces)
+        self._named = [arg.name if arg.shape is None else "" for arg in entry.args]
+        self._named += [arg.name for arg in entry.implicit]
+
+    def __call__(self, *args: Any) -> None:
+        """Check the arguments and start the kernels; arrays read afterwards wait for them."""
+        self.prepare(args)()
+
+    def prepare(self, args: tuple[Any, ...]) -> Callable[[], None]:
+        """The call on checked arguments, to be made as often as wanted. The arrays must outlive it."""
+        self._packer.device = None
+        slots: list[int | float] = list(self._unpack(self._packer.pack(args)))
+        device = self._packer.device or next((a.device for a in args if isinstance(a, NDArray)), Device("cuda", 0))
+        api = cuda_api(device)
+        known = {name: int(value) for name, value in zip(self._named, slots) if name}
+        spaces = [self._workspace(api, device, space.dtype, space.elements, known) for space in self.entry.workspaces]
+        slots += [space.address for space in spaces]
+        starts = [self._start(api, device, launch, slots, known) for launch in self.entry.launches]
+
+        def call() -> None:
+            for start in starts:
+                start()
+
+        call.__dict__["workspaces"] = _Held(api, device, spaces)  # freed when the call is no longer needed
+        return call
+
+    def _workspace(
+        self, api: CudaAPI, device: Device, dtype: str, elements: str, known: dict[str, int]
+    ) -> DeviceMemory:
+        size = (parse_dtype(dtype).bits + 7) // 8
+        return api.allocate(device, parse_extent(elements).value(known) * size)
+
+    def _start(
+        self, api: CudaAPI, device: Device, launch: Launch, slots: list[int | float], known: dict[str, int]
+    ) -> Callable[[], None]:
+        x, y, z = (parse_extent(text).value(known) for text in launch.grid)
+        if min(x, y, z) < 1:
+            return lambda: None
+        function = self._kernels.function(api, device.device_id, launch)
+        codes = "".join(self._codes[slot] for slot in launch.slots)
+        values = [slots[slot] for slot in launch.slots]
+        return partial(
+            api.driver.launch,
+            device.device_id,
+            function,
+            (x, y, z),
+            launch.block,
+            launch.shared_bytes,
+            api.stream(device),
+            codes,
+            values,
+        )
+
+
+class _Held:
+    """Memory given back when this is collected. The driver frees it after the work submitted before."""
+
+    def __init__(self, api: CudaAPI, device: Device, spaces: list[DeviceMemory]) -> None:
+        self._api, self._device, self._spaces = api, device, spaces
+
+    def __del__(self) -> None:
+        for space in self._spaces:
+            self._api.free(self._device, space)
+
+
+def _code(spec: ArgSpec) -> str:
+    if spec.shape is not None:
+        return "P"
+    parsed = parse_dtype(spec.dtype)
+    code = _CODES.get(spec.dtype) or _SMALL.get((parsed.code, parsed.bits))
+    if code is None:
+        raise ArtifactError(f"argument {spec.name!r}: a {spec.dtype} number cannot be passed to a kernel")
+    return code
+
+
+def cuda_api(device: Device) -> CudaAPI:
+    """The API of CUDA devices here. Raises DeviceError that says why there is none."""
+    api = find_api("cuda")
+    if isinstance(api, CudaAPI):
+        return api
+    reason = api.reason if isinstance(api, AbsentAPI) else "another runtime serves CUDA devices"
+    raise DeviceError(f"{device} cannot be used: {reason}")
+
+
+class CUDAModule(Module):
+    """The kernels of a module: text for people; what starts them is the module that imports this one."""
+
+    type_key = "cuda"
+    format = "ptx"
+    is_part_of_importer: ClassVar[bool] = True
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__()
+        self.artifact = artifact
+
+    def get_function_list(self) -> list[str]:
+        """The names of the kernels. They are started through the functions of the host's module."""
+        return [launch.symbol for entry in self.artifact.entries for launch in entry.launches]
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        return False
+
+    def _find(self, name: str) -> PackedFunc | None:
+        return None
+
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        raise DeviceError("kernels are timed through the module that starts them", hint="use the host's module")
+
+    def get_source(self, fmt: str = "") -> str:
+        """ "ptx" (the default) or "ll" (LLVM IR before optimisation, where kept). Raises ArtifactError."""
+        return _source(self.artifact, fmt or "ptx", ("ptx", "ll"))
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the PTX."""
+        Path(file_name).write_text(self.get_source(fmt or Path(file_name).suffix.removeprefix(".")), encoding="utf-8")
+
+
+class CUDAHostModule(Module):
+    """Functions for a GPU, as the host calls them. `imported_modules[0]` holds the kernels."""
+
+    type_key = "cuda_host"
+    format = "tunefarm"
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__()
+        self.artifact = artifact
+        self._kernels = Kernels(artifact)
+        self._functions: dict[str, CUDAFunction] = {}
+        self.import_module(CUDAModule(artifact))
+
+    def __repr__(self) -> str:
+        return f"<CUDAHostModule {', '.join(self.get_function_list())}>"
+
+    def get_function_list(self) -> list[str]:
+        return [entry.name for entry in self.artifact.entries]
+
+    def _find(self, name: str) -> CUDAFunction | None:
+        found = self._functions.get(name)
+        if found is None and name in self.get_function_list():
+            found = self._functions[name] = CUDAFunction(self.artifact.entry(name), self._kernels)
+        return found
+
+    @property
+    def is_runnable(self) -> bool:
+        return isinstance(find_api("cuda"), CudaAPI)
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        return True
+
+    is_binary = is_binary_serializable
+
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        if not isinstance(dev, Device) or dev.device_type != "cuda":
+            raise DeviceError(f"this module runs on CUDA devices; it cannot be timed on {dev}", hint="pass cuda(0)")
+        function, api = self.get_function(func_name, query_imports=True), cuda_api(dev)
+        preprocess = preprocessor(options.f_preproc)
+        if not isinstance(function, CUDAFunction):
+            raise DeviceError(f"{func_name} does not run on {dev}")
+        driver, number = api.driver, dev.device_id
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            call = function.prepare(args)
+            start, end = driver.event(number), driver.event(number)
+
+            def run(count: int) -> int:
+                stream = api.stream(dev)
+                driver.record(number, start, stream)
+                for _ in range(count):
+                    call()
+                driver.record(number, end, stream)
+                driver.wait(number, end)
+                return driver.elapsed_ns(number, start, end)
+
+            return measure(run, options, lambda: None if preprocess is None else preprocess(*args))
+
+        return evaluate
+
+    def get_source(self, fmt: str = "") -> str:
+        """ "tir" (lowered, with barriers: the default), "ptx" or "ll", where kept. Raises ArtifactError."""
+        return _source(self.artifact, fmt or "tir", ("tir", "ptx", "ll"))
+
+    def get_ir(self) -> str:
+        """The LLVM IR of the kernels, before optimisation."""
+        return self.get_source("ll")
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the module: "tunefarm" (also without a suffix) for `load_module`; "ptx", "tir", "ll" are its texts."""
+        path = Path(file_name)
+        wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
+        if wanted == "tunefarm":
+            path.write_bytes(self.artifact.to_bytes())
+        else:
+            path.write_text(self.get_source(wanted), encoding="utf-8")
+
+
+def _source(artifact: Artifact, wanted: str, formats: tuple[str, ...]) -> str:
+    blob = artifact.blobs.get(wanted) if wanted in formats else None
+    if blob is None:
+        kept = [name for name in formats if name in artifact.blobs]
+        raise ArtifactError(f"the module has no source in format {wanted!r}", hint=f"it has: {', '.join(kept)}")
+    return blob.decode("utf-8")
