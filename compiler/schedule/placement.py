@@ -6,11 +6,13 @@ what is touched, never smaller; `exact` says when they are not larger either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.schedule.expr import TRUE, conjunction, conjuncts, subst, variables
+from compiler.schedule.state import Illegal
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
@@ -126,12 +128,27 @@ def clipped(side: Side, dom: n.Range, widen: bool) -> Side:
 
 def visited(realize: n.BlockRealize, loops: Sequence[n.For]) -> n.Block:
     """The block with its domains cut down to what `loops`, all those around it, visit of them. Where a loop was parted,
-    or the block moved to where a part of it is used, its other iterations are not its own to run."""
+    or the block moved to where a part of it is used, its other iterations are not its own to run. Raises Illegal
+    where the loops leave gaps in a reduction."""
     analyzer = analyzer_of(loops)
     with analyzer.constraint(realize.predicate):
         axes = tuple(_cut_axis(analyzer, iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values))
+    for iv, value in zip(axes, realize.iter_values):
+        _check_no_gaps(realize.block, iv, value, loops)
     same = all(new is old for new, old in zip(axes, realize.block.iter_vars))
     return realize.block if same else replace(realize.block, iter_vars=axes)
+
+
+def _check_no_gaps(block: n.Block, iv: n.IterVar, value: PrimExpr, loops: Sequence[n.For]) -> None:
+    extents = [ops.as_int(f.extent) for f in loops if f.loop_var in variables(value)]
+    wanted = None if iv.dom is None else ops.as_int(iv.dom.extent)
+    if is_data(iv) or wanted is None or None in extents:
+        return
+    if math.prod(e for e in extents if e is not None) < wanted:
+        raise Illegal(
+            f"the loops of block {block.name_hint!r} skip iterations of its reduction over axis {iv.var.name!r}",
+            block.name_hint,
+        )
 
 
 def _cut_axis(analyzer: Analyzer, iv: n.IterVar, value: PrimExpr) -> n.IterVar:

@@ -212,6 +212,23 @@ def _sampled_at(sch: Schedule, rng: Rng) -> None:
     sch.compute_at(block, sch.sample_compute_location(block))
 
 
+def _partition(sch: Schedule, rng: Rng) -> None:
+    """A loop in two parts or three, of which one takes what is left."""
+    factors: list[int | None] = [int(f) for f in rng.integers(1, 5, size=int(rng.integers(1, 3)))]
+    if rng.integers(2):
+        factors.insert(int(rng.integers(len(factors) + 1)), None)
+    sch.loop_partition(_loop(sch, rng), factors, preserve_unit_iters=bool(rng.integers(2)))
+
+
+def _merge(sch: Schedule, rng: Rng) -> None:
+    """Loops of a block and the next ones, where any number of those they share may remain outside."""
+    names = [p[-1].block.name_hint for p in tree.block_paths(sch.func.body)[1:]]
+    start = int(rng.integers(len(names)))
+    nests = [sch.get_loops(sch.get_block(name)) for name in names[start : start + int(rng.integers(2, 4))]]
+    depth = int(rng.integers(min(map(len, nests)) or 1))
+    sch.merge(*(loops[depth] for loops in nests))
+
+
 def _axes(sch: Schedule, rng: Rng) -> None:
     block = _block(sch, rng)
     sch.reorder_block_iter_var(block, [int(p) for p in rng.permutation(len(sch.get(block).iter_vars))])
@@ -249,6 +266,8 @@ MOVES: dict[str, tuple[int, Move]] = {
     "reindex": (2, lambda s, r: s.reindex(_block(s, r), (str(r.choice(["read", "write"])), int(r.integers(2))))),
     "sample_compute_location": (2, _sampled_at),
     "reorder_block_iter_var": (1, _axes),
+    "loop_partition": (3, _partition),
+    "merge": (8, _merge),
     "enter_postproc": (1, lambda s, r: s.enter_postproc()),
     "storage_align": (2, _align),
     "set_scope": (1, lambda s, r: s.set_scope(_block(s, r), 0, "local")),

@@ -1,0 +1,74 @@
+"""Blocks whose loops visit a part of their domains, moved: they run that part and no more."""
+
+from __future__ import annotations
+
+import pytest
+import schedule_workloads as w
+
+from compiler.schedule.schedule import Schedule
+from compiler.script.entry import from_source
+from compiler.te import operation as te
+from compiler.te.prim_func import create_prim_func
+from compiler.tir.nodes import PrimFunc
+
+
+def windows(rows: int, count: int, step: int, window: int) -> PrimFunc:
+    """C[i, r] = 2 * A[i * step + r] + 1: windows on the rows of B, of which some may be in none; blocks B, C."""
+    a = te.placeholder((rows,), name="A")
+    b = te.compute((rows,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((count, window), lambda i, r: b[i * step + r] + 1.0, name="C")
+    return create_prim_func([a, c])
+
+
+@pytest.mark.parametrize("shape", [(6, 1, 5, 5), (11, 2, 5, 5), (12, 2, 5, 5), (13, 3, 4, 4)])
+def test_a_block_of_the_rows_left_is_moved_again(shape: tuple[int, int, int, int]) -> None:
+    func = windows(*shape)
+    sch = Schedule(func)
+    i, r = sch.get_loops(sch.get_block("C"))
+    sch.compute_at(sch.get_block("B"), i)
+    tile = sch.blockize(sch.get_loops(sch.get_block("B"))[1])
+    sch.compute_at(tile, r)
+    w.check_everywhere(sch, func)
+
+
+def test_a_block_of_tiles_ends_where_the_loops_did() -> None:
+    sch = Schedule(windows(11, 2, 5, 5))
+    i, _ = sch.get_loops(sch.get_block("C"))
+    sch.compute_at(sch.get_block("B"), i)
+    tile = sch.blockize(sch.get_loops(sch.get_block("B"))[1])
+    assert "T.axis.spatial(2, i)" in sch.func.script()  # not 3: the third tile would end at row 15 of 11
+    assert [str(iv.dom.extent) for iv in sch.get(tile).iter_vars] == ["2"]
+
+
+PART_OF_A_SUM = """
+@T.prim_func
+def main(A: T.Buffer((5,)), W: T.Buffer((10,)), C: T.Buffer((5,))):
+    B = T.alloc_buffer((5,))
+    for i in range(5):
+        with T.block("B"):
+            v = T.axis.spatial(5, i)
+            B[v] = A[v] * T.float32(2)
+    for j, k in T.grid(5, 3):
+        with T.block("C"):
+            v = T.axis.spatial(5, j)
+            r = T.axis.reduce(10, {place})
+            with T.init():
+                C[v] = T.float32(0)
+            C[v] = C[v] + B[v] * W[r]
+"""
+
+
+@pytest.mark.parametrize("place", ["k", "k * 2"])
+def test_a_sum_over_a_part_remains_one_when_it_moves(place: str) -> None:
+    func = from_source(PART_OF_A_SUM.format(place=place))
+    assert isinstance(func, PrimFunc)
+
+    def move(sch: Schedule) -> None:
+        sch.reverse_compute_at(sch.get_block("C"), sch.get_loops(sch.get_block("B"))[0])
+
+    if place == "k":
+        sch = Schedule(func)
+        move(sch)
+        w.check_everywhere(sch, func)
+    else:
+        w.check_refused(func, move, "reverse_compute_at", "skip iterations of its reduction over axis 'r'")
