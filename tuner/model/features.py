@@ -52,9 +52,12 @@ class SketchFeatures:
     machine: Machine
 
     @staticmethod
-    def of(sketch: Sketch, func: n.PrimFunc, target: Target) -> SketchFeatures:
-        """Raises FeatureError when the sketch cannot be described."""
-        nest = nest_of(sketch, func)
+    def of(
+        sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None
+    ) -> SketchFeatures:
+        """`example`: an allowed point (default: one is looked for). Raises FeatureError when the sketch cannot be
+        described."""
+        nest = nest_of(sketch, func, example)
         return SketchFeatures(nest, Machine.of(target, nest.dtype))
 
     def matrix(self, points: Sequence[Sequence[int]] | Ints) -> Floats:

@@ -127,10 +127,14 @@ class Nest:
                 return column
 
 
-def nest_of(sketch: Sketch, func: n.PrimFunc) -> Nest:
-    """The nest of `sketch`, a sketch of `func`. Raises FeatureError when it has none that can be described."""
+def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = None) -> Nest:
+    """The nest of `sketch`, a sketch of `func`, as it is at the point `example` (default: an allowed one near the
+    middle). Raises FeatureError when it has none that can be described."""
+    point = example if example is not None else repair(sketch, [len(d.values) // 2 for d in sketch.decisions])
+    if point is None:
+        raise FeatureError(f"{sketch.name}: no allowed point was found")
     try:
-        return _Reader(sketch, func).read()
+        return _Reader(sketch, func, point).read()
     except FeatureError:
         raise
     except (TunefarmError, AttributeError, KeyError) as error:
@@ -151,6 +155,7 @@ class _Leaf:
 class _Reader:
     sketch: Sketch
     func: n.PrimFunc
+    point: Sequence[int]
     lineage: list[Split | Fuse] = field(default_factory=list)
     constants: dict[n.Var, int] = field(default_factory=dict)
     roots: dict[n.Var, n.Var] = field(default_factory=dict)  # the loop of the unscheduled function each comes from
@@ -186,10 +191,7 @@ class _Reader:
     # -- the trace, once
 
     def _replay(self) -> tuple[Schedule, tuple[Ints, ...]]:
-        point = repair(self.sketch, [len(d.values) // 2 for d in self.sketch.decisions])
-        if point is None:
-            raise FeatureError(f"{self.sketch.name}: no allowed point was found")
-        chosen = _decisions(self.sketch, point)
+        chosen = _decisions(self.sketch, self.point)
         schedule = Schedule(self.func, seed=0)
         names: dict[RV, RV] = {}
         tables: list[Ints] = []

@@ -142,5 +142,5 @@ def _add(connection: Connection, new: NewModel) -> StoredModel:
         "rank_accuracy": dict(new.rank_accuracy),
         "created_at": utcnow(),
     }
-    row_id = connection.scalar(insert(ModelRow).returning(ModelRow.id), values)
+    [row_id] = connection.scalars(insert(ModelRow).returning(ModelRow.id), values)
     return StoredModel(id=row_id, **values)

@@ -1,0 +1,121 @@
+"""Where models are found: the store's newest for a target family, else the one that is shipped for it, if any."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from tuner.model.errors import ModelError
+from tuner.model.features import FEATURE_VERSION
+from tuner.model.forest import MOST_BYTES, Forest
+from tuner.records.models import NewModel
+from tuner.records.store import RecordStore
+
+FORMAT = "lightgbm"
+_FILE_FORMAT = "tunefarm.model"
+_FILE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model and, in a few words, where it is from."""
+
+    forest: Forest
+    origin: str
+
+
+def newest(store: RecordStore | None, family: str) -> Found | None:
+    """The model in use for a target family. Raises ModelError when it cannot be used."""
+    stored = None if store is None else store.newest_model(family, FEATURE_VERSION)
+    if stored is not None:
+        return Found(read(stored), f"model {stored.version} of {family} in the store")
+    made = shipped(family)
+    return None if made is None else Found(read(made), f"the shipped model of {family}")
+
+
+def read(model: NewModel) -> Forest:
+    """The model that can be asked. Raises ModelError."""
+    if model.feature_version != FEATURE_VERSION or model.format != FORMAT:
+        raise ModelError(
+            f"the model is of feature version {model.feature_version} and format {model.format!r}, "
+            f"this tunefarm has {FEATURE_VERSION} and {FORMAT!r}",
+            hint="tunefarm model train",
+        )
+    try:
+        return Forest.parse(model.body.decode("ascii"))
+    except UnicodeDecodeError:
+        raise ModelError("not a model in LightGBM's text format") from None
+
+
+def shipped(family: str) -> NewModel | None:
+    """The model that comes with tunefarm for a target family."""
+    file = resources.files("tuner.model") / "shipped" / f"{family}.json.gz"
+    return from_file(file.read_bytes()) if file.is_file() else None
+
+
+def shipped_families() -> tuple[str, ...]:
+    folder = resources.files("tuner.model") / "shipped"
+    return tuple(sorted(f.name.removesuffix(".json.gz") for f in folder.iterdir() if f.name.endswith(".json.gz")))
+
+
+# -------------------------------------------------------------------------------------- files
+
+
+def to_file(model: NewModel) -> bytes:
+    """A model as a file that `from_file` reads, the same bytes for the same model: gzipped JSON."""
+    record = {
+        "format": _FILE_FORMAT,
+        "version": _FILE_VERSION,
+        "target_family": model.target_family,
+        "feature_version": model.feature_version,
+        "trained_on": dict(model.trained_on),
+        "rank_accuracy": dict(model.rank_accuracy),
+        "model": model.body.decode("ascii"),
+    }
+    return gzip.compress(json.dumps(record).encode(), 9, mtime=0)
+
+
+def from_file(data: bytes) -> NewModel:
+    """The model that `to_file` wrote, checked in full. Raises ModelError."""
+    record = _unpacked(data)
+    if record.get("format") != _FILE_FORMAT or record.get("version") != _FILE_VERSION:
+        raise ModelError("not a file of a tunefarm model, or of another version")
+    match record:
+        case {
+            "target_family": str(family),
+            "feature_version": int(features),
+            "trained_on": dict(trained_on),
+            "rank_accuracy": dict(accuracy),
+            "model": str(text),
+        } if text.isascii():
+            model = NewModel(
+                target_family=family,
+                feature_version=features,
+                format=FORMAT,
+                body=text.encode(),
+                trained_on=trained_on,
+                rank_accuracy=accuracy,
+            )
+            read(model)
+            return model
+    raise ModelError("a field of the model's file is missing or of another kind")
+
+
+def _unpacked(data: bytes) -> Mapping[str, Any]:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise ModelError(f"the model's file is longer than {MOST_BYTES >> 20} MiB")
+        record = json.loads(text)
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        raise ModelError(f"not a file of a model: {error}") from None
+    if not isinstance(record, dict):
+        raise ModelError("not a file of a tunefarm model, or of another version")
+    return record
