@@ -225,7 +225,9 @@ def _merge(sch: Schedule, rng: Rng) -> None:
     names = [p[-1].block.name_hint for p in tree.block_paths(sch.func.body)[1:]]
     start = int(rng.integers(len(names)))
     nests = [sch.get_loops(sch.get_block(name)) for name in names[start : start + int(rng.integers(2, 4))]]
-    depth = int(rng.integers(min(map(len, nests)) or 1))
+    if not all(nests):
+        raise ScheduleError("no loop")
+    depth = int(rng.integers(min(map(len, nests))))
     sch.merge(*(loops[depth] for loops in nests))
 
 
