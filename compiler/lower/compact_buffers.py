@@ -5,7 +5,8 @@
       for j in 4, k: B[i*4 + j, k] = ...      →      for j in 4, k: B[j, k] = ...
       for j in 4, k: C[...] = B[i*4 + j, k]          for j in 4, k: C[...] = B[j, k]
 
-So a packed panel is contiguous and a register tile is a small array with indices of its own. The region is
+So a packed panel is contiguous and a register tile is a small array with indices of its own. Memory that threads share
+keeps what any of them touches, although it is allocated in their loops. The region is
 taken without regard to conditions: it may hang over the original's edge, where nothing is ever touched.
 """
 
@@ -69,13 +70,21 @@ def _collect(
         case n.BufferLoad() | n.BufferStore():
             use = uses.get(node.buffer)
             if use is not None:
-                use.accesses.append((node.indices, loops[use.depth :]))
+                shared = [loop for loop in loops[: use.depth] if _shares(loop, node.buffer.scope)]
+                use.accesses.append((node.indices, (*shared, *loops[use.depth :])))
         case n.Var() if node in by_data:
             uses[by_data[node]].opaque = True
         case _:
             pass
     for child in children(node):
         _collect(child, loops, uses, by_data, analyzer)
+
+
+def _shares(loop: n.For, scope: str) -> bool:
+    """Whether the iterations of `loop` are threads that see one and the same buffer of `scope`."""
+    if loop.thread_binding is None or not scope.startswith(("shared", "global")):
+        return False
+    return scope.startswith("global") or not loop.thread_binding.thread_tag.startswith("blockIdx")
 
 
 def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:

@@ -14,10 +14,11 @@ from compiler.dtype import element_of, lanes_of
 from compiler.errors import LoweringError
 from compiler.lower.interp import compile_with
 from compiler.lower.interp_expr import Value
-from compiler.lower.interp_memory import storage
+from compiler.lower.interp_memory import reinterpreted, storage
 from compiler.lower.interp_stmt import StmtWriter
 from compiler.lower.thread_axes import AXES, bound_extents
 from compiler.lower.thread_blocks import launch
+from compiler.lower.thread_memory import SharedView
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES
@@ -40,9 +41,9 @@ def _compiled(func: n.PrimFunc) -> Any:
 
 
 def _reinterpreted(memory: Any, code: str) -> Any:
-    if memory.format == code:
-        return memory
-    return memory.cast("B").cast(code) if isinstance(memory, memoryview) else memory.cast(code)
+    if isinstance(memory, SharedView):
+        return memory if memory.format == code else memory.cast(code)
+    return reinterpreted(memory, code)
 
 
 class ThreadWriter(StmtWriter):

@@ -24,6 +24,7 @@ from compiler.lower.simplify import simplify
 from compiler.lower.skip_assert import skip_assert
 from compiler.lower.split_tails import split_tails
 from compiler.lower.thread_axes import is_bound, unroll_virtual_threads
+from compiler.lower.thread_reduction import lower_thread_reductions
 from compiler.lower.unroll import NO_MORE, unroll
 from compiler.lower.vectorize import vectorize
 from compiler.tir import nodes as n
@@ -80,6 +81,7 @@ def passes(
     asserts = [] if options.asserts else [LoweringPass("skip_assert", "SkipAssert", skip_assert)]
     blocks = [
         LoweringPass("check_bounds", "CheckBounds", check_bounds),
+        LoweringPass("lower_thread_reductions", "LowerCrossThreadReduction", lower_thread_reductions),
         LoweringPass("lower_init", "LowerInitBlock", lower_init, Stage.BLOCKS),
         LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
         LoweringPass("lower_match_buffer", "LowerMatchBuffer", lower_match_buffer),

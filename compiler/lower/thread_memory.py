@@ -7,6 +7,7 @@ in the same interval between barriers, or of two blocks at any time. Atomic upda
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from compiler.errors import LoweringError
 
@@ -97,19 +98,19 @@ class SharedView:
     __slots__ = ("_data", "_other_formats", "_shadow", "format")
 
     def __init__(self, data: memoryview, shadow: Shadow) -> None:
-        self._data = data
+        self._data: Any = data  # elements of one format, as Python numbers
         self._shadow = shadow
         self._other_formats: dict[str, SharedView] = {}
         self.format = data.format
 
     def __getitem__(self, at: int) -> float:
         self._shadow.on_read(at)
-        value: float = self._data[at]  # type: ignore[assignment]
+        value: float = self._data[at]
         return value
 
     def __setitem__(self, at: int, value: float) -> None:
         self._shadow.on_write(at)
-        self._data[at] = value  # type: ignore[assignment]
+        self._data[at] = value
 
     def __len__(self) -> int:
         return len(self._data)
@@ -117,16 +118,16 @@ class SharedView:
     def update(self, at: int, value: float, name: str) -> float:
         """An atomic update. Returns what was there."""
         self._shadow.on_write(at, atomic=True)
-        before: float = self._data[at]  # type: ignore[assignment]
+        before: float = self._data[at]
         after = before + value if name == "atomic_add" else (max if name == "atomic_max" else min)(before, value)
-        self._data[at] = after  # type: ignore[assignment]
+        self._data[at] = after
         return before
 
     def cast(self, code: str) -> SharedView:
         """The same bytes in another format. Races are looked for among accesses of one format."""
         found = self._other_formats.get(code)
         if found is None:
-            data = self._data.cast("B").cast(code)  # type: ignore[call-overload]
+            data = self._data.cast("B").cast(code)
             shadow = Shadow(self._shadow.name, self._shadow.now)
             found = self._other_formats[code] = SharedView(data, shadow)
         return found
