@@ -134,6 +134,43 @@ def _conv2d(spec: WorkloadSpec) -> list[Tensor]:
     return [data, weight, topi.conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1)]
 
 
+def _depthwise_conv2d(spec: WorkloadSpec) -> list[Tensor]:
+    batch, channels, height, width, kernel_h, kernel_w = spec.args[:6]
+    stride, padding = OPERATORS["depthwise_conv2d"].optional_values(spec)
+    data = placeholder((batch, channels, height, width), spec.dtype, name="data")
+    weight = placeholder((channels, 1, kernel_h, kernel_w), spec.dtype, name="weight")
+    found = topi.nn.depthwise_conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1)
+    return [data, weight, found]
+
+
+def _softmax(spec: WorkloadSpec) -> list[Tensor]:
+    data = placeholder(spec.args, spec.dtype, name="data")
+    return [data, topi.nn.softmax(data, axis=-1)]
+
+
+def _layer_norm(spec: WorkloadSpec) -> list[Tensor]:
+    _rows, width = spec.args
+    data = placeholder(spec.args, spec.dtype, name="data")
+    gamma, beta = (placeholder((width,), spec.dtype, name=name) for name in ("gamma", "beta"))
+    return [data, gamma, beta, topi.nn.layer_norm(data, gamma, beta, axis=(1,))]
+
+
+def _row_sum(spec: WorkloadSpec) -> list[Tensor]:
+    data = placeholder(spec.args, spec.dtype, name="data")
+    return [data, topi.sum(data, axis=1)]
+
+
+def _copy(spec: WorkloadSpec) -> list[Tensor]:
+    data = placeholder(spec.args, spec.dtype, name="data")
+    return [data, topi.identity(data)]
+
+
+def _triad(spec: WorkloadSpec) -> list[Tensor]:
+    """STREAM's (McCalpin 1995): a[i] = b[i] + 3 c[i]."""
+    b, c = (placeholder(spec.args, spec.dtype, name=name) for name in ("b", "c"))
+    return [b, c, topi.add(b, topi.multiply(c, 3.0))]
+
+
 OPERATORS: dict[str, Operator] = {
     "matmul": Operator(("M", "N", "K"), _matmul),
     "batch_matmul": Operator(("B", "M", "N", "K"), _batch_matmul),
@@ -141,4 +178,12 @@ OPERATORS: dict[str, Operator] = {
     "conv2d": Operator(
         ("N", "C", "H", "W", "K", "R", "S"), _conv2d, optional={"stride": 1, "padding": 1}
     ),
+    "depthwise_conv2d": Operator(
+        ("N", "C", "H", "W", "R", "S"), _depthwise_conv2d, optional={"stride": 1, "padding": 1}
+    ),
+    "softmax": Operator(("M", "N"), _softmax),
+    "layer_norm": Operator(("M", "N"), _layer_norm),
+    "row_sum": Operator(("M", "N"), _row_sum),
+    "copy": Operator(("N",), _copy),
+    "triad": Operator(("N",), _triad),
 }
