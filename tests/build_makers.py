@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 from compiler.artifact import Artifact
 from compiler.driver import compile_artifact
@@ -53,3 +54,12 @@ def leaving() -> PrimFunc:
 
 def buggy() -> PrimFunc:
     raise ZeroDivisionError("my own mistake")
+
+
+def gated(folder: Path) -> PrimFunc:
+    """Leaves a file when it begins, then waits for the file `open`."""
+    begun = folder / f"begun-{os.getpid()}"
+    begun.touch()
+    while not (folder / "open").exists():
+        time.sleep(0.05)
+    return add_one()

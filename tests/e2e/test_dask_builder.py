@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import build_makers
@@ -17,7 +18,12 @@ from compiler.runtime.module import load_artifact
 from rpc_server.measure import FailureKind
 from tuner.builder import BuildRequest, FuncSource, MakeSource, pack_func
 from tuner.dask_builder import DaskBuilder
+from tuner.engine import tune
 from tuner.errors import TuningError
+from tuner.fleets import LocalFleet
+from tuner.options import RunOptions
+from tuner.search.plan import sketch_search
+from tuner.task import TuningTask
 
 pytest.importorskip("distributed", reason="the dask extra is not installed")
 
@@ -30,7 +36,7 @@ class Cluster:
         self.processes: list[subprocess.Popen[bytes]] = []
         file = folder / "scheduler.json"
         self.start("scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard")
-        until(file.exists, lambda: (folder / "scheduler.log").read_text())
+        until(file.exists, self.log)
         self.address = json.loads(file.read_text())["address"].removeprefix("tcp://")
 
     def start(self, what: str, *args: str) -> subprocess.Popen[bytes]:
@@ -48,20 +54,23 @@ class Cluster:
     def worker(self, *args: str) -> subprocess.Popen[bytes]:
         return self.start("worker", self.address, "--nthreads", "2", "--no-dashboard", *args)
 
+    def log(self) -> str:
+        return "\n".join(file.read_text() for file in self.folder.glob("*.log"))
+
     def stop(self) -> None:
         for process in reversed(self.processes):
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = Cluster(tmp_path_factory.mktemp("dask"))
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
     try:
         yield made
     finally:
@@ -72,13 +81,10 @@ def request(source: FuncSource | MakeSource, timeout_s: float = 30.0) -> BuildRe
     return BuildRequest(source, build_makers.TARGET, timeout_s=timeout_s)
 
 
-def test_a_cluster_without_workers_says_so(cluster: Cluster) -> None:
+def test_a_cluster_without_workers_says_so_and_with_one_builds(cluster: Cluster) -> None:
     with pytest.raises(TuningError, match="has no workers") as caught:
-        DaskBuilder(f"dask://{cluster.address}", connect_s=1.0)
+        DaskBuilder(f"dask://{cluster.address}", connect_s=0.2)
     assert "dask worker" in (caught.value.hint or "")
-
-
-def test_builds_and_their_failures(cluster: Cluster) -> None:
     cluster.worker("--nanny")
     builder = DaskBuilder(f"dask://{cluster.address}", connect_s=60.0)
     try:
@@ -95,6 +101,32 @@ def test_builds_and_their_failures(cluster: Cluster) -> None:
         assert slow.result(timeout=120).failure is FailureKind.BUILD_TIMEOUT
     finally:
         builder.close()
+
+
+def test_a_whole_run_on_the_cluster_one_of_whose_workers_is_killed_in_mid_build(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    doomed = cluster.worker("--no-nanny")
+    builder = DaskBuilder(f"dask://{cluster.address}", connect_s=60.0)
+    fleet = LocalFleet()
+    try:
+        held = [builder.submit(request(MakeSource(partial(build_makers.gated, tmp_path)), 60.0)) for _ in range(2)]
+        until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, cluster.log)
+        cluster.worker("--no-nanny")
+        doomed.kill()
+        doomed.wait()
+        until(lambda: len(list(tmp_path.glob("begun-*"))) == 4, cluster.log)  # both begin again elsewhere
+        (tmp_path / "open").touch()
+        assert [outcome.result(timeout=120).text for outcome in held] == ["", ""]
+
+        task = TuningTask.from_spec("matmul:16,16,16", fleet.target())
+        outcome = tune(
+            [sketch_search(task)], fleet=fleet, builder=builder, options=RunOptions(trials=6, finalists=0, sample_ms=1)
+        )
+        assert (outcome.snapshot.done, dict(outcome.snapshot.failures)) == (6, {})
+    finally:
+        builder.close()
+        fleet.close()
 
 
 def test_nobody_there() -> None:
