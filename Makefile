@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Of the tests, which wait for processes half of their time; tests/conftest.py orders the files.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 STAMP  := $(VENV)/.installed
 
 .PHONY: help setup test browser emulators lint demo fuzz soak bench clean
@@ -21,7 +23,7 @@ lint: $(STAMP)           ## ruff, mypy, import contracts
 	$(BIN)/lint-imports
 
 test: lint browser emulators   ## everything a change must pass
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

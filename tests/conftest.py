@@ -1,1 +1,36 @@
-"""Being here puts this folder on the import path, for helpers that several kinds of test share."""
+"""Being here puts this folder on the import path, for helpers that several kinds of test share.
+
+It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+WAITING = ("e2e", "browser", "contract")
+"""Folders whose tests mostly wait, for processes, for databases and for faults to be noticed."""
+
+LONGEST = (
+    "test_cli_farm.py",
+    "test_tracker_farm.py",
+    "test_tracker_deaths.py",
+    "test_faults_farm.py",
+    "test_relay_cli.py",
+    "test_rpc_server.py",
+    "test_meta_schedule.py",
+    "test_schedule_random.py",
+    "test_soak.py",
+)
+"""They begin first, so that none of them is left running alone in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files: the longest, then those that wait by turns with those that compute, so that they overlap."""
+    files = list(dict.fromkeys(item.path for item in items))
+    first = sorted((path for path in files if path.name in LONGEST), key=lambda path: LONGEST.index(path.name))
+    rest = [path for path in files if path.name not in LONGEST]
+    waiting = [path for path in rest if path.parent.name in WAITING]
+    computing = [path for path in rest if path.parent.name not in WAITING]
+    turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
+    order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
+    items.sort(key=lambda item: order[item.path])
