@@ -1,9 +1,10 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
-from compiler.te.extern import ExternOp, extern, scan
+from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
+from compiler.te.scan import ScanOp, scan
 from compiler.te.schedule import Schedule, create_schedule
 from compiler.te.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice, placeholder
@@ -69,6 +70,7 @@ __all__ = [
     "ExternOp",
     "Operation",
     "PlaceholderOp",
+    "ScanOp",
     "Schedule",
     "Stage",
     "Tensor",

@@ -26,7 +26,9 @@ from compiler.schedule.placement import (
     is_data,
     is_exact,
     made,
+    narrow,
     new_nest,
+    same_side,
     visited,
     whole_access,
 )
@@ -83,7 +85,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
             for r in m.block.reads
             if r.buffer is write.buffer
         ]
-        _need(analyzer, own, write, uses, sides)
+        narrow(analyzer, own, write, uses, sides)
     nest = new_nest(analyzer, own, sides, preserve_unit_loops)
     return _moved(func, me, scope, path, nest, place)
 
@@ -246,26 +248,6 @@ def _check_sole_writer(func: n.PrimFunc, me: Member, scope: Scope, outputs: list
             raise Illegal(f"block {me.name!r} reads {buffer.name!r}, which it writes", me.name)
 
 
-def _need(
-    analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: list[Access], sides: dict[n.Var, Side]
-) -> None:
-    """Narrow the data axes of `block` to what `uses` touch of the buffer. An axis that is not simply an index,
-    or that indexes two buffers, keeps its domain."""
-    if not uses:
-        return
-    box = hull(analyzer, uses, write.buffer)
-    for index, (low, extent) in zip(write.region, box):
-        found = axis_of(index, block)
-        if found is None or not is_data(found[0]):
-            continue
-        iv, offset = found
-        assert iv.dom is not None
-        side = clipped((analyzer.simplify(ops.sub(low, offset)), extent), iv.dom, widen=True)
-        known = sides.get(iv.var)
-        different = known is not None and not _same_side(analyzer, known, side)
-        sides[iv.var] = (iv.dom.min, iv.dom.extent) if different else side
-
-
 # --------------------------------------------------------------------------- reverse_compute_at
 
 
@@ -364,7 +346,7 @@ def _available(
             )
         side = clipped((analyzer.simplify(ops.sub(low, offset)), extent), iv.dom, widen=False)
         known = sides.get(iv.var)
-        if known is not None and not _same_side(analyzer, known, side):
+        if known is not None and not same_side(analyzer, known, side):
             raise Illegal(
                 f"block {name!r} reads elements along axis {iv.var.name!r} that different iterations make",
                 name,
@@ -380,10 +362,6 @@ def _covers(analyzer: Analyzer, made_in_all: Side, iv: n.IterVar, offset: int) -
     return analyzer.can_prove(ops.less_equal(low, least)) and analyzer.can_prove(
         ops.greater_equal(ops.add(low, extent), most)
     )
-
-
-def _same_side(analyzer: Analyzer, a: Side, b: Side) -> bool:
-    return analyzer.can_prove_equal(a[0], b[0]) and analyzer.can_prove_equal(a[1], b[1])
 
 
 def _side_is_whole(analyzer: Analyzer, low: n.PrimExpr, extent: n.PrimExpr, size: n.PrimExpr) -> bool:

@@ -242,6 +242,30 @@ def _guard(analyzer: Analyzer, dom: n.Range, low: PrimExpr, extent: PrimExpr, va
     return guard
 
 
+def narrow(
+    analyzer: Analyzer, block: n.Block, write: n.BufferRegion, uses: Sequence[Access], sides: dict[n.Var, Side]
+) -> None:
+    """Narrow `sides`, of the data axes of `block`, to what `uses` touch of the buffer. An axis that is not simply an
+    index, or that indexes two buffers, keeps its domain."""
+    if not uses:
+        return
+    box = hull(analyzer, uses, write.buffer)
+    for index, (low, extent) in zip(write.region, box):
+        found = axis_of(index, block)
+        if found is None or not is_data(found[0]):
+            continue
+        iv, offset = found
+        assert iv.dom is not None
+        side = clipped((analyzer.simplify(ops.sub(low, offset)), extent), iv.dom, widen=True)
+        known = sides.get(iv.var)
+        different = known is not None and not same_side(analyzer, known, side)
+        sides[iv.var] = (iv.dom.min, iv.dom.extent) if different else side
+
+
+def same_side(analyzer: Analyzer, a: Side, b: Side) -> bool:
+    return analyzer.can_prove_equal(a[0], b[0]) and analyzer.can_prove_equal(a[1], b[1])
+
+
 def axis_of(index: n.Range, block: n.Block) -> tuple[n.IterVar, int] | None:
     """The iteration variable v and the constant c when a region's side is the one element v + c."""
     if not ops.is_const(index.extent, 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
@@ -176,11 +176,3 @@ def _check_buffers(op: ExternOp) -> None:
     for buffer in op.in_buffers:
         if buffer in written:
             raise IRError(f"extern {op.name!r} writes its input {buffer.name!r}" + at(op.span))
-
-
-def scan(*_args: Any, name: str = "scan", **_kwargs: Any) -> NoReturn:
-    """Always raises IRError: a recurrence along an axis has no stages here; `extern` states it as a loop."""
-    raise IRError(
-        f"te.scan {name!r}: tensors that depend on their own earlier rows are not supported" + at(caller_span()),
-        hint="write the recurrence as a loop: te.extern with tir.ir_builder",
-    )

@@ -22,11 +22,15 @@ from compiler.te.relations import (
     axis_extents,
     shown_leaf,
 )
+from compiler.te.scan import ScanOp
 from compiler.te.tensor import Operation, Tensor
 from compiler.te.tensor_intrin import TensorIntrin
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, Range, Var
+
+
+_ALONG_A_SCAN = ("compute_at", "store_at", "unroll", "pragma")
 
 
 class ScheduleArgumentError(ScheduleError, ValueError):
@@ -48,8 +52,9 @@ class LoopRecord:
 
     def reset(self) -> None:
         """Forget all that was recorded about the loops: the leaves are the operation's own axes."""
-        self.all_iter_vars: list[IterVar] = [*self.op.axis, *self.op.reduce_axis]
-        self.leaves: list[IterVar] = list(self.all_iter_vars)
+        self.leaves: list[IterVar] = [*self.op.axis, *self.op.reduce_axis]
+        within = self.op.spatial_axis_ if isinstance(self.op, ScanOp) else ()
+        self.all_iter_vars: list[IterVar] = [*self.leaves, *within]
         self.relations: list[Relation] = []
         self.steps: list[Step] = []
         self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
@@ -246,6 +251,12 @@ class LoopRecord:
 
     def _leaf(self, primitive: str, axis: IterVar) -> int:
         """The position of `axis` among the leaves."""
+        if isinstance(self.op, ScanOp) and primitive not in _ALONG_A_SCAN:
+            raise self._illegal(
+                primitive,
+                f"axis {axis_name(axis)!r} is one of a scan, whose rows are computed one after another",
+                hint=f"schedule the axes of its updates: {', '.join(t.name for t in self.op.update)}",
+            )
         why = "is no axis"
         if isinstance(axis, IterVar):
             for position, leaf in enumerate(self.leaves):

@@ -16,6 +16,8 @@ from compiler.ir.base import Node
 from compiler.lower.check_bounds import check_bounds
 from compiler.te.extern import ExternOp
 from compiler.te.layouts import over_buffers
+from compiler.te.scan import ScanOp
+from compiler.te.scan_nest import aliases_of, scan_nest, scans_in
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -57,20 +59,26 @@ def build_func(
     """`create_prim_func`, with memory scopes of intermediate operations and buffers chosen for tensors."""
     tensors = [a for a in args if isinstance(a, Tensor)]
     order = topological(tensors)
-    buffers = _Buffers(scopes or {}, binds or {})
+    scans = scans_in(order)
+    buffers = _Buffers(scopes or {}, binds or {}, aliases_of(scans, args))
     params, buffer_map = _params(args, buffers)
-    missing = [op for op in order if isinstance(op, PlaceholderOp) and op.output(0) not in tensors]
+    states = {tensor.op for scan in scans for tensor in scan.state_placeholder}
+    given = {tensor.op for tensor in tensors} | states
+    missing = [op for op in order if isinstance(op, PlaceholderOp) and op not in given]
     if missing:
         raise IRError(
             f"tensor {missing[0].name!r} is read but is not among the arguments" + at(missing[0].span),
             hint=f"pass it in args, which are {_arg_names(args)}",
         )
     names = _block_names(order)
+    inside = {op for scan in scans for op in scan.body()}
     nests: list[n.Stmt] = []
     for op in order:
         for tensor in op._outputs:
             buffers.of(tensor)
-        if isinstance(op, ComputeOp):
+        if isinstance(op, ScanOp):
+            nests.append(scan_nest(op, {inner: _block_of(inner, names[inner], buffers) for inner in op.body()}))
+        elif isinstance(op, ComputeOp) and op not in inside:
             nests.append(_loop_nest(op, names[op], buffers))
         elif isinstance(op, ExternOp):
             nests.append(_extern_block(op, names[op], buffers))
@@ -106,8 +114,11 @@ def _check_variables(func: n.PrimFunc, order: Sequence[Operation]) -> None:
 class _Buffers:
     """The buffer of each tensor, made on first use with a name no other has."""
 
-    def __init__(self, scopes: Mapping[Operation, str], binds: Mapping[Tensor, n.Buffer]) -> None:
+    def __init__(
+        self, scopes: Mapping[Operation, str], binds: Mapping[Tensor, n.Buffer], aliases: Mapping[Tensor, Tensor]
+    ) -> None:
         self._scopes = scopes
+        self._aliases = aliases
         self.made: dict[Tensor, n.Buffer] = {}
         self._taken: set[str] = set()
         for tensor, buffer in binds.items():
@@ -116,6 +127,7 @@ class _Buffers:
             self._taken.add(buffer.name)
 
     def of(self, tensor: Tensor) -> n.Buffer:
+        tensor = self._aliases.get(tensor, tensor)
         buffer = self.made.get(tensor)
         if buffer is None:
             name = _fresh(tensor.name, self._taken)
@@ -174,7 +186,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 
 def _block_names(order: Sequence[Operation]) -> dict[Operation, str]:
     taken = {"root"}
-    return {op: _fresh(op.name, taken) for op in order if not isinstance(op, PlaceholderOp)}
+    return {op: _fresh(op.name, taken) for op in order if isinstance(op, ComputeOp | ExternOp)}
 
 
 # ------------------------------------------------------------------------------------ blocks
@@ -182,17 +194,25 @@ def _block_names(order: Sequence[Operation]) -> dict[Operation, str]:
 
 def _loop_nest(op: ComputeOp, name: str, buffers: _Buffers) -> n.Stmt:
     """The loops around the block of `op`: one a data axis, then one a reduced axis."""
-    axes = [*op.axis, *op.reduce_axis]
-    if not axes:  # a scalar is scheduled like any other block, so it has a loop
-        axes = [n.IterVar(n.Range.from_extent(1), n.Var("i"), n.IterType.DATA_PAR)]
-    iter_vars = tuple(_block_var(axis) for axis in axes)
+    axes = _axes_of(op)
     loops = [n.Var(identifier(axis.var.name), axis.dtype) for axis in axes]
-    block = _block(op, name, dict(zip(axes, iter_vars)), buffers)
+    block = _block_of(op, name, buffers)
     body: n.Stmt = n.BlockRealize(tuple(loops), TRUE, block)
-    for loop, iter_var in zip(reversed(loops), reversed(iter_vars)):
+    for loop, iter_var in zip(reversed(loops), reversed(block.iter_vars)):
         assert iter_var.dom is not None
         body = n.For(loop, iter_var.dom.min, iter_var.dom.extent, n.ForKind.SERIAL, body)
     return body
+
+
+def _axes_of(op: ComputeOp) -> list[n.IterVar]:
+    """The axes that have loops. A scalar is scheduled like any other block, so it has one."""
+    axes = [*op.axis, *op.reduce_axis]
+    return axes if axes else [n.IterVar(n.Range.from_extent(1), n.Var("i"), n.IterType.DATA_PAR)]
+
+
+def _block_of(op: Operation, name: str, buffers: _Buffers) -> n.Block:
+    assert isinstance(op, ComputeOp)
+    return _block(op, name, {axis: _block_var(axis) for axis in _axes_of(op)}, buffers)
 
 
 def _extern_block(op: ExternOp, name: str, buffers: _Buffers) -> n.Stmt:

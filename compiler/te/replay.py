@@ -26,6 +26,7 @@ from compiler.te.finish import Finisher
 from compiler.te.nest import Nest, loop_of
 from compiler.te.prim_func import Arg, build_func, identifier
 from compiler.te.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
+from compiler.te.scan_stage import check_parts, is_scan, scan_nests
 from compiler.te.schedule import Schedule, computed_stages
 from compiler.te.stage import Stage
 from compiler.te.tensor import PlaceholderOp, Tensor, topological
@@ -49,14 +50,16 @@ def schedule_to_func(
     ScheduleError, naming the stage, for a step that is illegal on this computation; IRError for arguments
     that do not fit it.
     """
+    check_parts(schedule)
     current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
     bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
     scopes = {stage.op: memory_scope(stage) for stage in schedule.stages}
     built = build_func(current, name, scopes, bound)
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
-    stages = [stage for stage in computed_stages(schedule) if stage.op in wanted]
+    stages = [stage for stage in computed_stages(schedule) if stage.op in wanted and not is_scan(stage)]
     engine = Engine(built.func)
     nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
+    scans = scan_nests(schedule, engine, nests)
     def scheduled() -> tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]:
         return engine.func, {old: axis for axis, old in _loops_of_axes(engine, nests.values())}
 
@@ -67,7 +70,7 @@ def schedule_to_func(
                 engine.compute_inline(nests.pop(stage).block)
     for nest in reversed(nests.values()):
         with naming(nest.stage, nest.stage.attachment().attach_span):
-            _place(engine, nest, nests)
+            _place(engine, nest, {**nests, **scans})
         for step in nest.stage.steps:
             with naming(nest.stage, step.span):
                 _apply(engine, nest, step)
@@ -79,11 +82,12 @@ def schedule_to_func(
         if nest.stage.rolled:
             with naming(nest.stage, nest.stage.said_at["rolling_buffer"]):
                 engine.rolling_buffer(nest.block, 0)
-    for nest in nests.values():
+    everything = {**nests, **scans}
+    for nest in everything.values():
         _finish(engine, nest, naming)
-    func, names = _with_axis_names(engine, list(nests.values()))
-    finisher = Finisher(schedule, engine, nests, built.buffers, names)
-    axes = {names[old]: axis for axis, old in _loops_of_axes(engine, nests.values())}
+    func, names = _with_axis_names(engine, list(everything.values()))
+    finisher = Finisher(schedule, engine, everything, built.buffers, names)
+    axes = {names[old]: axis for axis, old in _loops_of_axes(engine, everything.values())}
     naming = partial(_naming, lambda: (func, axes))
     for nest in nests.values():
         with naming(nest.stage):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from compiler.ir.base import Node
 from compiler.te.extern import ExternOp
+from compiler.te.scan import ScanOp
 from compiler.te.tensor import ComputeOp, Operation, Tensor
 from compiler.tir.nodes import IterType, IterVar, PrimExpr, ProducerLoad, Range, Var
 from compiler.tir.visit import substitute, transform
@@ -17,6 +18,8 @@ def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:
         return op
     if isinstance(op, ExternOp):
         return op.reading(tuple(mapping.get(t, t) for t in op.inputs))
+    if isinstance(op, ScanOp):
+        return op.reading(mapping)
     assert isinstance(op, ComputeOp)
 
     def swap(node: Node) -> Node | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.ir.base import Span
 from compiler.te.loop_record import LoopRecord, ScheduleArgumentError, axis_name
 from compiler.te.relations import AttachType
+from compiler.te.scan import ScanOp
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
@@ -254,6 +255,8 @@ class Stage(LoopRecord):
         if not isinstance(self.op, ComputeOp):
             if isinstance(self.op, PlaceholderOp):
                 what = "an input"
+            elif isinstance(self.op, ScanOp):
+                what = f"a scan: its loops are those of its updates, {', '.join(t.name for t in self.op.update)}"
             else:
                 what = "not made of loops that a schedule knows: it is written by hand, or a group of stages"
             raise self._illegal(primitive, f"stage {self.name!r} is {what}")

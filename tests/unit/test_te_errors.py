@@ -7,7 +7,7 @@ import pytest
 from compiler.errors import IRError, ScheduleError
 from compiler.lower.check_bounds import AccessOutOfBounds
 from compiler.te import operation as te
-from compiler.te.extern import scan
+from compiler.te.scan import scan
 from compiler.te.prim_func import create_prim_func
 from compiler.te.replay import schedule_to_func
 from compiler.te.schedule import create_schedule
@@ -45,7 +45,7 @@ def element(function, shape=(4,)):
         (element(lambda i: PAIR(A[i, K], axis=K)), "pair cannot reduce 1 values together"),
         (lambda: te.reduce_axis(5), "needs a domain"),
         (lambda: te.placeholder((4,), "float33"), "unknown dtype 'float33'"),
-        (lambda: scan(A, A, name="cell"), "te.scan 'cell': tensors that depend on their own earlier rows"),
+        (lambda: scan(A, A, A, name="cell"), "te.scan 'cell': its init 'A' is not made by te.compute"),
         (lambda: create_prim_func([A, te.compute((4,), lambda i: A[i, K], name="X")]), "uses the variable 'k'"),
         (
             lambda: create_prim_func([A, te.compute((4,), lambda i: te.sum(A[OTHER, K], axis=K), name="X")]),
