@@ -86,7 +86,7 @@ def test_the_same_seed_asks_the_same(name):
         return [c.decisions for c in play(make_strategy(name, [space()], seed, ()), 40)]
 
     assert first(3) == first(3)
-    assert first(3) != first(4)
+    assert (first(3) != first(4)) is (name != "grid")
 
 
 def test_evolution_beats_random_on_a_bowl():

@@ -1,34 +1,58 @@
-"""Evolutionary search over decision vectors, without generations.
+"""Evolutionary search over decision vectors, guided by a model.
 
-A steady-state genetic algorithm with rank selection (Whitley, "The GENITOR algorithm", 1989): whenever a
-candidate is asked for, parents are picked by rank among everything measured so far, crossed, mutated to
-neighbouring values and repaired. A share of the asks explores at random. Before anything is measured, the
-sketch's draft score picks among random points, so the first trials are already sensible kernels.
+Whenever candidates run short, a population is drawn: random points, and children of the fastest candidates so far, that
+is, points crossed, mutated and repaired. All of it is scored without building anything, by what is known before (the
+guide's prior: a trained model, or an analytic draft) and by what this run has learnt (a surrogate, fitted anew each
+time); the best of it have children once more. The most promising are asked for, some for what they should cost and some
+for what could be learnt. A share of the asks explores at random (ε-greedy), so no mistake of a model is for ever.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tuner.model.guide import Guide
+from tuner.model.types import Floats
 from tuner.search.base import Candidate
+from tuner.search.population import Point, crossed, is_costly, mutated, sample
 from tuner.search.random import RandomSearch
+from tuner.search.repair import repair
+from tuner.search.surrogate import Surrogate
 from tuner.space.sketch import Sketch
+
+_NEAR = 60  # points looked at to repair one
+_ENOUGH = 4  # measured candidates before a surrogate is fitted
+_FAILED = 2.0  # times the worst cost: what a failure is taken for
 
 
 @dataclass(frozen=True)
 class EvolutionOptions:
-    """`initial`: candidates drafted before evolution starts, each the best of `draft_pool` random points.
-    `explore`: share of later asks drawn at random. `elite`: how many of the best may be parents.
-    `crossover`: probability that two parents are mixed."""
+    """`explore`: share of asks drawn at random. `crossover`: probability that a child has two parents. `elite`: how
+    many of the best may be parents. `population`: random points drawn, `children`: how many more in each of
+    `generations`. `batch`: candidates picked from one population. `curiosity`: how many deviations below what it should
+    cost a candidate is judged by, in turns."""
 
-    initial: int = 16
-    draft_pool: int = 24
-    explore: float = 0.15
-    elite: int = 24
+    explore: float = 0.08
     crossover: float = 0.35
+    elite: int = 24
+    population: int = 256
+    children: int = 128
+    generations: int = 2
+    batch: int = 8
+    curiosity: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the guide says of a candidate."""
+
+    candidate: Candidate
+    row: Floats
+    prior: float
 
 
 class EvolutionarySearch:
@@ -40,12 +64,20 @@ class EvolutionarySearch:
         seed: int = 0,
         seen: Iterable[str] = (),
         options: EvolutionOptions | None = None,
+        guide: Guide | None = None,
     ) -> None:
+        """`guide` (default: one that knows the sketches' own drafts) must be of the same sketches."""
         self._options = options or EvolutionOptions()
+        self._sketches = tuple(sketches)
+        self._guide = guide or Guide(self._sketches)
         self._rng = np.random.default_rng([seed, 1])
-        self._random = RandomSearch(sketches, seed, seen)
-        self._population: list[tuple[float, Candidate]] = []
-        self._asked = 0
+        self._random = RandomSearch(self._sketches, seed, seen)
+        self._taken: set[tuple[str, Point]] = set()
+        self._told: list[tuple[Candidate, float | None]] = []
+        self._known: dict[tuple[str, Point], _Known] = {}
+        self._typical = np.zeros(1)
+        self._waiting: deque[Candidate] = deque()
+        self._since = 0  # candidates told since the population was drawn
 
     def ask(self, count: int) -> list[Candidate]:
         chosen: list[Candidate] = []
@@ -53,69 +85,131 @@ class EvolutionarySearch:
             candidate = self._next()
             if candidate is None:
                 break
-            self._asked += 1
+            self._taken.add(candidate.key)
             chosen.append(candidate)
         return chosen
 
     def tell(self, candidate: Candidate, cost: float | None) -> None:
         self._random.tell(candidate, cost)
-        if cost is None:
-            return
-        self._population.append((cost, candidate))
-        self._population.sort(key=lambda entry: entry[0])
-        del self._population[4 * self._options.elite :]
+        self._taken.add(candidate.key)
+        self._told.append((candidate, cost))
+        self._since += 1
+
+    # -- one candidate
 
     def _next(self) -> Candidate | None:
-        options = self._options
-        if self._asked < options.initial or not self._population:
-            drafted = self._draft()
-        elif self._rng.random() < options.explore:
-            drafted = None
-        else:
-            drafted = self._breed()
-        if drafted is not None:
-            return drafted
+        if self._rng.random() >= self._options.explore:
+            if not self._waiting or self._since >= self._options.batch:
+                self._waiting = deque(self._picked())
+                self._since = 0
+            while self._waiting:
+                candidate = self._waiting.popleft()
+                if self._is_new(candidate):
+                    return candidate
         fallback = self._random.ask(1)
         return fallback[0] if fallback else None
 
-    def _draft(self) -> Candidate | None:
-        """The unseen point of the best draft score among a pool of random ones."""
-        pool = [c for c in (self._random.draw() for _ in range(self._options.draft_pool)) if c is not None]
-        pool.sort(key=lambda c: c.sketch.score(c.decisions), reverse=True)
-        return next((c for c in pool if self._random.claim(c)), None)
+    def _is_new(self, candidate: Candidate) -> bool:
+        if candidate.key in self._taken:
+            return False
+        allowed = not is_costly(candidate.sketch) or candidate.sketch.is_allowed(candidate.decisions)
+        return allowed and self._random.claim(candidate)
 
-    def _breed(self) -> Candidate | None:
-        for _ in range(64):
-            mother = self._pick()
-            point = list(mother.decisions)
-            if self._rng.random() < self._options.crossover:
-                father = self._pick()
-                if father.sketch is mother.sketch:
-                    mask = self._rng.random(len(point)) < 0.5
-                    point = [f if m else p for p, f, m in zip(point, father.decisions, mask)]
-            child = Candidate(mother.sketch, self._mutate(mother.sketch, point))
-            if child.sketch.is_allowed(child.decisions) and self._random.claim(child):
-                return child
-        return None
+    # -- a population
 
-    def _pick(self) -> Candidate:
-        """A parent: linear rank selection among the elite."""
-        elite = self._population[: self._options.elite]
-        ranks = np.arange(len(elite), 0, -1, dtype=float)
-        return elite[int(self._rng.choice(len(elite), p=ranks / ranks.sum()))][1]
+    def _picked(self) -> list[Candidate]:
+        """The most promising of a new population, best first."""
+        pool = self._drawn()
+        if not pool:
+            return []
+        self._describe([*pool, *(c for c, _ in self._told)])
+        if len(self._typical) == 1:
+            self._typical = np.array([self._known[c.key].prior for c in pool])
+        surrogate = self._fitted()
+        if surrogate is None:
+            return self._by_prior(pool)
+        for _ in range(self._options.generations):
+            expected, _ = self._predict(surrogate, pool)
+            best = [pool[i] for i in np.argsort(expected, kind="stable")[: self._options.elite]]
+            pool += self._children(best, self._options.children, {c.key for c in pool})
+            self._describe(pool)
+        return self._by_surrogate(surrogate, pool)
 
-    def _mutate(self, sketch: Sketch, point: Sequence[int]) -> tuple[int, ...]:
-        """One to three decisions moved: mostly to a neighbouring value, sometimes anywhere."""
-        result = list(point)
-        movable = [i for i, d in enumerate(sketch.decisions) if len(d.values) > 1]
-        if not movable:
-            return tuple(result)
-        moves = min(len(movable), 1 + int(self._rng.geometric(0.6)) % 3)
-        for i in self._rng.choice(movable, size=moves, replace=False):
-            last = len(sketch.decisions[i].values) - 1
-            if self._rng.random() < 0.7:
-                step = 1 if self._rng.random() < 0.5 else -1
-                result[i] = min(last, max(0, result[i] + step))
-            else:
-                result[i] = int(self._rng.integers(last + 1))
-        return tuple(result)
+    def _drawn(self) -> list[Candidate]:
+        """Random points of each sketch, and children of the fastest candidates; none that was asked for."""
+        weights = np.array([np.log1p(s.size) for s in self._sketches])
+        counts = np.maximum(4, self._options.population * weights / max(weights.sum(), 1e-9)).astype(int)
+        found: dict[tuple[str, Point], Candidate] = {}
+        for sketch, count in zip(self._sketches, counts.tolist()):
+            for point in sample(sketch, count, self._rng):
+                candidate = Candidate(sketch, point)
+                if candidate.key not in self._taken:
+                    found[candidate.key] = candidate
+        elite = sorted(((cost, at) for at, (_, cost) in enumerate(self._told) if cost is not None))
+        parents = [self._told[at][0] for _, at in elite[: self._options.elite]]
+        return [*found.values(), *self._children(parents, self._options.children, set(found))]
+
+    def _children(self, parents: Sequence[Candidate], count: int, known: set[tuple[str, Point]]) -> list[Candidate]:
+        """Children of `parents` (the first are the fittest) that are neither known nor asked for, at most `count`."""
+        if not parents:
+            return []
+        ranks = np.arange(len(parents), 0, -1, dtype=float)
+        mothers, fathers = self._rng.choice(len(parents), size=(2, count), p=ranks / ranks.sum()).tolist()
+        made: dict[tuple[str, Point], Candidate] = {}
+        for a, b in zip(mothers, fathers):
+            sketch, point = parents[a].sketch, parents[a].decisions
+            if parents[b].sketch is sketch and self._rng.random() < self._options.crossover:
+                point = crossed(point, parents[b].decisions, self._rng)
+            point = mutated(sketch, point, self._rng)
+            repaired = point if is_costly(sketch) else repair(sketch, point, _NEAR)
+            if repaired is not None:
+                child = Candidate(sketch, repaired)
+                if child.key not in known and child.key not in self._taken:
+                    made[child.key] = child
+        return list(made.values())
+
+    # -- what is known of it
+
+    def _describe(self, candidates: Iterable[Candidate]) -> None:
+        """Have the guide say what it knows of candidates, all of a sketch at once."""
+        for sketch in self._sketches:
+            new = {c.key: c for c in candidates if c.sketch is sketch and c.key not in self._known}
+            if new:
+                rows, prior = self._guide.describe(sketch, [c.decisions for c in new.values()])
+                for candidate, row, score in zip(new.values(), rows, prior.tolist()):
+                    self._known[candidate.key] = _Known(candidate, row, score)
+
+    def _arrays(self, candidates: Sequence[Candidate]) -> tuple[Floats, Floats]:
+        known = [self._known[c.key] for c in candidates]
+        return np.array([k.row for k in known]), np.array([k.prior for k in known])
+
+    def _fitted(self) -> Surrogate | None:
+        measured = [cost for _, cost in self._told if cost is not None]
+        if len(measured) < _ENOUGH:
+            return None
+        worst = _FAILED * max(measured)
+        costs = np.array([worst if cost is None else cost for _, cost in self._told])
+        return Surrogate.fit(*self._arrays([c for c, _ in self._told]), costs, self._typical)
+
+    def _predict(self, surrogate: Surrogate, pool: Sequence[Candidate]) -> tuple[Floats, Floats]:
+        return surrogate.predict(*self._arrays(pool))
+
+    # -- the choice
+
+    def _by_prior(self, pool: Sequence[Candidate]) -> list[Candidate]:
+        """Before anything is learnt: the best scores, every other one from further down, to learn more."""
+        _, prior = self._arrays(pool)
+        order = np.argsort(-prior, kind="stable").tolist()
+        batch, spread = self._options.batch, max(1, len(order) // 8)
+        further = [order[i] for i in self._rng.permutation(spread)[:batch].tolist()]
+        mixed = [i for pair in zip(order, further) for i in pair] or order
+        return [pool[i] for i in dict.fromkeys(mixed)][:batch]
+
+    def _by_surrogate(self, surrogate: Surrogate, pool: Sequence[Candidate]) -> list[Candidate]:
+        expected, deviation = self._predict(surrogate, pool)
+        chosen: dict[int, None] = {}
+        orders = [np.argsort(expected - k * deviation, kind="stable").tolist() for k in self._options.curiosity]
+        for turn in range(min(self._options.batch, len(pool))):
+            order = orders[turn % len(orders)]
+            chosen[next(i for i in order if i not in chosen)] = None
+        return [pool[i] for i in chosen]
