@@ -6,9 +6,11 @@ import getpass
 import os
 import socket
 from collections.abc import Sequence
+from functools import cache
 
 from rpc_server.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.curve import keys_for
+from rpc_server.dial import Ahead
 from rpc_server.errors import SessionRefused
 from rpc_server.keys import KeyRing
 from rpc_server.messages import BoxInfo, BoxStatus, OpenSession, SessionOpened
@@ -58,6 +60,7 @@ def open_session(
     enable_logging: bool = False,
     keys: KeyRing | None = None,
     server_key: str = "",
+    ahead: Ahead | None = None,
 ) -> RPCSession:
     """Open a session, with a tracker's lease `token` where the box asks for one. Times in seconds.
 
@@ -65,7 +68,8 @@ def open_session(
 
     `wait_s` bounds the wait for a free executor. `call_timeout` is the deadline of calls (not of `measure`,
     which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
-    `client` is how the box names this session to others; default user@host:pid.
+    `client` is how the box names this session to others; default user@host:pid. `ahead` is a connection there that was
+    begun already.
     """
     peer = keys_for(keys, shown_address(host, port), server_key)
 
@@ -77,7 +81,7 @@ def open_session(
         wait_s=wait_s,
         restart_on_crash=restart_on_crash,
     )
-    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s)
+    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s, ahead=ahead)
     try:
         opened = connection.wait(1, wait_s).body
     except BaseException:
@@ -109,8 +113,13 @@ def box_status(
 
 
 def _client_name() -> str:
+    return f"{_user_and_host()}:{os.getpid()}"
+
+
+@cache
+def _user_and_host() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}:{os.getpid()}"
+    return f"{user}@{socket.gethostname()}"

@@ -6,21 +6,19 @@ threads, one at a time.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import zmq
 
-from rpc_server.curve import PeerKeys, secure_client
-from rpc_server.errors import ConnectError, DeadlineExceeded, ProtocolError, RPCError, SessionClosed
+from rpc_server.curve import PeerKeys
+from rpc_server.dial import Ahead, Way, dial
+from rpc_server.errors import DeadlineExceeded, ProtocolError, RPCError, SessionClosed
 from rpc_server.messages import AnyMessage, SessionEnded, public_codec
-from rpc_server.relay_knock import KnockFailed, knock
 from rpc_server.relay_pass import shown_address, split_via
-from rpc_server.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
+from rpc_server.sockets import Liveness, send_frames
 from rpc_server.wire import Address, Buffer, Kind, Message, check_frames
 
 CONNECT_TIMEOUT_S = 10.0
@@ -28,20 +26,12 @@ CONNECT_TIMEOUT_S = 10.0
 # What a box may take beyond a call's deadline to kill the executor and say how it ended.
 ANSWER_GRACE_S = 30.0
 
-_NEWS = (
-    zmq.EVENT_CLOSED
-    | zmq.EVENT_DISCONNECTED
-    | zmq.EVENT_HANDSHAKE_SUCCEEDED
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
 _CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
 class Connection:
     """Connected once made. `first` is sent as request number 1 as soon as the other end speaks the protocol, before
-    this side hears that it does; `first_timeout_s` is its deadline.
+    this side hears that it does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already.
 
     Raises ConnectError when nothing that speaks the protocol answers in time, or the other end is not who `keys` says,
     or does not let this machine in.
@@ -56,6 +46,7 @@ class Connection:
         keys: PeerKeys | None = None,
         first: AnyMessage | None = None,
         first_timeout_s: float | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.address = shown_address(host, port)
         self.relayed = bool(split_via(host)[0])
@@ -69,7 +60,9 @@ class Connection:
         greeting = None
         if first is not None:
             greeting = public_codec.encode(first, request_id=1, timeout_s=first_timeout_s)
-        self._socket, self._monitor = _connect(host, port, timeout_s, _Way(liveness or Liveness(), keys, greeting))
+        way = Way(liveness or Liveness(), keys, greeting)
+        line = dial(host, port, time.monotonic() + timeout_s, way, ahead)
+        self._socket, self._monitor = line.socket, line.monitor
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor.socket, zmq.POLLIN)
@@ -204,93 +197,3 @@ class Connection:
             raise ProtocolError(f"{self.address} answered request {header.request_id}, which was not sent")
         else:
             self._arrived[header.request_id] = frames
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How to connect, wherever to. `greeting`: what to say first."""
-
-    liveness: Liveness
-    keys: PeerKeys | None
-    greeting: list[Buffer] | None
-
-
-def _connect(host: str, port: int, timeout_s: float, way: _Way) -> tuple[zmq.Socket[bytes], Monitor]:
-    deadline = time.monotonic() + timeout_s
-    given, dialled = split_via(host)
-    problem = ""
-    for address in resolve(dialled, port):
-        try:
-            if not given:
-                return _dial(address, port, deadline, way)
-            line, door = knock(address, port, given, deadline)
-            with contextlib.closing(line):
-                return _dial(address, door, deadline, way)
-        except (_Unusable, KnockFailed) as error:
-            problem = str(error)
-    otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
-    raise ConnectError(
-        f"cannot reach a tunefarm server at {shown_address(host, port)}: {problem}",
-        hint=_HINTS.get(problem, _ASK_AGAIN if given else otherwise),
-        detail={"host": dialled, "port": port},
-    )
-
-
-class _Unusable(Exception):
-    """Why an address will not do, in a phrase."""
-
-
-def _dial(address: str, port: int, deadline: float, way: _Way) -> tuple[zmq.Socket[bytes], Monitor]:
-    """Raises _Unusable."""
-    sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    prepare(sock, way.liveness)
-    secure_client(sock, way.keys)
-    sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
-    monitor = Monitor(sock, _NEWS)
-    try:
-        sock.connect(endpoint(address, port))
-        if way.greeting is not None:
-            send_frames(sock, way.greeting)
-        problem = _await_handshake(monitor, deadline, way.keys is not None)
-    except zmq.ZMQError as error:
-        problem = str(error.strerror)
-    except BaseException:
-        monitor.close()
-        sock.close()
-        raise
-    if problem:
-        monitor.close()
-        sock.close()
-        raise _Unusable(problem)
-    return sock, monitor
-
-
-_TURNED_AWAY = "it does not know this machine's key"
-_OTHER_KEY = "it does not prove to hold the key that is known for it"
-_ASKS_FOR_KEYS = "what listens there asks for keys, or does not speak tunefarm's protocol"
-_ASK_AGAIN = "request a device again; `tunefarm devices` shows how the box is"
-_HINTS = {
-    _TURNED_AWAY: "have this machine's key (`tunefarm keys show`) authorized there",
-    _OTHER_KEY: "if its key was changed on purpose, say so with `tunefarm keys trust`; else somebody else is there",
-    _ASKS_FOR_KEYS: "tell its key with `tunefarm keys trust HOST:PORT KEY`, or check host and port",
-}
-
-
-def _await_handshake(monitor: Monitor, deadline: float, keyed: bool) -> str:
-    """Wait until both sides speak the protocol; "" or what went wrong."""
-    while (left := deadline - time.monotonic()) > 0:
-        if not monitor.socket.poll(int(left * 1000) + 1):
-            break
-        for event, _ in monitor.drain():
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                return ""
-            if event == zmq.EVENT_CLOSED:
-                return "nothing listens there"
-            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                return _TURNED_AWAY
-            if keyed:
-                return _OTHER_KEY
-            if event != zmq.EVENT_DISCONNECTED:
-                return _ASKS_FOR_KEYS
-            return "it closed the connection; it may not be a tunefarm server"
-    return "no answer in time"

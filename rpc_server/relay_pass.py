@@ -165,9 +165,13 @@ def via(name: str, relay: tuple[str, int]) -> str:
     return f"[{whole}]:{port}" if ":" in whole else f"{whole}:{port}"
 
 
+def is_relayed(address: str) -> bool:
+    return "@" in address
+
+
 def granted_address(address: str, token: str) -> str:
     """A box's address for the holder of a lease's token. Raises ConnectError for what is no address."""
-    if "@" not in address:
+    if not is_relayed(address):
         return address
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal():

@@ -190,7 +190,7 @@ class RequestDevice(_Struct, frozen=True):
 
     `wait_s` None waits without end. `session_timeout_s` limits the lease's whole life. `exclude` lists ids of
     devices not wanted (one that just failed). `public` is the client's key as the tracker saw it on the connection,
-    whatever the client wrote there; then `user` is the name that key is authorized under.
+    whatever the client wrote there; then `user` is the name that key is authorized under. `ahead` asks for Offered.
     """
 
     peer: Name
@@ -202,6 +202,7 @@ class RequestDevice(_Struct, frozen=True):
     session_timeout_s: Seconds | None = None
     exclude: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
     public: Text = ""
+    ahead: bool = False
 
 
 class CancelRequest(_Struct, frozen=True):
@@ -253,6 +254,14 @@ class Admin(_Struct, frozen=True):
 class Granted(_Struct, frozen=True):
     request: Name
     grant: LeaseGrant
+
+
+class Offered(_Struct, frozen=True):
+    """A device at `address` is being lent for the request: the client may connect there already, without knowing
+    whether its box will agree. Not said of boxes that let nobody in before they have."""
+
+    request: Name
+    address: Text
 
 
 class Queued(_Struct, frozen=True):
@@ -333,6 +342,7 @@ FromClient = RequestDevice | CancelRequest | RenewLeases | ReleaseLease | Client
 ToBox = BoxWelcome | BoxRefused | RegisterAgain | GrantLease | RevokeLease | CheckDevice | KeepStanding
 ToClient = (
     Granted
+    | Offered
     | Queued
     | Refused
     | LeaseLost

@@ -9,6 +9,7 @@ soon after the process is gone.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import getpass
 import logging
@@ -18,6 +19,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Literal, TypeVar
+
+import msgspec
 
 from compiler.errors import ArgumentError
 from rpc_server.curve import keys_for
@@ -41,6 +44,7 @@ from rpc_server.tracker_messages import (
     to_tracker,
 )
 from rpc_server.tracker_records import DeviceInfo, LogEvent, QueueInfo
+from tracker.approach import Approach
 from tracker.capability import parse_capability
 from tracker.channel import Channel
 from tracker.errors import LeaseLostError, TrackerError
@@ -53,7 +57,7 @@ ASK_TIMEOUT_S = 10.0
 SILENCE_S = 30.0
 """A tracker that says nothing for so long while a device is awaited counts as gone."""
 
-_COLLECT_AFTER_S = 0.25
+_LOOK_S = 0.25
 _PREFIX = "not a message of this protocol: "
 
 T = TypeVar("T")
@@ -127,7 +131,13 @@ class TrackerSession:
             ArgumentError: another argument is out of range.
             ConnectError: the tracker is gone.
         """
-        asked = RequestDevice(
+        asked = self._asking(expr, user, priority, wait_s, session_timeout_s)
+        return self._lease(msgspec.structs.replace(asked, exclude=exclude), on_queued=on_queued)
+
+    def _asking(
+        self, expr: str, user: str, priority: int, wait_s: float | None, session_timeout_s: float | None
+    ) -> RequestDevice:
+        return RequestDevice(
             peer=self._peer,
             request=f"{self._peer[:8]}-{next(self._numbers)}",
             user=user or self.user,
@@ -135,13 +145,20 @@ class TrackerSession:
             priority=priority,
             wait_s=wait_s,
             session_timeout_s=session_timeout_s or None,
-            exclude=exclude,
         )
-        parse_capability(expr)
+
+    def _lease(
+        self,
+        asked: RequestDevice,
+        on_queued: Callable[[Queued], None] | None = None,
+        on_offered: Callable[[str], None] | None = None,
+    ) -> Lease:
+        """See `lease`. `on_offered` is told of the address that the device may be at."""
+        parse_capability(asked.expr)
         _check(asked)
         pending = self._holdings.ask(asked, owner=self)
         try:
-            self._await(pending, on_queued)
+            self._await(pending, on_queued, on_offered)
         except BaseException:
             self._holdings.give_up(pending)
             raise
@@ -170,19 +187,21 @@ class TrackerSession:
         """
         tries = max(1, max_retry)
         while True:
-            lease = self.lease(key, user, priority, wait_s, session_timeout_s=session_timeout or None)
-            try:
-                session = lease.open_session(**options)
-            except (RPCError, LeaseLostError) as error:
-                lease.release(fault=f"no session could be opened: {error.message}")
-                logger.warning("%s: %s", lease.device, error.message)
-                tries -= 1
-                if not tries:
+            asked = self._asking(key, user, priority, wait_s, session_timeout)
+            with contextlib.closing(Approach()) as approach:
+                lease = self._lease(msgspec.structs.replace(asked, ahead=True), on_offered=approach.to)
+                try:
+                    session = lease.open_session(ahead=approach.ahead, **options)
+                except (RPCError, LeaseLostError) as error:
+                    lease.release(fault=f"no session could be opened: {error.message}")
+                    logger.warning("%s: %s", lease.device, error.message)
+                    tries -= 1
+                    if not tries:
+                        raise
+                    continue
+                except BaseException:
+                    lease.release()
                     raise
-                continue
-            except BaseException:
-                lease.release()
-                raise
             session.on_close(lease.release)
             weakref.finalize(session, lease.release_later)
             return session
@@ -323,11 +342,23 @@ class TrackerSession:
 
     # Waiting
 
-    def _await(self, pending: Pending, on_queued: Callable[[Queued], None] | None) -> None:
+    def _await(
+        self,
+        pending: Pending,
+        on_queued: Callable[[Queued], None] | None,
+        on_offered: Callable[[str], None] | None,
+    ) -> None:
         told: Queued | None = None
-        if not pending.done.wait(_COLLECT_AFTER_S):
-            gc.collect()  # sessions dropped without close() hold their devices until they are collected
-        while not pending.done.wait(0.25):
+        collected = False
+        while not pending.is_over:
+            if pending.news.wait(_LOOK_S):
+                pending.news.clear()
+                if on_offered is not None and pending.offered:
+                    on_offered(pending.offered)
+                continue
+            if not collected:
+                collected = True
+                gc.collect()  # sessions dropped without close() hold their devices until they are collected
             if self._channel.silent_s > SILENCE_S:
                 raise ConnectError(
                     f"the tracker at {self.address} has been silent for {SILENCE_S:g} s",

@@ -192,6 +192,7 @@ class Request:
     give_up: float | None
     session_timeout_s: float | None
     public: str = ""
+    ahead: bool = False
     lease: Lease | None = None
     check_at: float = 0.0
 

@@ -23,6 +23,7 @@ from rpc_server.tracker_messages import (
     Granted,
     LeaseLost,
     LeaseReleased,
+    Offered,
     Queued,
     Refused,
     ReleaseLease,
@@ -41,15 +42,21 @@ _TOKENS_AT_ONCE = 1000
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request under way. `done` is set once there is a `lease` or an `error`; `place` changes before.
-    `owner` is kept alive by the lease that comes of it."""
+    """A request under way, until there is a `lease` or an `error`; `place` and `offered`, an address, change before.
+    `news` is set for whoever waits when there is something to do. `owner` is kept alive by the lease that comes of it.
+    """
 
     asked: RequestDevice
     owner: object = None
-    done: threading.Event = field(default_factory=threading.Event)
+    news: threading.Event = field(default_factory=threading.Event)
     lease: Lease | None = None
     error: TunefarmError | None = None
     place: Queued | None = None
+    offered: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.lease is not None or self.error is not None
 
 
 class Lease:
@@ -175,7 +182,7 @@ class Holdings:
             lease.is_released = True
         for waiting in pending.values():
             waiting.error = error
-            waiting.done.set()
+            waiting.news.set()
 
     # For the line's thread
 
@@ -205,16 +212,18 @@ class Holdings:
             case Granted(request, grant):
                 self._granted(request, grant)
             case Queued(request):
-                with self._lock:
-                    pending = self._pending.get(request)
-                if pending is not None:
+                if (pending := self._waiting_for(request)) is not None:
                     pending.place = message
+            case Offered(request, address):
+                if (pending := self._waiting_for(request)) is not None:
+                    pending.offered = address
+                    pending.news.set()
             case Refused(request, kind, text, hint):
                 with self._lock:
                     pending = self._pending.pop(request, None)
                 if pending is not None:
                     pending.error = error_from_kind(kind, text, hint=hint or None)
-                    pending.done.set()
+                    pending.news.set()
             case LeaseLost(lease_id, reason):
                 self._lost(lease_id, reason)
             case LeaseReleased(lease_id):
@@ -222,6 +231,10 @@ class Holdings:
                     self._releasing.pop(lease_id, None)
             case _:
                 pass
+
+    def _waiting_for(self, request: str) -> Pending | None:
+        with self._lock:
+            return self._pending.get(request)
 
     def _granted(self, request: str, grant: LeaseGrant) -> None:
         with self._lock:
@@ -232,7 +245,7 @@ class Holdings:
                 self._leases[lease.id] = pending.lease = lease
             is_known = grant.lease in self._leases
         if pending is not None:
-            pending.done.set()
+            pending.news.set()
         elif not is_known:
             self.post(ReleaseLease(self._peer, grant.lease, grant.token))
 

@@ -8,7 +8,7 @@ secret; together they are its token, and a box or a tracker that sees an older o
 
 from __future__ import annotations
 
-from rpc_server.relay_pass import granted_address
+from rpc_server.relay_pass import granted_address, is_relayed
 from rpc_server.tracker_messages import (
     CheckDevice,
     Granted,
@@ -18,6 +18,7 @@ from rpc_server.tracker_messages import (
     LeaseLost,
     LeaseOver,
     LeaseReleased,
+    Offered,
     ReleaseLease,
     Renewed,
     RenewLeases,
@@ -74,6 +75,9 @@ def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
     farm.log_lease(LogKind.GRANTED, now, lease)
     farm.count_grant(str(request.waiting.predicate), now - request.waiting.since)
     send_offer(farm, lease, now)
+    box = device.box
+    if request.ahead and not box.public and not is_relayed(box.address):
+        farm.emit(request.client, Offered(request.id, box.address))
 
 
 def attach(farm: Farm, lease: Lease, now: float) -> None:

@@ -75,6 +75,7 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         give_up=None if event.wait_s is None else now + event.wait_s,
         session_timeout_s=event.session_timeout_s or None,
         public=event.public,
+        ahead=event.ahead,
     )
     farm.requests[request.id] = request
     farm.client(event.peer).requests.add(request.id)

@@ -38,7 +38,7 @@ class Line(Holdings):
     def held(self, request: str = "r1") -> Lease:
         pending = self.asked(request)
         self.handle(Granted(request, grant(f"run-{request}")))
-        assert pending.done.is_set()
+        assert pending.is_over
         assert pending.lease is not None
         self.said.clear()
         return pending.lease
@@ -77,7 +77,7 @@ def test_a_refusal_becomes_its_error() -> None:
     line = Line()
     pending = line.asked()
     line.handle(Refused("r1", "no_device", "none", "wait"))
-    assert pending.done.is_set()
+    assert pending.is_over
     assert isinstance(pending.error, NoDeviceError)
     assert pending.error.hint == "wait"
     assert line.beat() == []
@@ -179,7 +179,7 @@ def test_closing_ends_waits_and_leases() -> None:
     lease = line.held("r1")
     pending = line.asked("r2")
     line.close(TunefarmError("closed"))
-    assert pending.done.is_set()
+    assert pending.is_over
     assert pending.error is not None
     assert not lease.is_held
     assert line.beat() == []
