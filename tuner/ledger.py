@@ -16,14 +16,13 @@ from tuner.fleet import DeviceInfo
 from tuner.identity import is_gone, process_name, user_name
 from tuner.options import RunOptions
 from tuner.progress import TrialDone, drift
+from tuner.recorded import device_row, workload_row
 from tuner.records.claims import ClaimAnswer, ClaimState
 from tuner.records.keys import toolchain_key
 from tuner.records.model import (
-    NewDevice,
     NewRun,
     NewRunTask,
     NewTrial,
-    NewWorkload,
     Run,
     RunState,
     TrialPurpose,
@@ -65,15 +64,7 @@ class Ledger:
         """A new run. `command` is what a person types to repeat it."""
         rows = []
         for task in tasks:
-            workload = store.upsert_workload(
-                NewWorkload(
-                    key=task.key,
-                    name=task.name,
-                    spec=task.spec.to_json() if task.spec else None,
-                    function=task.func.script(),
-                    flops=task.flops,
-                )
-            )
+            workload = store.upsert_workload(workload_row(task))
             target = store.upsert_target(str(task.target))
             budget = options.trials or options.total_trials
             rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
@@ -128,15 +119,7 @@ class Ledger:
     def device(self, slot: int, device: DeviceInfo) -> None:
         """The device that `slot` holds from now on."""
         fingerprint = device.fingerprint
-        row = self._store.upsert_device(
-            NewDevice(
-                name=device.name,
-                key=device.key,
-                device_class=fingerprint.device_class,
-                fingerprint=fingerprint.to_builtins(),
-                features=tuple(fingerprint.features),
-            )
-        )
+        row = self._store.upsert_device(device_row(device))
         self._any_device = _Device(row.id, device.name, fingerprint.device_class, fingerprint.cores)
         self._devices[slot] = self._any_device
 
