@@ -56,6 +56,14 @@ class Memory:
         """The names of all memory in use."""
         return list(self._names.values())
 
+    def all_of(self, data: n.Var) -> list[str]:
+        """The names of the memory behind `data`, one a format."""
+        return [name for (var, _), name in self._names.items() if var is data]
+
+    def forget_since(self, known: list[str]) -> None:
+        """Forget memory that had no name when `known` were all: it is gone."""
+        self._names = {key: name for key, name in self._names.items() if name in known}
+
     def define_view(self, buffer: n.Buffer, memory: str, strides: list[str], offset: str) -> None:
         """`buffer` is a view of another one's memory."""
         self._views[buffer] = memory, strides, offset

@@ -23,6 +23,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.visit import walk
 
 _PLACES = {"blockIdx": "T.block.index", "threadIdx": "T.index"}
 
@@ -85,6 +86,8 @@ class ThreadWriter(StmtWriter):
     def _launch(self, stmt: Stmt) -> None:
         """A function for the kernel, and its launch. Memory goes by the same names inside, watched."""
         extents = self._kernel = bound_extents(stmt)
+        before = self.memory.names()
+        written = {name for data in _written(stmt) for name in self.memory.all_of(data)}
         name, memories = self.fresh("kernel"), sorted({m for m in self.memory.names() if m})
         self.line(f"def {name}(T, {', '.join(memories)}):")
         self.depth += 1
@@ -95,12 +98,13 @@ class ThreadWriter(StmtWriter):
         self._nest = nest
         self.depth -= 1
         self._kernel = None
+        self.memory.forget_since(before)
         sizes = {
             kind: ", ".join(self._most(extents.get(f"{kind}.{axis}", [])) for axis in "xyz")
             for kind in ("blockIdx", "threadIdx")
         }
         seen = ", ".join(f"{memory!r}: {memory}" for memory in memories)
-        self.line(f"launch({name!r}, {name}, ({sizes['blockIdx']}), ({sizes['threadIdx']}), {{{seen}}})")
+        self.line(f"launch({name!r}, {name}, ({sizes['blockIdx']}), ({sizes['threadIdx']}), {{{seen}}}, {written!r})")
 
     def _most(self, extents: list[PrimExpr]) -> str:
         codes = sorted({self.index(extent).code for extent in extents})
@@ -170,6 +174,20 @@ class ThreadWriter(StmtWriter):
         result = self.fresh("t")
         self.line(f"{result} = {memory}.update({at}, {added}, {name!r})")
         return Value(result)
+
+
+def _written(kernel: Stmt) -> set[n.Var]:
+    """The memory that a kernel stores to or updates."""
+    found: set[n.Var] = set()
+    for node in walk(kernel):
+        match node:
+            case n.BufferStore():
+                found.add(node.buffer.data)
+            case n.Call(args=(n.BufferLoad() as element, _)) if getattr(node.op, "name", "")[4:] in ATOMICS:
+                found.add(element.buffer.data)
+            case _:
+                pass
+    return found
 
 
 def _same(a: PrimExpr, b: PrimExpr) -> bool:

@@ -7,7 +7,7 @@ A thread yields `("barrier", site)` to wait for its block, `("warp", site)` for 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,7 @@ class Block:
         """The memory of one allocation, the same for each thread."""
         found = self._shared.get(site)
         if found is None:
-            found = self._shared[site] = SharedView(allocate(size, dtype), Shadow(name, self.now))
+            found = self._shared[site] = SharedView(allocate(size, dtype), Shadow(name, self.now, size))
         return found
 
 
@@ -57,7 +57,7 @@ class Thread:
     def advance(self) -> None:
         """Run up to the next event, or the end."""
         assert self.body is not None
-        self.block.now.thread = self.number
+        self.block.now.run(self.number)
         try:
             self.event = self.body.send(self.answer)
         except StopIteration:
@@ -66,20 +66,31 @@ class Thread:
 
 
 def launch(
-    name: str, kernel: Kernel, grid: Sequence[int], block: Sequence[int], memories: Mapping[str, memoryview]
+    name: str,
+    kernel: Kernel,
+    grid: Sequence[int],
+    block: Sequence[int],
+    memories: Mapping[str, memoryview],
+    written: Set[str],
 ) -> None:
-    """Run `kernel(thread, **memories)` for each thread of each block, x running fastest.
+    """Run `kernel(thread, **memories)` for each thread of each block, x running fastest. Accesses to memory that it
+    writes, which `written` names, are watched.
 
     Raises RaceError, DivergentBarrier, and what the kernel raises.
     """
     now = Moment()
-    seen = {label: SharedView(data, Shadow(label, now)) for label, data in memories.items()}
-    for number, (z, y, x) in enumerate(itertools.product(*map(range, reversed(grid)))):
-        now.block, now.interval = number, 0
+    seen = {
+        label: SharedView(data, Shadow(label, now, len(data))) if label in written else data
+        for label, data in memories.items()
+    }
+    for z, y, x in itertools.product(*map(range, reversed(grid))):
+        now.next_block()
         _run_block(name, kernel, Block((x, y, z), now), block, seen)
 
 
-def _run_block(name: str, kernel: Kernel, block: Block, size: Sequence[int], seen: Mapping[str, SharedView]) -> None:
+def _run_block(
+    name: str, kernel: Kernel, block: Block, size: Sequence[int], seen: Mapping[str, SharedView | memoryview]
+) -> None:
     places = itertools.product(*map(range, reversed(size)))
     threads = [Thread(block, number, (x, y, z)) for number, (z, y, x) in enumerate(places)]
     for thread in threads:
@@ -95,7 +106,7 @@ def _run_block(name: str, kernel: Kernel, block: Block, size: Sequence[int], see
         if any(moved):
             continue
         _meet(name, threads, "barrier")
-        block.now.interval += 1
+        block.now.next_phase()
 
 
 def _exchange(name: str, warp: list[Thread]) -> bool:
@@ -141,7 +152,7 @@ def _meet(name: str, threads: list[Thread], kind: str) -> None:
             where = "has ended" if thread.finished else f"waits at {_place(thread.event)}"
             raise DivergentBarrier(
                 f"{name}: thread {first.number} waits at {_place(first.event)}, which thread {thread.number} of block "
-                f"{thread.block.now.block} does not come to: it {where}",
+                f"{thread.block.index} does not come to: it {where}",
                 hint="barriers and shuffles must not stand under conditions that differ between threads",
             )
     for thread in threads:

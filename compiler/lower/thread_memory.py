@@ -6,12 +6,14 @@ in the same interval between barriers, or of two blocks at any time. Atomic upda
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import LoweringError
 
-_MANY = -1  # more than one thread, or block
+_NEVER = -1
+_BLOCKS = -2  # read by several blocks
+_ROOM = 2048  # numbers for the threads of a phase; a block has 1024 at most
+_THREADS = _ROOM - 1  # read by several threads of a phase
 
 
 class RaceError(LoweringError):
@@ -20,72 +22,74 @@ class RaceError(LoweringError):
     kind = "race"
 
 
-@dataclass(slots=True)
 class Moment:
-    """Who runs: a block of the grid, the interval between its barriers, and a thread of it."""
+    """Who runs: a thread, in a phase, which is an interval between barriers of one block. Phases are counted on from
+    block to block, so one number says who made an access and when: `stamp`. `first` is the first of the numbers of the
+    block, `start` of the phase."""
 
-    block: int = 0
-    interval: int = 0
-    thread: int = 0
+    __slots__ = ("first", "stamp", "start")
 
+    def __init__(self) -> None:
+        self.first = self.start = self.stamp = 0
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The last access of a kind to an element: `block` or `thread` may be `_MANY`."""
+    def next_phase(self) -> None:
+        self.start += _ROOM
 
-    block: int
-    interval: int
-    thread: int
-    atomic: bool = False
+    def next_block(self) -> None:
+        self.next_phase()
+        self.first = self.start
 
-    def races(self, now: Moment) -> bool:
-        if self.block != now.block:
-            return True
-        return self.interval == now.interval and self.thread != now.thread
+    def run(self, thread: int) -> None:
+        self.stamp = self.start + thread
 
 
-@dataclass(slots=True)
 class Shadow:
-    """The last write and the reads since of each element of one allocation."""
+    """The stamps of the last write and the last read of each element of one allocation."""
 
-    name: str
-    now: Moment
-    written: dict[int, Access] = field(default_factory=dict)
-    read: dict[int, Access] = field(default_factory=dict)
+    __slots__ = ("atomic", "name", "now", "read", "written")
+
+    def __init__(self, name: str, now: Moment, size: int) -> None:
+        self.name, self.now = name, now
+        self.written = [_NEVER] * size
+        self.read = [_NEVER] * size
+        self.atomic: set[int] = set()  # elements whose last write was an atomic update
 
     def on_read(self, at: int) -> None:
-        now, last = self.now, self.written.get(at)
-        if last is not None and last.races(now):
+        now, last = self.now, self.written[at]
+        if last != _NEVER and (last < now.first or (last >= now.start and last != now.stamp)):
             self._complain(at, last, "writes", "reads")
-        seen = self.read.get(at)
-        block, interval, thread = now.block, now.interval, now.thread
-        if seen is not None:
-            if seen.block == block and seen.interval == interval and seen.thread == thread:
-                return
-            if seen.block != block:
-                block = _MANY
-            elif seen.interval == interval:
-                thread = _MANY
-        self.read[at] = Access(block, interval, thread)
+        seen = self.read[at]
+        if seen == now.stamp or seen == _BLOCKS:
+            return
+        if seen == _NEVER or now.first <= seen < now.start:
+            self.read[at] = now.stamp
+        else:
+            self.read[at] = _BLOCKS if seen < now.first else now.start + _THREADS
 
     def on_write(self, at: int, atomic: bool = False) -> None:
-        now = self.now
-        last = self.written.get(at)
-        if last is not None and last.races(now) and not (atomic and last.atomic):
-            self._complain(at, last, "writes", "writes")
-        seen = self.read.get(at)
-        if seen is not None and seen.races(now):
+        now, last, seen = self.now, self.written[at], self.read[at]
+        if last != _NEVER and (last < now.first or (last >= now.start and last != now.stamp)):
+            self._on_second_write(at, last, atomic)
+        if seen != _NEVER and (seen < now.first or (seen >= now.start and seen != now.stamp)):
             self._complain(at, seen, "reads", "writes")
-        self.written[at] = Access(now.block, now.interval, now.thread, atomic)
-
-    def _complain(self, at: int, before: Access, first: str, then: str) -> None:
-        now = self.now
-        if before.block != now.block:
-            other = "another block" if before.block == _MANY else f"block {before.block}"
-            who, between = f"{other} {first} it and block {now.block} {then} it", "nothing orders blocks"
+        self.written[at] = now.stamp
+        if atomic:
+            self.atomic.add(at)
         else:
-            other = "another thread" if before.thread == _MANY else f"thread {before.thread}"
-            who, between = f"{other} {first} it and thread {now.thread} {then} it", "no barrier between"
+            self.atomic.discard(at)
+
+    def _on_second_write(self, at: int, last: int, atomic: bool) -> None:
+        if not (atomic and at in self.atomic):
+            self._complain(at, last, "writes", "writes")
+
+    def _complain(self, at: int, before: int, first: str, then: str) -> None:
+        now = self.now
+        if before < now.first:
+            who, between = f"another block {first} it and this one {then} it", "nothing orders blocks"
+        else:
+            other = before - now.start
+            name = "another thread" if other == _THREADS else f"thread {other}"
+            who, between = f"{name} {first} it and thread {now.stamp - now.start} {then} it", "no barrier between"
         raise RaceError(
             f"race on {self.name}[{at}]: {who}, {between}",
             hint="put T.tvm_storage_sync between them, or let each thread use elements of its own",
@@ -128,6 +132,6 @@ class SharedView:
         found = self._other_formats.get(code)
         if found is None:
             data = self._data.cast("B").cast(code)
-            shadow = Shadow(self._shadow.name, self._shadow.now)
+            shadow = Shadow(self._shadow.name, self._shadow.now, len(data))
             found = self._other_formats[code] = SharedView(data, shadow)
         return found

@@ -27,13 +27,16 @@ from compiler.tir import ops
 from compiler.tir.gpu_intrin import FULL_MASK, WARP, tvm_warp_shuffle_xor
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
 from compiler.tir.structural import structural_equal
-from compiler.tir.visit import children, free_vars, map_children, replace, seq, substitute
+from compiler.tir.visit import children, free_vars, map_children, replace, seq, substitute, walk
 
 Path = tuple[Node, ...]
 Fresh = Mapping[n.Var, PrimExpr]  # the variables of the loops over threads around a statement, by those of the block
 Make = Callable[[Fresh], Stmt]
 Number = Callable[[Fresh], PrimExpr]
-_KINDS = (n.Add, n.Mul, n.Min, n.Max)
+_UNITS: dict[type, Callable[[str], PrimExpr]] = {
+    n.Add: lambda dtype: ops.const(0, dtype), n.Mul: lambda dtype: ops.const(1, dtype),
+    n.Min: ops.max_value, n.Max: ops.min_value,
+}  # fmt: skip
 
 
 def lower_thread_reductions(func: n.PrimFunc) -> n.PrimFunc:
@@ -72,13 +75,14 @@ def _reducing_threads(path: Path, realize: n.BlockRealize) -> list[n.For]:
 
 @dataclass(frozen=True, slots=True)
 class _Update:
-    """target[point] = kind(target[point], source), starting from `start`."""
+    """target[point] = combine(target[point], source), starting from `start`; `unit` does not change a result."""
 
     target: n.Buffer
     point: tuple[PrimExpr, ...]
-    kind: type[n.BinaryOp]
+    combine: Callable[[PrimExpr, PrimExpr], PrimExpr]
     source: PrimExpr
     start: PrimExpr
+    unit: PrimExpr
 
 
 class _Rewriter:
@@ -92,7 +96,7 @@ class _Rewriter:
         self._top = path[first]
         chain = [node for node in path[first:] if isinstance(node, n.For)]
         self._threads = [loop for loop in chain if _is_thread(loop)]
-        self._reducing = [loop for loop in _reducing_threads(path, realize)]
+        self._reducing = _reducing_threads(path, realize)
         self._around = [node for node in path[:first] if isinstance(node, n.For) and _is_thread(node)]
         self._check_chain(chain, reduced)
         self._update = self._taken_apart()
@@ -119,15 +123,19 @@ class _Rewriter:
         values: dict[n.Var, PrimExpr] = {
             iv.var: value for iv, value in zip(block.iter_vars, self._realize.iter_values)
         }
-        if isinstance(body, n.BufferStore) and isinstance(init, n.BufferStore) and type(body.value) in _KINDS:
-            value = body.value
-            assert isinstance(value, n.BinaryOp)
-            for own, other in ((value.a, value.b), (value.b, value.a)):
-                if isinstance(own, n.BufferLoad) and own.buffer is body.buffer and _same(own.indices, body.indices):
-                    point = tuple(substitute(index, values) for index in body.indices)
-                    source = substitute(other, values)
-                    return _Update(body.buffer, point, type(value), source, substitute(init.value, values))
-        raise self._fail("but is no sum, product, minimum or maximum", "rfactor it, and reduce the parts in one thread")
+        if isinstance(body, n.BufferStore) and isinstance(init, n.BufferStore):
+            sources = _sources(body.value, body)
+            first = sources[0] if sources else None
+            if first is not None and all(structural_equal(first, other) for other in sources):
+                point = tuple(substitute(index, values) for index in body.indices)
+                start = substitute(init.value, values)
+                unit = _UNITS[type(body.value)](body.buffer.dtype) if type(body.value) in _UNITS else start
+                if type(body.value) in _UNITS or isinstance(start, n.IntImm | n.FloatImm):
+                    combine = _combiner(body, sources)
+                    return _Update(body.buffer, point, combine, substitute(first, values), start, unit)
+        raise self._fail(
+            "and it is not seen what it combines with what", "store f(result, x) with one x, a sum or a maximum"
+        )
 
     # ----------------------------------------------------------------------------------- pieces
 
@@ -145,7 +153,7 @@ class _Rewriter:
         return result
 
     def _start(self) -> Stmt:
-        return self._in_threads(lambda _: self._store(_unit(self._update)))
+        return self._in_threads(lambda _: self._store(self._update.unit))
 
     def _replaced(self) -> Stmt:
         """The loops, with the block as an update of the thread's part."""
@@ -171,7 +179,7 @@ class _Rewriter:
         def last(fresh: Fresh) -> Stmt:
             known = dict(fresh)
             value: PrimExpr = self._load()
-            if not structural_equal(update.start, _unit(update)):
+            if not structural_equal(update.start, update.unit):
                 value = self._combined(substitute(update.start, known), value)
             store = n.BufferStore(update.target, value, tuple(substitute(i, known) for i in update.point))
             outside = {x.loop_var for x in self._path if isinstance(x, n.For)} - {x.loop_var for x in self._threads}
@@ -204,7 +212,7 @@ class _Rewriter:
         return n.BufferStore(self._part, value, (ops.const(0),))
 
     def _combined(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        return self._update.kind(a, b)
+        return self._update.combine(a, b)
 
     # --------------------------------------------------------------------------------- exchange
 
@@ -311,17 +319,33 @@ def _number(loops: Sequence[n.For], fresh: Fresh) -> PrimExpr:
     return total
 
 
-def _unit(update: _Update) -> PrimExpr:
-    """What does not change a result."""
-    dtype = update.target.dtype
-    match update.kind:
-        case n.Add:
-            return ops.const(0, dtype)
-        case n.Mul:
-            return ops.const(1, dtype)
-        case n.Min:
-            return ops.max_value(dtype)
-    return ops.min_value(dtype)
+def _is_own(expr: Node, store: n.BufferStore) -> bool:
+    return isinstance(expr, n.BufferLoad) and expr.buffer is store.buffer and _same(expr.indices, store.indices)
+
+
+def _sources(value: PrimExpr, store: n.BufferStore) -> list[PrimExpr]:
+    """The largest parts of a stored value that do not read what is stored: what it is combined with."""
+    if _is_own(value, store):
+        return []
+    if not any(_is_own(node, store) for node in walk(value)):
+        return [value]
+    return [x for part in children(value) if isinstance(part, PrimExpr) for x in _sources(part, store)]
+
+
+def _combiner(store: n.BufferStore, sources: Sequence[PrimExpr]) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
+    """The stored value as a function of what was stored before and what it is combined with."""
+
+    def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        def go(node: Node) -> Node:
+            if _is_own(node, store):
+                return a
+            return b if any(node is source for source in sources) else map_children(node, go)
+
+        result = go(store.value)
+        assert isinstance(result, PrimExpr)
+        return result
+
+    return combine
 
 
 def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:

@@ -1,0 +1,46 @@
+"""Checks of GPU code that need no GPU: the interpreter's race check, and ptxas where it is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.driver import compile_artifact, lower
+from compiler.ir.module import IRModule
+from compiler.lower import interp_threads
+from compiler.lower.inject_barriers import inject_barriers
+
+PTXAS = shutil.which("ptxas")
+
+
+def run_threads(module: IRModule, *arrays: np.ndarray[Any, Any]) -> None:
+    """Run a lowered module's function with barriers, its threads in lock step. Raises RaceError, DivergentBarrier."""
+    [(_, func)] = module.items()
+    interp_threads.run(inject_barriers(func), *arrays)
+
+
+def assemble(ptx: bytes, arch: str, folder: Path) -> str:
+    """What ptxas says about the kernels; fails when it refuses them. Without ptxas, nothing is checked."""
+    if PTXAS is None:
+        return ""
+    source = folder / "kernel.ptx"
+    source.write_bytes(ptx)
+    done = subprocess.run(
+        [PTXAS, "-v", f"-arch={arch}", str(source), "-o", str(folder / "kernel.cubin")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr + ptx.decode()
+    return done.stderr
+
+
+def check(
+    schedule: Any, args: list[Any], arrays: list[np.ndarray[Any, Any]], folder: Path, arch: str = "sm_80"
+) -> IRModule:
+    """Run a te schedule's threads on arrays (the outputs last), and assemble its PTX. Returns the lowered module."""
+    module = lower(schedule, args, name="kernel")
+    run_threads(module, *arrays)
+    assemble(compile_artifact(module, f"cuda -arch={arch}").blobs["ptx"], arch, folder)
+    return module
