@@ -1,158 +1,32 @@
-"""A tracker and boxes as processes of their own: devices lent, used and given back, and whatever dies."""
+"""A tracker and boxes as processes of their own: devices lent, used and given back."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import zmq
-from rpc_kernels import kernel
+from tracker_kit import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
 
-from compiler.runtime import ndarray as nd
 from rpc_server.client import open_session
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, ServerStartError, SessionClosed
 from rpc_server.server import Server
-from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import Queued, RequestDevice, to_tracker
 from rpc_server.wire import Kind
 from tracker.client import TrackerSession, connect_tracker
-from tracker.errors import LeaseLostError, NoDeviceError, TrackerError, UnknownDeviceError
-from tracker.farm import Timing
-from tracker.log import LogKind
+from tracker.errors import LeaseLostError, NoDeviceError, UnknownDeviceError
 from tracker.server import Tracker, TrackerOptions, serve
-
-ROOT = Path(__file__).resolve().parents[2]
-TIMING = Timing(late_s=3.0, box_timeout_s=4.0, grace_s=2.5, settle_s=8.0)
-PATIENCE_S = 40.0
-
-
-@dataclass
-class Farm:
-    tracker: Tracker
-    boxes: dict[str, Server] = field(default_factory=dict)
-    sessions: list[TrackerSession] = field(default_factory=list)
-    killed: list[Server] = field(default_factory=list)
-
-    def start_box(self, name: str, key: str = "cpu", **options: object) -> Server:
-        box = Server(
-            port=0,
-            tracker_addr=("127.0.0.1", self.tracker.port),
-            key=key,
-            name=name,
-            silent=True,
-            **options,
-        )
-        self.boxes[name] = box
-        return box
-
-    def connect(self, user: str = "ann") -> TrackerSession:
-        session = connect_tracker("127.0.0.1", self.tracker.port, user=user)
-        self.sessions.append(session)
-        return session
-
-    def restart_tracker(self) -> None:
-        os.kill(self.tracker.pid, signal.SIGKILL)
-        self.tracker.terminate()
-        self.tracker = Tracker(port=self.tracker.port, timing=TIMING, silent=True)
-
-    def kill_box(self, name: str) -> None:
-        box = self.boxes.pop(name)
-        os.kill(box.pid, signal.SIGKILL)
-        self.killed.append(box)
-
-    def close(self) -> None:
-        for session in self.sessions:
-            session.close()
-        for box in [*self.boxes.values(), *self.killed]:
-            box.terminate()
-        self.tracker.terminate()
-
-
-@contextlib.contextmanager
-def running(*names: str) -> Iterator[Farm]:
-    farm = Farm(Tracker(port=0, timing=TIMING, silent=True))
-    try:
-        for name in names:
-            farm.start_box(name)
-        watcher = farm.connect("watcher")
-        until(lambda: {d.box for d in watcher.devices() if d.state == "ready"} == set(names))
-        yield farm
-    finally:
-        farm.close()
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Farm]:
-    with running("one", "two") as farm:
+    with running("one", "two", timing=CALM) as farm:
         yield farm
-
-
-@pytest.fixture
-def farm() -> Iterator[Farm]:
-    with running("one", "two") as farm:
-        yield farm
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.05)
-
-
-def states(session: TrackerSession) -> dict[str, str]:
-    return {device.id: device.state for device in session.devices()}
-
-
-def use(remote: RPCSession) -> None:
-    """Upload a kernel, run it and look at what it did."""
-    remote.upload(kernel("add_one", 16).to_bytes(), "add_one.tunefarm")
-    module = remote.load_module("add_one.tunefarm")
-    given = np.arange(16, dtype="float32")
-    a, b = nd.array(given, remote.cpu()), nd.empty((16,), "float32", remote.cpu())
-    module["kernel"](a, b)
-    np.testing.assert_array_equal(b.numpy(), given + 1)
-
-
-def check_log(session: TrackerSession) -> None:
-    """From granted or restored to ended, one device has one lease."""
-    holders: dict[str, str] = {}
-    for event in session.events(limit=100_000):
-        if event.kind in (LogKind.GRANTED, LogKind.RESTORED):
-            assert event.device not in holders
-            holders[event.device] = event.lease
-        elif event.kind == LogKind.ENDED:
-            assert holders.pop(event.device) == event.lease
-
-
-def client_process(farm: Farm, then: str) -> subprocess.Popen[str]:
-    """Another process that requests a device, says so, and does `then`."""
-    code = (
-        "import sys, time\n"
-        "from tracker.client import connect_tracker\n"
-        f"session = connect_tracker('127.0.0.1', {farm.tracker.port}, user='other')\n"
-        "remote = session.request('cpu')\n"
-        "print(remote.box, flush=True)\n"
-        f"{then}\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() in farm.boxes
-    return process
 
 
 # Lending
@@ -190,26 +64,26 @@ def test_a_session_dropped_by_its_holder_gives_the_device_back(shared: Farm) -> 
 
 def test_what_a_device_is_travels_with_the_lease(shared: Farm) -> None:
     session = shared.connect()
-    with session.lease("cpu", wait_s=10.0) as lease:
+    with session.lease("cpu", wait_s=PATIENCE_S) as lease:
         (device,) = [d for d in session.devices() if d.id == lease.device]
         assert lease.attributes == device.attributes
         assert lease.fingerprint == device.fingerprint
         assert lease.fingerprint
         arch, memory = lease.attributes["arch"], lease.attributes["memory"]
         assert isinstance(memory, int)
-    with session.lease(f"arch={arch} memory>={memory}", wait_s=10.0):
+    with session.lease(f"arch={arch} memory>={memory}", wait_s=PATIENCE_S):
         pass
 
 
 def test_nothing_opens_without_a_lease_or_with_an_old_one(shared: Farm) -> None:
     session = shared.connect()
-    lease = session.lease("device=one/0", wait_s=10.0)
+    lease = session.lease("device=one/0", wait_s=PATIENCE_S)
     with lease.open_session() as remote:
         use(remote)
     with pytest.raises(LeaseRefused):
         open_session(lease.host, lease.port)
     lease.release()
-    with session.lease("device=one/0", wait_s=10.0) as newer:
+    with session.lease("device=one/0", wait_s=PATIENCE_S) as newer:
         assert newer.token != lease.token
         with pytest.raises(LeaseRefused):
             open_session(lease.host, lease.port, token=lease.token)
@@ -221,7 +95,7 @@ def test_nothing_opens_without_a_lease_or_with_an_old_one(shared: Farm) -> None:
 
 def test_releasing_a_lease_ends_its_session(shared: Farm) -> None:
     session = shared.connect()
-    lease = session.lease("cpu", wait_s=10.0)
+    lease = session.lease("cpu", wait_s=PATIENCE_S)
     remote = lease.open_session()
     lease.release()
     with pytest.raises(SessionClosed, match="lease ended"):
@@ -279,7 +153,7 @@ def test_a_request_nobody_can_serve_waits_and_says_why_in_the_end(shared: Farm) 
 
 def test_a_queued_client_gets_the_device_when_it_is_free(shared: Farm) -> None:
     session = shared.connect()
-    leases = [session.lease("cpu", wait_s=10.0) for _ in range(2)]
+    leases = [session.lease("cpu", wait_s=PATIENCE_S) for _ in range(2)]
     got: list[str] = []
 
     def wait() -> None:
@@ -297,7 +171,7 @@ def test_a_queued_client_gets_the_device_when_it_is_free(shared: Farm) -> None:
 
 def test_a_time_limit_ends_lease_and_session(shared: Farm) -> None:
     session = shared.connect()
-    lease = session.lease("cpu", wait_s=10.0, session_timeout_s=1.0)
+    lease = session.lease("cpu", wait_s=PATIENCE_S, session_timeout_s=4.0)
     remote = lease.open_session()
     until(lambda: lease.lost is not None)
     assert "time limit" in str(lease.lost)
@@ -310,7 +184,7 @@ def test_draining_and_quarantine(shared: Farm) -> None:
     session = shared.connect()
     try:
         assert session.drain("one", "moving it") == ("one/0",)
-        with session.lease("cpu", wait_s=10.0) as lease:
+        with session.lease("cpu", wait_s=PATIENCE_S) as lease:
             assert lease.device == "two/0"
             told: list[str] = []
             lease.on_lost(told.append)
@@ -347,155 +221,6 @@ def test_a_forked_child_is_told_to_connect_itself(shared: Farm) -> None:
     assert session.devices()
 
 
-# Deaths
-
-
-def test_a_killed_clients_device_returns(farm: Farm) -> None:
-    session = farm.connect()
-    process = client_process(farm, "time.sleep(600)")
-    assert "leased" in states(session).values()
-    process.kill()
-    process.wait()
-    until(lambda: set(states(session).values()) == {"ready"})
-    assert any("its client was silent" in event.text for event in session.events())
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def test_a_client_that_just_ends_gives_its_device_back_at_once(farm: Farm) -> None:
-    session = farm.connect()
-    process = client_process(farm, "sys.exit(0)")
-    assert process.wait(PATIENCE_S) == 0
-    until(lambda: set(states(session).values()) == {"ready"})
-    assert not any("was silent" in event.text for event in session.events())
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def test_a_killed_box_loses_its_lease_and_another_serves(farm: Farm) -> None:
-    session = farm.connect()
-    lease = session.lease("device=one/0", wait_s=10.0)
-    remote = lease.open_session()
-    farm.kill_box("one")
-    until(lambda: lease.lost is not None)
-    assert "box one is gone" in str(lease.lost)
-    with pytest.raises(SessionClosed):
-        remote.upload(b"x", "x")
-    remote.close()
-    assert states(session) == {"one/0": "gone", "two/0": "ready"}
-    with session.request("cpu") as other:
-        assert other.box == "two"
-    farm.start_box("one")
-    until(lambda: states(session) == {"one/0": "ready", "two/0": "ready"})
-    with session.request("device=one/0") as again:
-        use(again)
-
-
-def test_request_and_run_goes_on_elsewhere(farm: Farm) -> None:
-    session = farm.connect()
-    ran_on: list[str] = []
-
-    def work(remote: RPCSession) -> str:
-        ran_on.append(remote.box)
-        if len(ran_on) == 1:
-            farm.kill_box(remote.box)
-        use(remote)
-        return remote.box
-
-    assert session.request_and_run("cpu", work, max_retry=3) == ran_on[-1]
-    assert len(set(ran_on)) == 2
-
-    def wrong(remote: RPCSession) -> None:
-        raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        session.request_and_run("cpu", wrong)
-
-    def lost(remote: RPCSession) -> None:
-        raise SessionClosed("gone again")
-
-    with pytest.raises(TrackerError, match="could not run on 'cpu' in 2 tries: gone again"):
-        session.request_and_run("cpu", lost)
-
-
-def test_a_killed_tracker_comes_back_with_all_leases(farm: Farm) -> None:
-    session = farm.connect()
-    remote = session.request("device=one/0")
-    before = [d.lease for d in session.devices() if d.id == "one/0"]
-    farm.restart_tracker()
-    use(remote)
-    until(lambda: _answers(session))
-    until(lambda: states(session) == {"one/0": "leased", "two/0": "ready"})
-    assert [d.lease for d in session.devices() if d.id == "one/0"] == before
-    time.sleep(TIMING.grace_s + 1.0)
-    use(remote)
-    with pytest.raises(NoDeviceError, match="number 1 of 1"):
-        session.lease("device=one/0", wait_s=0.5)
-    remote.close()
-    with session.request("device=one/0", wait_s=20.0) as again:
-        use(again)
-    check_log(session)
-
-
-def test_a_request_that_waits_survives_the_tracker(farm: Farm) -> None:
-    session = farm.connect()
-    got: list[str] = []
-
-    def wait() -> None:
-        with session.lease("late", wait_s=PATIENCE_S) as lease:
-            got.append(lease.device)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    until(lambda: any(queue.pending for queue in session.queue()))
-    farm.restart_tracker()
-    farm.start_box("three", key="late")
-    thread.join(PATIENCE_S)
-    assert got == ["three/0"]
-
-
-def test_a_stopped_box_is_gone_and_comes_back_without_its_lease(farm: Farm) -> None:
-    session = farm.connect()
-    lease = session.lease("device=one/0", wait_s=10.0)
-    remote = lease.open_session()
-    os.kill(farm.boxes["one"].pid, signal.SIGSTOP)
-    try:
-        until(lambda: lease.lost is not None)
-        assert states(session)["one/0"] == "gone"
-    finally:
-        os.kill(farm.boxes["one"].pid, signal.SIGCONT)
-    until(lambda: states(session)["one/0"] == "ready")
-    with pytest.raises(RPCError):
-        remote.upload(b"x", "x")
-    remote.close()
-    with session.request("device=one/0", wait_s=20.0) as again:
-        use(again)
-    check_log(session)
-
-
-def test_a_stopped_tracker_takes_nothing_away(farm: Farm) -> None:
-    session = farm.connect()
-    remote = session.request("cpu")
-    os.kill(farm.tracker.pid, signal.SIGSTOP)
-    try:
-        time.sleep(TIMING.box_timeout_s + TIMING.grace_s + 1.0)
-    finally:
-        os.kill(farm.tracker.pid, signal.SIGCONT)
-    use(remote)
-    time.sleep(1.0)
-    assert sorted(states(session).values()) == ["leased", "ready"]
-    use(remote)
-    remote.close()
-
-
-def _answers(session: TrackerSession) -> bool:
-    try:
-        session.queue()
-    except ConnectError:
-        return False
-    return True
-
-
 # Starting, and peers that do not play by the rules
 
 
@@ -519,16 +244,6 @@ def test_what_is_no_tracker_is_named_as_such(shared: Farm) -> None:
         port = silent.getsockname()[1]
         with pytest.raises(ConnectError, match="does not speak"):
             connect_tracker("127.0.0.1", port, timeout_s=1.0)
-
-
-def test_a_tracker_that_is_gone_fails_questions_and_waits(farm: Farm) -> None:
-    session = farm.connect()
-    farm.tracker.terminate()
-    with pytest.raises(ConnectError, match=f"{farm.tracker.port}"):
-        session.devices()
-    session.close()
-    with pytest.raises(ConnectError, match="closed"):
-        session.devices()
 
 
 def test_a_port_in_use_a_public_host_and_a_bad_port_file_are_refused(shared: Farm, tmp_path: Path) -> None:
