@@ -16,8 +16,10 @@ from cli_run import run_cli
 from compiler.lower.interp import run
 from compiler.schedule.trace import Trace, apply_trace
 from tuner.errors import TuningError
+from tuner.interchange import tvm_records
+from tuner.interchange.foreign import DEVICE_CLASS, Left
 from tuner.interchange.tvm_graph import ForeignError, read_functions
-from tuner.interchange.tvm_records import DEVICE_CLASS, Carried, Left, bring, read_database
+from tuner.interchange.tvm_records import Carried, bring
 from tuner.interchange.tvm_trace import replay
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
@@ -33,7 +35,7 @@ def workload_text(name: str = "matmul") -> str:
 
 @pytest.mark.parametrize("name", LOG_NAMES)
 def test_every_schedule_of_the_log_applies_and_keeps_the_meaning(name):
-    records = list(read_database(LOGS / name))
+    records = list(tvm_records.read(LOGS / name))
     assert len(records) == 4
     for record in records:
         assert isinstance(record, Carried)
@@ -92,7 +94,7 @@ def edited(tmp_path: Path, change) -> list[Carried | Left]:
     changed = change(data)
     lines[0] = changed if isinstance(changed, str) else json.dumps(data)
     path.write_text("\n".join(lines) + "\n")
-    return list(read_database(folder))
+    return list(tvm_records.read(folder))
 
 
 def rename_step(name):
@@ -173,7 +175,7 @@ def test_a_trace_that_is_illegal_here_names_its_step():
 def test_a_folder_without_workloads_is_named(tmp_path):
     (tmp_path / "database_tuning_record.json").write_text("")
     with pytest.raises(TuningError, match=r"no database_workload\.json"):
-        list(read_database(tmp_path))
+        list(tvm_records.read(tmp_path))
 
 
 # -------------------------------------------------------------------------------- command line

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 import click
 from rich.table import Table
@@ -21,8 +21,10 @@ from tunefarm.cli.common import FILE, Span, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
-from tuner.interchange import jsonl, t4, tvm_records
+from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
+from tuner.interchange.foreign import Brought, Left
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
+from tuner.kernels.files import run_file
 from tuner.records.errors import RecordError
 from tuner.records.model import Run, Trial
 from tuner.records.stats import StoreStats
@@ -111,28 +113,39 @@ Examples:
   tunefarm records import --db postgresql://tune@db/tunefarm lab.jsonl
 
   tunefarm records import tvm_work_dir/
+  tunefarm records import --templates mine.py autotvm.log
 
 The file is checked from its first line to its last before anything of it is stored. Runs the store has already are
 not stored twice, so an import that was interrupted is simply done again.
 
 A work folder of Apache TVM's MetaSchedule gives its workloads and schedules; what does not carry over is said for each
 record. Its times are of TVM's code: they are kept, but no build is given such a config before it was measured here.
+
+So does a log of autotvm, whose templates the file given with --templates has to register under their names there.
 """
 
 
 @records.command("import", epilog=_IMPORT_EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @_DB
+@click.option("--templates", type=FILE, help="A Python file that registers the templates of an autotvm log.")
 @click.option("--check", "only_check", is_flag=True, help="Check FILE and store nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
-def import_(settings: Settings, file: Path, db: str | None, only_check: bool, as_json: bool) -> None:
+def import_(
+    settings: Settings, file: Path, db: str | None, templates: Path | None, only_check: bool, as_json: bool
+) -> None:
     """Put the records of FILE ("-": standard input), made by `tunefarm records export`, into the store.
 
-    FILE may also be a work folder of Apache TVM's MetaSchedule.
+    FILE may also be a work folder of Apache TVM's MetaSchedule, or a log of autotvm.
     """
     if tvm_records.is_database(file):
-        _import_tvm(db or settings.db, file, only_check, as_json)
+        _import_tvm(db or settings.db, file, tvm_records, only_check, as_json)
+        return
+    if autotvm_records.is_log(file):
+        if templates is not None:
+            run_file(templates)
+        _import_tvm(db or settings.db, file, autotvm_records, only_check, as_json)
         return
     with _source(file) as path:
         counts = Counter(type(entry).__name__ for entry in jsonl.load(path))
@@ -144,14 +157,22 @@ def import_(settings: Settings, file: Path, db: str | None, only_check: bool, as
     _report(absorbed, as_json)
 
 
-def _import_tvm(address: str, path: Path, only_check: bool, as_json: bool) -> None:
+class _Reader(Protocol):
+    """A module that reads one kind of log."""
+
+    def read(self, path: Path) -> Iterator[object]: ...
+
+    def bring(self, store: RecordStore, path: Path) -> Brought: ...
+
+
+def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_json: bool) -> None:
     if only_check:
-        found = list(tvm_records.read_database(path))
-        brought = tvm_records.Brought(left=[each for each in found if isinstance(each, tvm_records.Left)])
+        found = list(reader.read(path))
+        brought = Brought(left=[each for each in found if isinstance(each, Left)])
         click.echo(f"{path}: {len(found) - len(brought.left)} of {len(found)} records carry over")
     else:
         with RecordStore.open(address, create=True) as store:
-            brought = tvm_records.bring(store, path)
+            brought = reader.bring(store, path)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(brought), default=sorted))
         return

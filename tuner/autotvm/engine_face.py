@@ -53,6 +53,13 @@ class ConfigProposal:
         return candidate_digest(self.trace_json)
 
 
+def tuning_task(task: Task) -> TuningTask:
+    """The engine's task for a template with its arguments."""
+    assert task.target is not None
+    name = f"{task.name}({', '.join(map(str, task.args))})"
+    return TuningTask(name, task.untuned.with_attr(_TEMPLATE_ATTR, task.name), task.target.resolved())
+
+
 class _FromTuner:
     """A tuner, asked and told as the engine does."""
 
@@ -189,8 +196,6 @@ def _run(
     store: RecordStore | None,
     then: Callable[[MeasureInput, MeasureResult], None],
 ) -> None:
-    assert task.target is not None
-
     def source(candidate: Proposal | None) -> FuncSource:
         if candidate is None:
             return FuncSource(pack_func(task.untuned))
@@ -198,9 +203,9 @@ def _run(
         return FuncSource(pack_func(task.prim_func(candidate.config)))
 
     remembering = Remembering(strategy)
-    name = f"{task.name}({', '.join(map(str, task.args))})"
+    tuned = tuning_task(task)
     search = TaskSearch(
-        task=TuningTask(name, task.untuned.with_attr(_TEMPLATE_ATTR, task.name), task.target.resolved()),
+        task=tuned,
         strategy=remembering,
         recognise=lambda digest, trace: None,
         source=source,
@@ -209,6 +214,6 @@ def _run(
     outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=watcher)
     error = outcome.snapshot.tasks[0].error
     if error is not None:
-        raise TuningError(f"{name}: {error}")
+        raise TuningError(f"{tuned.name}: {error}")
     for candidate, cost in remembering.known():  # a log is to have them too: one of them may be the best
         then(*_known(candidate, cost))

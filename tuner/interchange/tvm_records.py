@@ -1,9 +1,7 @@
 """Tuning logs of Apache TVM's MetaSchedule, brought into the record store where their meaning carries over.
 
 The workload and the steps of the schedule carry over: the function is read, and each trace is carried out on it by
-our engine, so what is stored is a trace that applies. The times do not: they are of another compiler's code, on a
-machine the log does not name. They are kept in a device class of their own and never count as verified, so no build
-is given such a config before it was measured here.
+our engine, so what is stored is a trace that applies. The times do not (see `tuner.interchange.foreign`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,15 @@ from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.printer import workload_key
 from tuner.errors import TuningError
+from tuner.interchange.foreign import Brought, ForeignTrial, Left, store_trials
 from tuner.interchange.tvm_graph import ForeignError, read_functions
 from tuner.interchange.tvm_trace import replay
-from tuner.records.keys import candidate_digest
-from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState
+from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 from tuner.task import count_flops
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
-DEVICE_CLASS = "apache-tvm/unknown"
 _FAILED_S = 1e9  # the seconds MetaSchedule notes for a candidate that failed
 _LENGTH = 8  # bytes of the length that stands before a workload's text
 
@@ -47,20 +44,12 @@ class Carried:
     samples: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Left:
-    """A record that did not carry over, and why."""
-
-    line: int
-    reason: str
-
-
 def is_database(path: Path) -> bool:
     """Whether `path` is a MetaSchedule work folder, or its file of records."""
     return path.joinpath(RECORDS).is_file() if path.is_dir() else path.name == RECORDS
 
 
-def read_database(path: Path) -> Iterator[Carried | Left]:
+def read(path: Path) -> Iterator[Carried | Left]:
     """The records of a work folder (or of its file of records), in order.
 
     Raises TuningError when there are no such files; what is wrong with a record is said in its `Left`.
@@ -126,57 +115,17 @@ def _target(options: dict[str, Any]) -> Target:
 # ---------------------------------------------------------------------------------- the store
 
 
-@dataclass
-class Brought:
-    """What an import did: `trials` stored, `known` before, and what was `left` out and why."""
-
-    trials: int = 0
-    known: int = 0
-    workloads: set[str] = field(default_factory=set)
-    left: list[Left] = field(default_factory=list)
-
-
 def bring(store: RecordStore, path: Path) -> Brought:
     """Put the records at `path` that carry over into `store`, a run for each workload and target."""
     brought = Brought()
     found: dict[tuple[str, str], list[Carried]] = {}
-    for record in read_database(path):
+    for record in read(path):
         if isinstance(record, Left):
             brought.left.append(record)
         else:
             found.setdefault((workload_key(record.func), str(record.target)), []).append(record)
     for (key, target), records in found.items():
-        brought.workloads.add(key)
-        _store(store, key, target, records, brought)
+        func, name = records[0].func, records[0].name
+        workload = NewWorkload(key=key, name=name, function=func.script(), flops=count_flops(func) or None)
+        store_trials(store, workload, target, [ForeignTrial(r.trace, r.samples) for r in records], brought)
     return brought
-
-
-def _store(store: RecordStore, key: str, target: str, records: list[Carried], brought: Brought) -> None:
-    known = store.measured_digests(key, target, DEVICE_CLASS)
-    new = {candidate_digest(r.trace): r for r in records if candidate_digest(r.trace) not in known}
-    brought.known += len(records) - len(new)
-    if not new:
-        return
-    first = records[0]
-    workload = store.upsert_workload(
-        NewWorkload(key=key, name=first.name, function=first.func.script(), flops=count_flops(first.func) or None)
-    )
-    task = NewRunTask(workload_id=workload.id, target_id=store.upsert_target(target).id, budget=len(new))
-    run = store.start_run(NewRun(tasks=(task,), toolchain={"tvm": "unknown"}, name=f"Apache TVM: {first.name}"))
-    device = store.upsert_device(NewDevice(name="apache-tvm/log", key="cpu", device_class=DEVICE_CLASS)).id
-    store.add_trials(
-        [
-            NewTrial(
-                task_id=run.tasks[0].id,
-                device_id=device,
-                digest=digest,
-                trace=record.trace,
-                samples=record.samples,
-                verified=False,
-                noise=("imported",),
-            )
-            for digest, record in new.items()
-        ]
-    )
-    store.set_run_state(run.id, RunState.FINISHED, "imported from a log of Apache TVM; its times are of TVM's code")
-    brought.trials += len(new)

@@ -166,6 +166,12 @@ def _python(path: Path) -> Job:
     return Job(tuple(items))
 
 
+def run_file(path: Path) -> ModuleType:
+    """A Python file run as a module: for what it registers. Raises SpecError when it cannot be read or fails."""
+    full = str(path.resolve())
+    return _module(full, _digest(_text(Path(full), "run")))
+
+
 def _named(module: ModuleType) -> dict[str, Kernel | PrimFunc]:
     """The kernels of a module by their names, `name[0]` in a list, each object once; a function that is only another
     kernel's reference is left out."""

@@ -1,0 +1,81 @@
+"""Trials of another tool, kept in the record store for what they teach.
+
+Their times are of another compiler's code, on a machine that the log does not name. So they are kept in a device class
+of their own and never count as verified: no build is given such a config before it was measured here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tuner.records.keys import candidate_digest
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState
+from tuner.records.store import RecordStore
+
+DEVICE_CLASS = "apache-tvm/unknown"
+_TOOLCHAIN: Mapping[str, str] = {"tvm": "unknown"}
+
+
+@dataclass(frozen=True)
+class Left:
+    """A record that did not carry over, and why."""
+
+    line: int
+    reason: str
+
+
+@dataclass
+class Brought:
+    """What an import did: `trials` stored, `known` before, and what was `left` out and why."""
+
+    trials: int = 0
+    known: int = 0
+    workloads: set[str] = field(default_factory=set)
+    left: list[Left] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ForeignTrial:
+    """A candidate's record, and its times there in seconds a call."""
+
+    trace: str
+    samples: tuple[float, ...]
+    finished_at: datetime | None = None
+
+
+def store_trials(
+    store: RecordStore, workload: NewWorkload, target: str, trials: Sequence[ForeignTrial], brought: Brought
+) -> None:
+    """Put those that are new into a run of their own, and count them."""
+    brought.workloads.add(workload.key)
+    known = store.measured_digests(workload.key, target, DEVICE_CLASS)
+    new = {candidate_digest(t.trace): t for t in trials}
+    new = {digest: trial for digest, trial in new.items() if digest not in known}
+    brought.known += len(trials) - len(new)
+    if not new:
+        return
+    task = NewRunTask(
+        workload_id=store.upsert_workload(workload).id, target_id=store.upsert_target(target).id, budget=len(new)
+    )
+    run = store.start_run(NewRun(tasks=(task,), toolchain=_TOOLCHAIN, name=f"Apache TVM: {workload.name}"))
+    device = store.upsert_device(NewDevice(name="apache-tvm/log", key="cpu", device_class=DEVICE_CLASS)).id
+    store.add_trials(
+        [
+            NewTrial(
+                task_id=run.tasks[0].id,
+                device_id=device,
+                digest=digest,
+                trace=trial.trace,
+                samples=trial.samples,
+                verified=False,
+                noise=("imported",),
+                started_at=trial.finished_at,
+                finished_at=trial.finished_at,
+            )
+            for digest, trial in new.items()
+        ]
+    )
+    store.set_run_state(run.id, RunState.FINISHED, "imported from a log of Apache TVM; its times are of TVM's code")
+    brought.trials += len(new)
