@@ -28,7 +28,8 @@ from tuner.records.model import (
     TrialPurpose,
 )
 from tuner.records.store import RecordStore
-from tuner.search.plan import Recorded, TaskSearch
+from tuner.search.base import Recorded
+from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
 from tuner.toolchain import toolchain
 

@@ -12,8 +12,8 @@ from tuner.auto_scheduler.errors import SchedulerError
 from tuner.auto_scheduler.record import load_records
 from tuner.auto_scheduler.search_task import SearchTask
 from tuner.records.keys import candidate_digest
-from tuner.search.base import Proposal
-from tuner.search.plan import Recorded, TaskSearch, sketch_search, trace_source
+from tuner.search.base import Proposal, Recorded
+from tuner.search.plan import TaskSearch, sketch_search, trace_source
 
 
 class CostModel:

@@ -23,7 +23,6 @@ from tuner.model.errors import FeatureError
 from tuner.model.features import SketchFeatures
 from tuner.model.machine import target_family
 from tuner.model.training import Group
-from tuner.records.models import TuningKey
 from tuner.records.store import RecordStore
 from tuner.space.sketch import Decision, Sketch
 from tuner.workloads import WorkloadSpec
@@ -51,7 +50,7 @@ def from_store(store: RecordStore, family: str) -> Dataset:
         if target_family(target) != family:
             continue
         costs = store.measured_traces(key.id)
-        func = function_of(key)
+        func = function_of(key.spec, key.function)
         group = None if func is None else group_of(key.workload, func, target, costs)
         left_out += len(costs) - (0 if group is None else len(group.costs))
         if group is not None and len(group.costs) >= _FEW:
@@ -64,12 +63,10 @@ def families(store: RecordStore) -> tuple[str, ...]:
     return tuple(sorted({target_family(Target(key.target)) for key in store.tuning_keys()}))
 
 
-def function_of(key: TuningKey) -> n.PrimFunc | None:
-    """The workload's function, None where its record cannot be read as one."""
+def function_of(spec: Mapping[str, Any] | None, script: str) -> n.PrimFunc | None:
+    """A recorded workload's function, None where its record cannot be read as one."""
     try:
-        if key.spec is not None:
-            return WorkloadSpec.from_json(key.spec).prim_func()
-        read = from_source(key.function)
+        read = WorkloadSpec.from_json(spec).prim_func() if spec is not None else from_source(script)
     except TunefarmError:
         return None
     return read if isinstance(read, n.PrimFunc) else None

@@ -45,6 +45,14 @@ class Candidate:
         return self.sketch.name, self.decisions
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A candidate known only from the store: it can be built and measured, not searched from."""
+
+    digest: str
+    trace_json: str
+
+
 class SearchStrategy(Protocol):
     """Ask/tell. `ask` never returns a candidate twice, nor one that was told before.
 

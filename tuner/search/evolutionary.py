@@ -26,22 +26,22 @@ from tuner.space.sketch import Sketch
 
 _NEAR = 60  # points looked at to repair one
 _ENOUGH = 4  # measured candidates before a surrogate is fitted
+_SHORTLIST = 64  # candidates whose uncertainty is looked at
 _FAILED = 2.0  # times the worst cost: what a failure is taken for
 
 
 @dataclass(frozen=True)
 class EvolutionOptions:
     """`explore`: share of asks drawn at random. `crossover`: probability that a child has two parents. `elite`: how
-    many of the best may be parents. `population`: random points drawn, `children`: how many more in each of
-    `generations`. `batch`: candidates picked from one population. `curiosity`: how many deviations below what it should
-    cost a candidate is judged by, in turns."""
+    many of the best may be parents. `population`: random points drawn, `children`: how many the fastest have, and then
+    the most promising. `batch`: candidates picked from one population. `curiosity`: how many deviations below what it
+    should cost a candidate is judged by, in turns."""
 
     explore: float = 0.08
     crossover: float = 0.35
     elite: int = 24
     population: int = 256
     children: int = 128
-    generations: int = 2
     batch: int = 8
     curiosity: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
 
@@ -128,12 +128,13 @@ class EvolutionarySearch:
         surrogate = self._fitted()
         if surrogate is None:
             return self._by_prior(pool)
-        for _ in range(self._options.generations):
-            expected, _ = self._predict(surrogate, pool)
-            best = [pool[i] for i in np.argsort(expected, kind="stable")[: self._options.elite]]
-            pool += self._children(best, self._options.children, {c.key for c in pool})
-            self._describe(pool)
-        return self._by_surrogate(surrogate, pool)
+        expected = self._expected(surrogate, pool)
+        best = [pool[i] for i in np.argsort(expected, kind="stable")[: self._options.elite]]
+        children = self._children(best, self._options.children, {c.key for c in pool})
+        if children:
+            self._describe(children)
+            expected = np.concatenate([expected, self._expected(surrogate, children)])
+        return self._by_surrogate(surrogate, [*pool, *children], expected)
 
     def _drawn(self) -> list[Candidate]:
         """Random points of each sketch, and children of the fastest candidates; none that was asked for."""
@@ -191,8 +192,8 @@ class EvolutionarySearch:
         costs = np.array([worst if cost is None else cost for _, cost in self._told])
         return Surrogate.fit(*self._arrays([c for c, _ in self._told]), costs, self._typical)
 
-    def _predict(self, surrogate: Surrogate, pool: Sequence[Candidate]) -> tuple[Floats, Floats]:
-        return surrogate.predict(*self._arrays(pool))
+    def _expected(self, surrogate: Surrogate, pool: Sequence[Candidate]) -> Floats:
+        return surrogate.expected(*self._arrays(pool))
 
     # -- the choice
 
@@ -205,11 +206,14 @@ class EvolutionarySearch:
         mixed = [i for pair in zip(order, further) for i in pair] or order
         return [pool[i] for i in dict.fromkeys(mixed)][:batch]
 
-    def _by_surrogate(self, surrogate: Surrogate, pool: Sequence[Candidate]) -> list[Candidate]:
-        expected, deviation = self._predict(surrogate, pool)
+    def _by_surrogate(self, surrogate: Surrogate, pool: Sequence[Candidate], expected: Floats) -> list[Candidate]:
+        """Of those that should cost least: in turns the one that does, and ones that could cost less than it."""
+        near = np.argsort(expected, kind="stable")[:_SHORTLIST]
+        rows, _ = self._arrays([pool[i] for i in near])
+        deviation = surrogate.deviation(rows)
+        orders = [np.argsort(expected[near] - k * deviation, kind="stable").tolist() for k in self._options.curiosity]
         chosen: dict[int, None] = {}
-        orders = [np.argsort(expected - k * deviation, kind="stable").tolist() for k in self._options.curiosity]
-        for turn in range(min(self._options.batch, len(pool))):
+        for turn in range(min(self._options.batch, len(near))):
             order = orders[turn % len(orders)]
             chosen[next(i for i in order if i not in chosen)] = None
-        return [pool[i] for i in chosen]
+        return [pool[near[i]] for i in chosen]

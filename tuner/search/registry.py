@@ -25,6 +25,11 @@ STRATEGIES: dict[str, Factory] = {
 }
 
 
+def is_guided(name: str) -> bool:
+    """Whether the strategy goes by a guide's features and scores."""
+    return STRATEGIES.get(name) is EvolutionarySearch
+
+
 def make_strategy(
     name: str, sketches: Sequence[Sketch], seed: int, seen: Iterable[str], guide: Guide | None = None
 ) -> SearchStrategy:
@@ -32,6 +37,6 @@ def make_strategy(
     factory = STRATEGIES.get(name)
     if factory is None:
         raise TuningError(f"no search strategy is called {name!r}", hint=f"known: {', '.join(STRATEGIES)}")
-    if factory is EvolutionarySearch:
+    if is_guided(name):
         return EvolutionarySearch(sketches, seed, seen, guide=guide)
     return factory(sketches, seed, seen)

@@ -17,8 +17,10 @@ def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) ->
     Near is by the logarithms of the decisions' values where those are positive, else by the values. None when none is
     among the `most` nearest points.
     """
+    start = tuple(min(max(0, at), len(d.values) - 1) for at, d in zip(point, sketch.decisions, strict=True))
+    if sketch.is_allowed(start):
+        return start
     scales = [_scale(decision.values) for decision in sketch.decisions]
-    start = tuple(min(max(0, at), len(scale) - 1) for at, scale in zip(point, scales, strict=True))
     waiting = [(0.0, start)]
     found = {start}
     for _ in range(most):

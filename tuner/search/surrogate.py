@@ -2,6 +2,9 @@
 
 C. Rasmussen, C. Williams, "Gaussian Processes for Machine Learning", 2006, chapters 2 and 5. With a few hundred trials
 at most, it says of each candidate how fast it should be and how sure that is, and takes milliseconds to fit.
+
+The linear algebra is done by hand, with sums that numpy carries out itself: a BLAS would start threads, which spin on
+the cores where kernels are built and measured, and take longer than matrices as small as these.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ class Surrogate:
     spread: float
     rows: Floats
     weights: Floats
-    inverse: Floats
+    root: Floats  # the lower triangle of the kernel matrix's Cholesky factor
     reach: float
 
     @staticmethod
@@ -51,19 +54,26 @@ class Surrogate:
         reach = max(1, int(varies.sum())) ** 0.5
         fitted = [_solved(distances / (reach * s), left / spread) for s in _SCALES]
         best = max(range(len(_SCALES)), key=lambda i: fitted[i][0])
-        _, weights, inverse = fitted[best]
+        _, weights, root = fitted[best]
         return Surrogate(
             mean=mean, scale=np.where(varies, scale, np.inf), prior=(centre, deviation), line=(height, slope),
-            spread=spread, rows=scaled, weights=weights, inverse=inverse, reach=reach * _SCALES[best],
+            spread=spread, rows=scaled, weights=weights, root=root, reach=reach * _SCALES[best],
         )  # fmt: skip
 
-    def predict(self, rows: Floats, prior: Floats) -> tuple[Floats, Floats]:
-        """The expected logarithm of each cost, and its deviation."""
-        scaled = (rows - self.mean) / self.scale
-        near = _matern(_distances(scaled, self.rows) / self.reach)
+    def expected(self, rows: Floats, prior: Floats) -> Floats:
+        """The logarithm of each cost that is expected."""
         trend = self.line[0] + self.line[1] * (prior - self.prior[0]) / self.prior[1]
-        known = np.einsum("ij,jk,ik->i", near, self.inverse, near, optimize=True)
-        return trend + self.spread * (near @ self.weights), self.spread * np.sqrt(np.maximum(1.0 - known, 1e-6))
+        cost: Floats = trend + self.spread * np.einsum("ij,j->i", self._near(rows), self.weights)
+        return cost
+
+    def deviation(self, rows: Floats) -> Floats:
+        """How sure that is: its standard deviation."""
+        half = _forward(self.root, self._near(rows).T)
+        deviation: Floats = self.spread * np.sqrt(np.maximum(1.0 - (half**2).sum(axis=0), 1e-6))
+        return deviation
+
+    def _near(self, rows: Floats) -> Floats:
+        return _matern(_distances((rows - self.mean) / self.scale, self.rows) / self.reach)
 
 
 def _kept(costs: Floats) -> Ints:
@@ -81,7 +91,7 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _distances(a: Floats, b: Floats) -> Floats:
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2.0 * a @ b.T
+    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2.0 * np.einsum("ik,jk->ij", a, b)
     distances: Floats = np.sqrt(np.maximum(squares, 0.0))
     return distances
 
@@ -94,10 +104,32 @@ def _matern(distances: Floats) -> Floats:
 
 
 def _solved(distances: Floats, y: Floats) -> tuple[float, Floats, Floats]:
-    """The log likelihood of `y`, the weights that interpolate it, and the inverse of the kernel's matrix."""
-    kernel = _matern(distances) + _NOISE * np.eye(len(y))
-    root = np.linalg.cholesky(kernel)
-    half = np.linalg.inv(root)
-    inverse = half.T @ half
-    weights = inverse @ y
-    return float(-0.5 * y @ weights - np.log(np.diag(root)).sum()), weights, inverse
+    """The log likelihood of `y`, the weights that interpolate it, and the kernel matrix's Cholesky factor."""
+    root = _cholesky(_matern(distances) + _NOISE * np.eye(len(y)))
+    weights = _backward(root, _forward(root, y[:, None])[:, 0])
+    return float(-0.5 * (y * weights).sum() - np.log(np.diag(root)).sum()), weights, root
+
+
+def _cholesky(matrix: Floats) -> Floats:
+    """The lower triangle L with L·Lᵀ = matrix, a positive definite one, column by column."""
+    root = np.tril(matrix)
+    for j in range(len(root)):
+        root[j:, j] -= np.einsum("ik,k->i", root[j:, :j], root[j, :j])
+        root[j:, j] /= np.sqrt(root[j, j])
+    return root
+
+
+def _forward(root: Floats, columns: Floats) -> Floats:
+    """L⁻¹ · columns."""
+    found = np.array(columns)
+    for i in range(len(root)):
+        found[i] = (found[i] - np.einsum("k,kj->j", root[i, :i], found[:i])) / root[i, i]
+    return found
+
+
+def _backward(root: Floats, column: Floats) -> Floats:
+    """L⁻ᵀ · column."""
+    found = np.array(column)
+    for i in range(len(root) - 1, -1, -1):
+        found[i] = (found[i] - (root[i + 1 :, i] * found[i + 1 :]).sum()) / root[i, i]
+    return found

@@ -22,7 +22,7 @@ from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
-from tuner.search.plan import recogniser
+from tuner.search.recognise import recogniser
 from tuner.search.repair import nearest_point
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch

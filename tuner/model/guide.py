@@ -1,0 +1,70 @@
+"""What a search knows of candidates before they are measured: their features, and a prior score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from compiler.target import Target
+from compiler.tir import nodes as n
+from tuner.model.errors import FeatureError, ModelError
+from tuner.model.features import SketchFeatures
+from tuner.model.library import Found
+from tuner.model.types import Floats
+from tuner.space.sketch import Sketch
+
+_DRAFT = -1  # the features' last column is the analytic draft
+
+
+class Guide:
+    """Describes the points of a task's sketches as rows of numbers, all of one length, and scores them.
+
+    With features, the score is a model's where there is one, else the analytic draft. Without, rows are the decisions'
+    values and the score is the sketch's own draft. `says` tells which, for a person.
+    """
+
+    def __init__(self, sketches: Sequence[Sketch], says: str = "the sketches' own drafts") -> None:
+        self.says = says
+        self._place = {id(sketch): place for place, sketch in enumerate(sketches)}
+        names = sorted({d.name for sketch in sketches for d in sketch.decisions})
+        self._columns = {name: len(sketches) + at for at, name in enumerate(names)}
+        self._features: dict[int, SketchFeatures] = {}
+        self._model: Found | None = None
+
+    @staticmethod
+    def of(
+        sketches: Sequence[Sketch],
+        func: n.PrimFunc,
+        target: Target,
+        find_model: Callable[[], Found | None] = lambda: None,
+    ) -> Guide:
+        """A guide with features where every sketch has them, and with a model where one is found that can be used."""
+        try:
+            features = {id(sketch): SketchFeatures.of(sketch, func, target) for sketch in sketches}
+        except FeatureError as error:
+            return Guide(sketches, f"the sketches' own drafts, because there are no features: {error.message}")
+        try:
+            model = find_model()
+            says = "the analytic draft" if model is None else model.origin
+        except ModelError as error:
+            model, says = None, f"the analytic draft, because the model is of no use: {error.message}"
+        guide = Guide(sketches, says)
+        guide._features, guide._model = features, model
+        return guide
+
+    def describe(self, sketch: Sketch, points: Sequence[Sequence[int]]) -> tuple[Floats, Floats]:
+        """Rows of features (points, columns) and prior scores (points); a higher score promises a lower cost."""
+        where = np.asarray(points, np.int64).reshape(len(points), len(sketch.decisions))
+        rows = np.zeros((len(points), len(self._place) + len(self._columns)))
+        rows[:, self._place[id(sketch)]] = 1.0
+        for at, decision in enumerate(sketch.decisions):
+            values = np.array(decision.values, float)
+            scale = np.log2(values) if (values > 0).all() else values
+            rows[:, self._columns[decision.name]] = scale[where[:, at]]
+        features = self._features.get(id(sketch))
+        if features is None:
+            return rows, np.array([sketch.score(point) for point in points])
+        matrix = features.matrix(where)
+        prior = matrix[:, _DRAFT] if self._model is None else self._model.forest.predict(matrix)
+        return np.concatenate([rows, matrix], axis=1), prior
