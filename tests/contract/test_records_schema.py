@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, text
 
-from rpc_server.measure import FailureKind
 from tuner.records import migrate
 from tuner.records.database import connect, parse_url, reading, writing
 from tuner.records.errors import RecordError, SchemaMismatch, StoreMissing, StoreUnavailable
-from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, TrialStatus
+from tuner.records.model import NewWorkload
 from tuner.records.schema_farm import METADATA
 from tuner.records.store import RecordStore
 
@@ -173,76 +170,3 @@ class TestAddresses:
         with pytest.raises(StoreUnavailable) as caught:
             RecordStore.open("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=2")
         assert "secret" not in str(caught.value)
-
-
-# ----------------------------------------------------------------------------- query plans
-
-
-class _Plans:
-    """Asks the database, for every query of the store, how it would run it."""
-
-    def __init__(self, store: RecordStore) -> None:
-        self.scans: list[str] = []
-        self._engine = store._engine
-        event.listen(self._engine, "before_cursor_execute", self._explain)
-
-    def _explain(self, connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if not statement.lstrip().upper().startswith("SELECT"):
-            return
-        cursor = connection.connection.cursor()
-        cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-        for row in cursor.fetchall():
-            # "SCAN x USING INDEX" walks an index in order, which is right under a LIMIT
-            if re.match(r"SCAN (?!.*USING (COVERING )?INDEX)", row[3]) or "TEMP B-TREE FOR ORDER BY" in row[3]:
-                self.scans.append(f"{row[3]}: {statement}")
-        cursor.close()
-
-    def stop(self) -> None:
-        event.remove(self._engine, "before_cursor_execute", self._explain)
-
-
-def test_no_read_walks_a_growing_table(tmp_path: Path) -> None:
-    with RecordStore.open(tmp_path / "p.db", create=True) as store:
-        workload = store.upsert_workload(NewWorkload(key=KEY, name="w"))
-        target = store.upsert_target(TARGET)
-        device = store.upsert_device(NewDevice(name="d", key="k", device_class="c"))
-        task = NewRunTask(workload_id=workload.id, target_id=target.id, budget=9)
-        run = store.start_run(NewRun(tasks=(task,), toolchain={}))
-        trial = NewTrial(
-            task_id=run.tasks[0].id, digest="d", trace="{}", device_id=device.id, samples=(1.0,), verified=True
-        )
-        number = store.add_trial(trial)
-        store.add_trial(
-            NewTrial(task_id=run.tasks[0].id, digest="e", trace="{}", failure=FailureKind.BUILD, failure_text="t")
-        )
-        plans = _Plans(store)
-        store.claim(run.tasks[0].id, device.id, ["d", "e", "g"])
-        store.take_run(run.id, "me")
-        store.renew_run(run.id, "me")
-        store.add_trials([trial, trial, dataclasses.replace(trial, digest="f")])
-        store.run(run.id)
-        store.runs(limit=5, before=99)
-        store.trial(number)
-        store.trials(run.id, after=1, limit=5)
-        store.trials(run.id, before=5, limit=5)
-        store.trials(run.id, status=TrialStatus.FAILED)
-        store.sample_trials(run.id, KEY)
-        store.best_curve(run.id, KEY)
-        store.failure_histogram(run.id)
-        store.run_digests(run.id)
-        store.measured_digests(KEY, TARGET, "c")
-        store.best(KEY, TARGET, "c")
-        store.best_configs(after=1, limit=5)
-        store.newest_best_configs(5)
-        store.best_config(1)
-        store.workloads(after=1, limit=5)
-        store.devices(after=1, limit=5)
-        store.top_traces(KEY, 5)
-        plans.stop()
-    allowed = (
-        # a run's tasks and failure kinds, and a key's toolchains: a handful of rows each, sorted as they are
-        "FROM run_tasks",
-        "FROM run_failures",
-        "AND targets.text = ? AND device_classes.name = ? ORDER BY best_configs.updated_at",
-    )
-    assert [scan for scan in plans.scans if not any(words in scan for words in allowed)] == []

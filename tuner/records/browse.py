@@ -87,10 +87,10 @@ def page(
                 at = Cursor(task.id, rows[-1].sequence if len(found) == limit else end)
                 if len(found) == limit or left <= 0:
                     return tuple(found), at
+            at = Cursor(task.id + 1)
             left -= _TASK_COST
             if left <= 0:
                 return tuple(found), at
-        at = Cursor(tasks[-1].id + 1, 0)
     return tuple(found), None
 
 

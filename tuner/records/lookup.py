@@ -176,6 +176,8 @@ def near(
     served = serves(connection, device_class)
     wanted = catalog.parse_target(target)
     configs = [c for c in map(to_best, rows) if not obstacles(c, wanted, device_class, served)]
+    if not configs:
+        return ()
     keys = {config.workload_key for config in configs}
     found = connection.execute(catalog.workload_select().where(WorkloadRow.key.in_(keys)))
     workloads = {row.key: catalog.to_workload(row) for row in found}
