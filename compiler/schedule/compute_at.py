@@ -14,6 +14,7 @@ from compiler.schedule.dataflow import Member, Scope, check_unordered, is_parame
 from compiler.schedule.expr import variables
 from compiler.schedule.inline import compute_inline, reverse_compute_inline
 from compiler.schedule.locations import INLINE_LOCATION, ROOT_LOCATION
+from compiler.schedule.overwrites import check_not_overwritten, reads_apart
 from compiler.schedule.placement import (
     Access,
     Side,
@@ -72,7 +73,8 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
                 loop,
                 hint=f"choose a loop around every reader: {', '.join(m.name for m in readers)}",
             )
-    makers = _makers(me, scope)
+    check_not_overwritten(me, scope, [path])
+    makers = [maker for maker in _makers(me, scope) if not reads_apart(me, maker)]
     place = _place(path, makers, readers, index, "compute_at")
     analyzer = analyzer_of(f for f in path if isinstance(f, n.For))
     relaxed = _relaxed_threads(path, outputs)

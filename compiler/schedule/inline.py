@@ -16,6 +16,7 @@ from compiler.schedule.dataflow import (
     with_regions,
 )
 from compiler.schedule.expr import subst, subst_tree
+from compiler.schedule.overwrites import check_not_overwritten
 from compiler.schedule.state import Effect, Illegal, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
@@ -48,6 +49,7 @@ def compute_inline(func: n.PrimFunc, block: str) -> Effect:
     for reader in readers:
         if reader.name in before:
             raise Illegal(f"block {reader.name!r} reads {buffer.name!r} before block {block!r} writes it", block)
+    check_not_overwritten(me, scope, [reader.path for reader in readers])
 
     def value_at(load: n.BufferLoad) -> PrimExpr:
         values = {var: index for var, index in zip(points, load.indices) if var is not None}
@@ -90,6 +92,9 @@ def reverse_compute_inline(func: n.PrimFunc, block: str) -> Effect:
     touched = {r.buffer for r in (*me.block.reads, *me.block.writes)} - {buffer}
     if any(w.buffer in touched for m in later for w in m.block.writes):
         raise Illegal(f"block {block!r} reads what is written after block {producer.name!r}", block)
+    written = {w.buffer for w in me.block.writes}
+    if any(r.buffer in written for m in later for r in m.block.reads):
+        raise Illegal(f"block {block!r} writes what is read after block {producer.name!r}", block)
     at_source = {var: index for var, index in zip(points, source.indices) if var is not None}
     moved = subst_tree(store, _with_zeros(me, at_source))
     body = _map_loads(moved, buffer, lambda load: source.value)

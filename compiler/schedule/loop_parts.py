@@ -9,6 +9,7 @@ from compiler.schedule import tree
 from compiler.schedule.copying import Copier
 from compiler.schedule.expr import Mapped, rebind, subst
 from compiler.schedule.loops import check_plain, loop_roles
+from compiler.schedule.overwrites import apart
 from compiler.schedule.placement import Box, access, analyzer_of, hull
 from compiler.schedule.state import Effect, Illegal, loop_at, loop_path, replaced
 from compiler.schedule.step import primitive
@@ -202,7 +203,7 @@ def _check_apart(around: list[n.For], earlier: Nested, later: Nested, level: int
                 continue
             one = _touched(analyzer, mine, a, a_nest, level, values)
             two = _touched(analyzer, other, b, b_nest, level, {})
-            if not _apart(analyzer, one, two):
+            if not apart(analyzer, one, two):
                 raise Illegal(
                     f"blocks {a.block.name_hint!r} and {b.block.name_hint!r} meet in {mine.buffer.name!r} in different "
                     "iterations",
@@ -217,11 +218,3 @@ def _touched(
     moving = [*nest[level + 1 :], *tree.loops_around(nest[-1].body, realize)]
     box = hull(analyzer, [access(region, realize, moving)], region.buffer)
     return tuple((analyzer.simplify(subst(low, values)), subst(extent, values)) for low, extent in box)
-
-
-def _apart(analyzer: Analyzer, one: Box, two: Box) -> bool:
-    """Whether the boxes share nothing: along some dimension one ends before the other begins."""
-    return any(
-        any(map(analyzer.can_prove, (ops.less_equal(ops.add(a, length), b), ops.less_equal(ops.add(b, other), a))))
-        for (a, length), (b, other) in zip(one, two)
-    )

@@ -29,7 +29,6 @@ from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, Range, Var
 
-
 _ALONG_A_SCAN = ("compute_at", "store_at", "unroll", "pragma")
 
 

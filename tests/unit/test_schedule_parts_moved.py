@@ -1,4 +1,4 @@
-"""Blocks whose loops visit a part of their domains, moved: they run that part and no more."""
+"""Blocks that are moved: they run the part of their domains that they ran, and read what they read."""
 
 from __future__ import annotations
 
@@ -72,3 +72,71 @@ def test_a_sum_over_a_part_remains_one_when_it_moves(place: str) -> None:
         w.check_everywhere(sch, func)
     else:
         w.check_refused(func, move, "reverse_compute_at", "skip iterations of its reduction over axis 'r'")
+
+
+OVERWRITTEN = """
+@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,))):
+    X = T.alloc_buffer((8,))
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("X"):
+            v = T.axis.spatial(8, i)
+            X[v] = A[v]
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = X[v] * T.float32(2)
+    for i in range(8):
+        with T.block("W"):
+            v = T.axis.spatial(8, i)
+            X[v] = T.float32(100)
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = X[v] + B[v]
+"""
+
+
+@pytest.mark.parametrize("primitive", ["compute_at", "compute_inline"])
+def test_what_a_block_reads_may_not_have_changed_where_it_moves(primitive: str) -> None:
+    func = from_source(OVERWRITTEN)
+    assert isinstance(func, PrimFunc)
+
+    def move(sch: Schedule) -> None:
+        if primitive == "compute_at":
+            sch.compute_at(sch.get_block("B"), sch.get_loops(sch.get_block("C"))[0])
+        else:
+            sch.compute_inline(sch.get_block("B"))
+
+    w.check_refused(func, move, primitive, "block 'W' writes 'X', which block 'B' reads before it")
+
+
+READ_BEFORE = """
+@T.prim_func
+def main(A: T.Buffer((8,)), C: T.Buffer((8,)), D: T.Buffer((8,))):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(8):
+        with T.block("D"):
+            v = T.axis.spatial(8, i)
+            D[v] = C[v]
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(8, i)
+            C[v] = B[v] + T.float32(1)
+"""
+
+
+def test_what_was_read_before_is_not_written_earlier() -> None:
+    func = from_source(READ_BEFORE)
+    assert isinstance(func, PrimFunc)
+    w.check_refused(
+        func,
+        lambda sch: sch.reverse_compute_inline(sch.get_block("C")),
+        "reverse_compute_inline",
+        "block 'C' writes what is read after block 'B'",
+    )
