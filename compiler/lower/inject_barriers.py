@@ -53,11 +53,17 @@ def inject_barriers(func: n.PrimFunc) -> n.PrimFunc:
 
 @dataclass(slots=True)
 class _Open:
-    """What statements did: `head` before their first barrier, `tail` since the last one."""
+    """What statements did: `head` before their first barrier, `tail` since the last one. `closed`: a barrier stands on
+    every way through them; `holds_barrier`: on some way."""
 
     head: list[Access] = field(default_factory=list)
     tail: list[Access] = field(default_factory=list)
-    barriers: int = 0
+    closed: bool = False
+    holds_barrier: bool = False
+
+    def barrier(self) -> None:
+        self.tail.clear()
+        self.closed = self.holds_barrier = True
 
 
 class _Injector:
@@ -97,8 +103,7 @@ class _Injector:
             case n.SeqStmt():
                 return seq(*(self._visit(part, open_) for part in stmt.seq))
             case n.Evaluate(value=n.Call(op=op)) if getattr(op, "name", "") == _SYNC:
-                open_.tail.clear()
-                open_.barriers += 1
+                open_.barrier()
                 return stmt
             case n.For() | n.While() | n.IfThenElse() | n.AttrStmt(attr_key="thread_extent") if self._diverges(stmt):
                 return self._as_one(stmt, open_)
@@ -124,13 +129,12 @@ class _Injector:
     def _take(self, accesses: list[Access], open_: _Open) -> list[Stmt]:
         """Note accesses; the barrier they need before them, if any."""
         needed = any(self._threads.may_meet(a, b) for a in open_.tail for b in accesses) or (
-            not open_.barriers
+            not open_.closed
             and any(self._threads.may_meet(a, b, self._repeated_of) for a in self._repeated for b in accesses)
         )
         if needed:
-            open_.tail.clear()
-            open_.barriers += 1
-        if not open_.barriers:
+            open_.barrier()
+        if not open_.closed:
             open_.head += accesses
         open_.tail += accesses
         return [BARRIER] if needed else []
@@ -145,9 +149,11 @@ class _Injector:
             body = self._again(loop.body, once, tail, loop)
         self._loops.pop()
         barrier = self._take(once.head, open_)
-        if once.barriers:
-            open_.barriers += once.barriers
-            open_.tail = once.tail
+        if once.holds_barrier:
+            always = once.closed and (ops.as_int(loop.extent) or 0) > 0  # of unknown extent, it may not run
+            open_.holds_barrier = True
+            open_.closed |= always
+            open_.tail = [*([] if always else open_.tail), *once.tail]
         return seq(*barrier, loop if body is loop.body else replace(loop, body=body))
 
     def _again(self, body: Stmt, open_: _Open, before: list[Access], loop: n.For | None) -> Stmt:
@@ -163,13 +169,14 @@ class _Injector:
         ends: list[_Open] = []
         parts: list[Stmt] = []
         for part in (stmt.then_case, stmt.else_case):
-            end = _Open(list(open_.head), list(open_.tail), open_.barriers)
+            end = _Open(list(open_.head), list(open_.tail), open_.closed, open_.holds_barrier)
             ends.append(end)
             if part is not None:
                 parts.append(self._visit(part, end))
         open_.head = [access for end in ends for access in end.head]
         open_.tail = [access for end in ends for access in end.tail]
-        open_.barriers = min(end.barriers for end in ends)
+        open_.closed = all(end.closed for end in ends)
+        open_.holds_barrier = any(end.holds_barrier for end in ends)
         return seq(*barrier, n.IfThenElse(stmt.condition, parts[0], parts[1] if len(parts) > 1 else None, stmt.span))
 
     def _as_one(self, stmt: Stmt, open_: _Open) -> Stmt:
@@ -180,7 +187,7 @@ class _Injector:
         self._inside(stmt, inside)
         del self._loops[depth:]
         self._moving = outer_moving
-        if inside.barriers:
+        if inside.holds_barrier:
             names = ", ".join(sorted({a.data.name for a in inside.head + inside.tail})) or "shared memory"
             raise LoweringError(
                 f"threads must wait for each other to use {names}, under a condition that not all of them meet",
