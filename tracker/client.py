@@ -10,7 +10,6 @@ soon after the process is gone.
 from __future__ import annotations
 
 import contextlib
-import gc
 import getpass
 import logging
 import os
@@ -48,16 +47,13 @@ from tracker.approach import Approach
 from tracker.capability import parse_capability
 from tracker.channel import Channel
 from tracker.errors import LeaseLostError, TrackerError
-from tracker.holdings import Holdings, Lease, Pending
+from tracker.holdings import Holdings, Lease
+from tracker.turn import Turn
 
 logger = logging.getLogger("tracker.client")
 
 CONNECT_TIMEOUT_S = 5.0
 ASK_TIMEOUT_S = 10.0
-SILENCE_S = 30.0
-"""A tracker that says nothing for so long while a device is awaited counts as gone."""
-
-_LOOK_S = 0.25
 _PREFIX = "not a message of this protocol: "
 
 T = TypeVar("T")
@@ -147,25 +143,37 @@ class TrackerSession:
             session_timeout_s=session_timeout_s or None,
         )
 
+    def ask(
+        self,
+        expr: str = "*",
+        user: str = "",
+        priority: int = 1,
+        *,
+        session_timeout_s: float | None = None,
+    ) -> Turn:
+        """Like `lease`, without waiting: the request stands in the queue until its lease is waited for or it is given
+        up. Raises CapabilityError and ArgumentError."""
+        return self._ask_for(self._asking(expr, user, priority, None, session_timeout_s))
+
+    def _ask_for(self, asked: RequestDevice) -> Turn:
+        parse_capability(asked.expr)
+        _check(asked)
+        return Turn(self._holdings.ask(asked, owner=self), self._holdings, self._channel)
+
     def _lease(
         self,
         asked: RequestDevice,
         on_queued: Callable[[Queued], None] | None = None,
         on_offered: Callable[[str], None] | None = None,
     ) -> Lease:
-        """See `lease`. `on_offered` is told of the address that the device may be at."""
-        parse_capability(asked.expr)
-        _check(asked)
-        pending = self._holdings.ask(asked, owner=self)
+        turn = self._ask_for(asked)
         try:
-            self._await(pending, on_queued, on_offered)
+            lease = turn.wait(None, on_queued, on_offered)
         except BaseException:
-            self._holdings.give_up(pending)
+            turn.give_up()
             raise
-        if pending.error is not None:
-            raise pending.error
-        assert pending.lease is not None
-        return pending.lease
+        assert lease is not None
+        return lease
 
     def request(
         self,
@@ -340,38 +348,6 @@ class TrackerSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Waiting
-
-    def _await(
-        self,
-        pending: Pending,
-        on_queued: Callable[[Queued], None] | None,
-        on_offered: Callable[[str], None] | None,
-    ) -> None:
-        told: Queued | None = None
-        collected = False
-        while not pending.is_over:
-            if pending.news.wait(_LOOK_S):
-                pending.news.clear()
-                if on_offered is not None and pending.offered:
-                    on_offered(pending.offered)
-                continue
-            if not collected:
-                collected = True
-                gc.collect()  # sessions dropped without close() hold their devices until they are collected
-            if self._channel.silent_s > SILENCE_S:
-                raise ConnectError(
-                    f"the tracker at {self.address} has been silent for {SILENCE_S:g} s",
-                    hint="see whether it still runs: `tunefarm devices`",
-                )
-            place = pending.place
-            if place is not None and (told is None or place.position != told.position):
-                if told is None or not place.devices:
-                    _log_place(pending.asked.expr, place)
-                told = place
-                if on_queued is not None:
-                    on_queued(place)
-
 
 def _check(message: FromClient) -> None:
     """Raises ArgumentError for what the tracker would not read."""
@@ -379,14 +355,6 @@ def _check(message: FromClient) -> None:
         to_tracker.decode_body(to_tracker.encode(message)[1])
     except ProtocolError as error:
         raise ArgumentError(f"{type(message).__name__}: {error.message.removeprefix(_PREFIX)}") from None
-
-
-def _log_place(expr: str, place: Queued) -> None:
-    if not place.devices:
-        logger.warning("no registered device matches %r; waiting for one", expr)
-        return
-    eta = f", about {place.eta_s:.0f} s" if place.eta_s is not None else ""
-    logger.info("waiting for %r: number %d of %d in the queue%s", expr, place.position, place.rivals, eta)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -356,7 +356,7 @@ class TuningRun:
 
     def _check_devices(self, now: float) -> None:
         self._renew_if_due()
-        if self._state.slots_up:
+        if self._state.slots_up or (isinstance(self._fleet, fl.Queueing) and self._fleet.has_turn_coming()):
             self._deviceless_since = now
         elif now - self._deviceless_since > self._options.device_wait_s:
             raise NoDevicesError(

@@ -15,7 +15,7 @@ from rpc_server.keys import KeyRing
 from rpc_server.measure import EvaluatorOptions, MeasureRequest, MeasureResult
 from tuner.builder import LocalBuilder
 from tuner.errors import TuningError
-from tuner.fleet import DeviceInfo, DeviceSession, Fleet
+from tuner.fleet import DeviceInfo, DeviceSession, Fleet, Queueing
 from tuner.fleets import LocalFleet, TrackerFleet
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, SearchStrategy
@@ -144,6 +144,16 @@ class SettledFleet:
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
         return _SettledSession(self._inner.open(slot, wait_s), self._options, self._device)
+
+    def waiting(self) -> str:
+        return self._inner.waiting() if isinstance(self._inner, Queueing) else ""
+
+    def has_turn_coming(self) -> bool:
+        return isinstance(self._inner, Queueing) and self._inner.has_turn_coming()
+
+    def leave(self, slot: int) -> None:
+        if isinstance(self._inner, Queueing):
+            self._inner.leave(slot)
 
     def close(self) -> None:
         self._inner.close()

@@ -63,10 +63,17 @@ class Fleet(Protocol):
 
 @runtime_checkable
 class Queueing(Protocol):
-    """A fleet whose devices are shared with others, so that one may have to be waited for."""
+    """A fleet whose devices are shared with others, so that one may have to be waited for. A slot whose `open` had none
+    in time keeps its place in the queue until it opens again or leaves."""
 
     def waiting(self) -> str:
         """Where its requests stand, in words; "" when it waits for none."""
+
+    def has_turn_coming(self) -> bool:
+        """Whether there are devices for a request that waits: others have them now."""
+
+    def leave(self, slot: int) -> None:
+        """The slot wants no device any more."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,13 @@ class Slot(threading.Thread):
         self._work.put(None)
 
     def run(self) -> None:
+        try:
+            self._hold_sessions()
+        finally:
+            if isinstance(self._fleet, Queueing):
+                self._fleet.leave(self.number)
+
+    def _hold_sessions(self) -> None:
         last = ""
         while not self._stopping.is_set():
             try:

@@ -29,7 +29,9 @@ from rpc_server.tracker_messages import Queued
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
 from tracker.capability import Capabilities, parse_capability
 from tracker.client import connect_tracker
+from tracker.errors import NoDeviceError
 from tracker.holdings import Lease
+from tracker.turn import Turn
 from tracker.words import place_text
 from tuner.errors import NoDevicesError, TuningError
 from tuner.fleet import DeviceInfo, DeviceSession
@@ -187,7 +189,8 @@ class LocalFleet(DirectFleet):
 class TrackerFleet:
     """Devices that a tracker lends for a key or capability expression; "" stands for any device.
 
-    Devices that come later are used, one that is lost goes back with what was wrong. `device_class`: use no other.
+    Devices that come later are used, one that is lost goes back with what was wrong. `device_class`: use no other. A
+    slot that waits keeps its place in the tracker's queue, however often it asks (see `Queueing`).
     Of those who wait, a higher `priority` is served first. Raises ConnectError when no tracker answers,
     CapabilityError for an expression that does not parse.
     """
@@ -204,7 +207,7 @@ class TrackerFleet:
         self._priority = priority
         self._expr = key.strip() or "*"
         self._wanted = parse_capability(self._expr)
-        self._places: dict[int, Queued] = {}  # by slot
+        self._turns: dict[int, Turn] = {}  # by slot
         self._class = _OneClass(device_class)
         self._tracker = connect_tracker(host, port, user=_process_name(), keys=keys)
 
@@ -238,13 +241,21 @@ class TrackerFleet:
         return max(1, len(self._in_service()))
 
     def open(self, slot: int, wait_s: float) -> DeviceSession:
-        lease = self._tracker.lease(
-            self._request(),
-            priority=self._priority,
-            wait_s=wait_s,
-            on_queued=lambda place: self._places.__setitem__(slot, place),
-        )
-        self._places.pop(slot, None)
+        turn = self._turns.get(slot)
+        if turn is None:
+            turn = self._turns[slot] = self._tracker.ask(self._request(), priority=self._priority)
+        try:
+            lease = turn.wait(wait_s)
+        except BaseException:
+            self.leave(slot)
+            raise
+        if lease is None:
+            place = turn.place
+            raise NoDeviceError(
+                f"{self.label()}: " + ("the tracker has not said when" if place is None else place_text(place)),
+                hint="see who holds the devices with `tunefarm devices`",
+            )
+        del self._turns[slot]
         try:
             self._class.admit(lease.device, lease.fingerprint)
             return self._open(lease)
@@ -256,8 +267,21 @@ class TrackerFleet:
             raise
 
     def waiting(self) -> str:
-        places = list(self._places.values())  # other threads change it
-        return place_text(min(places, key=lambda place: place.position)) if places else ""
+        place = self._foremost()
+        return "" if place is None else place_text(place)
+
+    def has_turn_coming(self) -> bool:
+        place = self._foremost()
+        return place is not None and place.devices > 0
+
+    def _foremost(self) -> Queued | None:
+        turns = list(self._turns.values())  # other threads change it
+        places = [turn.place for turn in turns if turn.place is not None]
+        return min(places, key=lambda place: (place.devices == 0, place.position), default=None)
+
+    def leave(self, slot: int) -> None:
+        if (turn := self._turns.pop(slot, None)) is not None:
+            turn.give_up()
 
     def close(self) -> None:
         self._tracker.close()

@@ -26,7 +26,8 @@ class RunOptions:
     median is wider than `precision` of it to either side; with `reject`, a candidate that is clearly slower than the
     task's best is not timed further. `builders`: a number of processes or dask://HOST:PORT. `rtol`, `atol`: how far a
     candidate's output may be from the reference's (see `MeasureRequest`). `device_wait_s`: how long a run without any
-    device waits for one before it is interrupted.
+    device waits for one before it is interrupted; while it stands in a tracker's queue for devices that others use, it
+    waits on.
     """
 
     trials: int = 64

@@ -1,0 +1,93 @@
+"""Waiting for one's turn in a tracker's queue."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Callable
+
+from rpc_server.errors import ConnectError
+from rpc_server.tracker_messages import Queued
+from tracker.channel import Channel
+from tracker.holdings import Holdings, Lease, Pending
+
+logger = logging.getLogger("tracker.client")
+
+SILENCE_S = 30.0
+"""A tracker that says nothing for so long while a device is awaited counts as gone."""
+
+_LOOK_S = 0.25
+
+
+class Turn:
+    """A request that keeps its place, renewed by the thread that talks to the tracker, until it has led to a lease or
+    an error, or is given up: `wait` may be called again and again."""
+
+    def __init__(self, pending: Pending, holdings: Holdings, line: Channel) -> None:
+        self._pending = pending
+        self._holdings = holdings
+        self._line = line
+        self._told: Queued | None = None
+        self._collected = False
+
+    @property
+    def place(self) -> Queued | None:
+        """Where it stands; None before the tracker has said so."""
+        return self._pending.place
+
+    def wait(
+        self,
+        timeout_s: float | None = None,
+        on_queued: Callable[[Queued], None] | None = None,
+        on_offered: Callable[[str], None] | None = None,
+    ) -> Lease | None:
+        """The lease that comes of it, or None when there is none after `timeout_s` (None: as long as it takes).
+
+        `on_queued` is told where the request stands, whenever that changes, `on_offered` of the address that the device
+        may be at. Raises what `TrackerSession.lease` raises; then it is over.
+        """
+        pending = self._pending
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not pending.is_over:
+            left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
+            if left <= 0:
+                return None
+            if pending.news.wait(left):
+                pending.news.clear()
+                if on_offered is not None and pending.offered:
+                    on_offered(pending.offered)
+                continue
+            if not self._collected:
+                self._collected = True
+                gc.collect()  # sessions dropped without close() hold their devices until they are collected
+            self._look(on_queued)
+        if pending.error is not None:
+            raise pending.error
+        return pending.lease
+
+    def give_up(self) -> None:
+        """Leave the queue; a device that has come meanwhile goes back. Harmless when it is over."""
+        self._holdings.give_up(self._pending)
+
+    def _look(self, on_queued: Callable[[Queued], None] | None) -> None:
+        if self._line.silent_s > SILENCE_S:
+            raise ConnectError(
+                f"the tracker at {self._line.address} has been silent for {SILENCE_S:g} s",
+                hint="see whether it still runs: `tunefarm devices`",
+            )
+        place, told = self._pending.place, self._told
+        if place is not None and (told is None or place.position != told.position):
+            if told is None or not place.devices:
+                _log_place(self._pending.asked.expr, place)
+            self._told = place
+            if on_queued is not None:
+                on_queued(place)
+
+
+def _log_place(expr: str, place: Queued) -> None:
+    if not place.devices:
+        logger.warning("no registered device matches %r; waiting for one", expr)
+        return
+    eta = f", about {place.eta_s:.0f} s" if place.eta_s is not None else ""
+    logger.info("waiting for %r: number %d of %d in the queue%s", expr, place.position, place.rivals, eta)
