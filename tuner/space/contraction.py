@@ -1,27 +1,28 @@
 """Sketches for contractions (matmul, convolution): a register tile, cache panels, packing, threads.
 
-The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008),
-stated for any block that reduces a product: one spatial axis runs along vectors (`v`), one along registers
-(`m`), such that operands are shared across each. The accumulators of an m x v tile stay in registers while the
-reduction runs; the operand that is read along `v` can be packed into a contiguous panel first.
+The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008; F. Van Zee,
+R. van de Geijn, "BLIS", 2015), stated for any block that reduces a product: one spatial axis runs along vectors
+(`v`), one along registers (`m`), such that operands are shared across each. The accumulators of an m x v tile stay in
+registers while the reduction runs; operands can be packed into panels first.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from compiler.dtype import parse_dtype
-from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
-from compiler.target import Target
-from tuner.space.analysis import Access, Axis, BlockInfo
+from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from tuner.space.analysis import Axis, BlockInfo
 from tuner.space.elementwise import vectorize_tail
+from tuner.space.hardware import Hardware
+from tuner.space.panels import Panel, copy_region, pack, panel_dim
 from tuner.space.recorder import Recorder
-from tuner.space.sketch import Values
 
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 _VECTORS = (1, 2, 3, 4, 5, 6, 7)
-_PANELS = (1, 2, 3, 4, 6, 8, 16, 32)
+_PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
+_CHUNKS = (1, 2, 4, 8, 16, 32)
+_DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _UNROLLS = (1, 2, 4, 8)
 
 
@@ -50,106 +51,186 @@ def assign_roles(info: BlockInfo) -> Roles | None:
         return scalar and any(axis.position not in info.inputs[i].axes for i in along_v)
 
     rows = [a for a in info.spatial if a is not v and a.extent > 1 and shares(a)]
-    m = max(rows, key=lambda a: a.extent, default=None)
+    m = max(rows, key=lambda a: a.extent, default=None) or _window_rows(info, v)
     others = tuple(a for a in info.spatial if a is not v and a is not m)
     scalar = next((i for i in across_v if m is not None and m.position in info.inputs[i].axes), None)
     return Roles(v, m, others, along_v[0] if along_v else None, scalar)
 
 
+def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
+    """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do: what one row of
+    registers has loaded the next one uses again."""
+    reduced = {a.position for a in info.reduced}
+    for axis in info.spatial:
+        dims = [dim for op in info.inputs for dim in op.axes_by_dim if axis.position in dim]
+        if axis is not v and axis.extent > 1 and any(dim & reduced for dim in dims):
+            return axis
+    return None
+
+
 @dataclass(frozen=True)
 class Shape:
-    """The structure of one sketch. `rows_outer`: m tiles run outside v panels. `pack`: copy the vector operand's
-    panel before use."""
+    """The structure of one sketch.
+
+    `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
+    the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
+    in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one.
+    """
 
     rows_outer: bool
     pack: bool
+    pack_rows: bool = False
+    deep: bool = False
+    padded: bool = False
 
     @property
     def name(self) -> str:
-        return f"{'rows' if self.rows_outer else 'panels'}{'+pack' if self.pack else ''}"
+        order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
+        packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
+        return order + packed + ("+pad" if self.padded else "")
 
 
 @dataclass(frozen=True)
-class Hardware:
-    """What the draft score and the constraints need to know of the target."""
+class Work:
+    """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
+    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name."""
 
-    lanes: int
-    registers: int
-    threads: int
-    l1_bytes: int = 32 << 10
-    l2_bytes: int = 512 << 10
-
-    @staticmethod
-    def of(target: Target, dtype: str) -> Hardware:
-        lanes = max(1, target.vector_bits // parse_dtype(dtype).bits)
-        return Hardware(lanes, target.vector_registers, max(1, target.num_cores or 1))
+    info: BlockInfo
+    roles: Roles
+    shape: Shape
+    hardware: Hardware
+    epilogue: str | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
 
-def _rows_domain(axis: Axis | None, hardware: Hardware) -> tuple[int, ...]:
-    if axis is None:
-        return (1,)
-    return tuple(r for r in _ROWS if r <= min(axis.extent, hardware.registers))
+@dataclass
+class _Nest:
+    """The loops of the tiled block by what they are for, outermost first; m loops may be missing."""
+
+    batch: list[LoopRV]
+    blocked: list[LoopRV]
+    v_outer: LoopRV
+    v_panel: LoopRV
+    m_chunk: list[LoopRV]
+    m_outer: list[LoopRV]
 
 
-def _vectors_domain(axis: Axis, hardware: Hardware) -> tuple[int, ...]:
-    most = max(1, -(-axis.extent // hardware.lanes))
-    return tuple(x for x in _VECTORS if x <= most)
+def tile(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """Apply the sketch `work.shape` to the block `work.info`."""
+    if work.shape.deep:
+        _tile_deep(sch, recorder, work)
+    else:
+        _tile_whole(sch, recorder, work)
 
 
-def tile(
-    sch: Schedule,
-    recorder: Recorder,
-    info: BlockInfo,
-    roles: Roles,
-    shape: Shape,
-    hardware: Hardware,
-    epilogue: str | None,
-) -> None:
-    """Apply the sketch `shape` to block `info`; `epilogue` names an elementwise consumer to fuse."""
+def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """The reduction whole inside a tile: it is written once, when it is finished."""
+    info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
     block = sch.get_block(info.name)
-    if epilogue is None:
+    if work.epilogue is None:
         writer = sch.cache_write(block, 0, "local")
     else:
-        writer = sch.get_block(epilogue)
+        writer = sch.get_block(work.epilogue)
         sch.set_scope(block, 0, "local")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    lanes = hardware.lanes
-
-    rows = recorder.choose("rows", _rows_domain(roles.m, hardware))
-    vectors = recorder.choose("vectors", _vectors_domain(roles.v, hardware))
-    tiles = -(-roles.v.extent // lanes)
-    panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= tiles) or (1,))
-    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel.rv, vectors.rv, lanes])
-    m_outer: list[LoopRV] = []
-    m_tile: list[LoopRV] = []
-    if roles.m is not None:
-        outer, inner = sch.split(loops[roles.m.position], [None, rows.rv])
-        m_outer, m_tile = [outer], [inner]
+    rows, vectors, panel, chunk = _sizes(recorder, work)
+    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
+    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
     batch, blocked = _split_others(sch, recorder, roles, loops)
     reduce_loops, unrolled = _split_reduction(sch, recorder, info, loops)
-
+    nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
-        parallel = [*batch, *m_outer]
+        parallel = [*batch, *m_chunk, *m_outer]
         inside = [*blocked, v_outer, v_panel]
     else:
         parallel = [*batch, v_outer]
-        inside = [*blocked, *m_outer, v_panel]
+        inside = [*blocked, *m_chunk, *m_outer, v_panel]
     sch.reorder(*parallel, *inside, *reduce_loops, *m_tile, v_tile, v_lane)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
-    if shape.pack and roles.vector_operand is not None:
-        _pack(sch, info, block, roles.vector_operand, parallel[-1], lanes)
+    _pack_operands(sch, block, work, nest, (rows, vectors), at=parallel[-1])
     # fused only now: what a tile covers is plain to see while each axis has its own loop
     sch.parallel(sch.fuse(*parallel) if len(parallel) > 1 else parallel[0])
-    init = sch.decompose_reduction(block, reduce_loops[0])
-    for loop in [*unrolled, *m_tile, v_tile]:
+    _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
+    vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
+
+
+def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """The reduction in blocks of `depth` outside the tiles: the part of a block stays in a near cache while all tiles
+    use it. Each tile is summed in registers, then added to the output.
+
+        for v_outer (parallel), k_outer, m_chunk, v_panel, m_outer:
+            tile = sum over k_inner
+            C += tile
+    """
+    info, roles, lanes = work.info, work.roles, work.hardware.lanes
+    block = sch.get_block(info.name)
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    depth = recorder.choose("depth", depths(info)).rv
+    k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
+    part = sch.rfactor(k_outer, 0)
+    sch.set_scope(part, 0, "local")
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    k_outer = loops[info.reduced[0].position]
+    rows, vectors, panel, chunk = _sizes(recorder, work)
+    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
+    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
+    batch = [loops[a.position] for a in roles.others]
+    nest = _Nest(batch, [], v_outer, v_panel, m_chunk, m_outer)
+    around = [*batch, v_outer, k_outer, *m_chunk, v_panel, *m_outer]
+    sch.reorder(*around, *m_tile, v_tile, v_lane)
+    sch.compute_at(part, around[-1], preserve_unit_loops=True)
+    inner = dict(zip((a.position for a in info.axes), sch.get_loops(part)[len(around) :]))
+    part_of, k_part = sch.get_loops(part)[len(around) :][len(info.spatial) :]
+    unroll = recorder.choose("unroll", _UNROLLS[1:]).rv
+    k_step, k_inner = sch.split(k_part, [None, unroll])
+    p_tile, p_lane = sch.split(inner[roles.v.position], [None, lanes])
+    p_rows = [inner[roles.m.position]] if roles.m is not None else []
+    rest = [inner[a.position] for a in roles.others]
+    sch.reorder(*rest, part_of, k_step, k_inner, *p_rows, p_tile, p_lane)
+    _pack_operands(sch, part, work, nest, (rows, vectors), at=k_outer)
+    _into_registers(sch, part, k_step, [k_inner, *p_rows, p_tile], p_lane, depth=len(p_rows) + 2)
+    zero = sch.decompose_reduction(block, k_outer)
+    vectorize_tail(sch, zero, lanes, depth=len(sch.get_loops(zero)) - 1)
+    for loop in [*m_tile, v_tile]:
         sch.unroll(loop)
     sch.vectorize(v_lane)
-    tile_depth = len(m_tile) + 2
-    init_loops = sch.get_loops(init)[-tile_depth:]
-    for loop in init_loops[:-1]:
-        sch.unroll(loop)
-    sch.vectorize(init_loops[-1])
-    vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
+    outer = [*batch, v_outer]
+    sch.parallel(sch.fuse(*outer) if len(outer) > 1 else v_outer)
+
+
+def depths(info: BlockInfo) -> tuple[int, ...]:
+    """Into what blocks the reduction can be cut; none where it has several axes, or divides by none of them."""
+    if len(info.reduced) != 1:
+        return ()
+    extent = info.reduced[0].extent
+    return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
+
+
+def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV, ExprRV | int]:
+    """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
+    roles, hardware = work.roles, work.hardware
+    most = max(1, -(-roles.v.extent // hardware.lanes))
+    rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
+    tile_rows = recorder.choose("rows", rows).rv
+    vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
+    panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most) or (1,)).rv
+    if not work.shape.pack_rows or roles.m is None:
+        return tile_rows, vectors, panel, 1
+    chunk = recorder.choose("chunk", tuple(c for c in _CHUNKS if c <= roles.m.extent)).rv
+    return tile_rows, vectors, panel, chunk
+
+
+def _split_rows(
+    sch: Schedule, loops: Mapping[int, LoopRV], m: Axis | None, chunk: ExprRV | int, rows: ExprRV
+) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+    """Loops over chunks of tiles, tiles, and the rows of one. Chunks of one tile have no loop."""
+    if m is None:
+        return [], [], []
+    if isinstance(chunk, int):
+        outer, inner = sch.split(loops[m.position], [None, rows])
+        return [], [outer], [inner]
+    chunks, outer, inner = sch.split(loops[m.position], [None, chunk, rows])
+    return [chunks], [outer], [inner]
 
 
 def _split_others(
@@ -187,70 +268,35 @@ def _split_reduction(
     return [*reduce_loops[:-1], outer, inner], [inner]
 
 
-def _pack(sch: Schedule, info: BlockInfo, block: BlockRV, operand: int, at: LoopRV, lanes: int) -> None:
-    """Copy the operand's panel under `at` into a buffer of its own, in vectors."""
-    index = sch.read_index(block, info.inputs[operand].buffer.name)
-    packed = sch.cache_read(block, index, "global")
-    sch.compute_at(packed, at, preserve_unit_loops=True)
-    inner = sch.get_loops(packed)[-1]
-    _, lane = sch.split(inner, [None, lanes])
-    sch.vectorize(lane)
-
-
-# ------------------------------------------------------------------------ constraints and draft
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Which decisions are worth building, and a draft of how good they are."""
-
-    info: BlockInfo
-    roles: Roles
-    shape: Shape
-    hardware: Hardware
-    element_bytes: int
-
-    def allowed(self, values: Values) -> bool:
-        """The accumulators and one operand vector fit the registers; the packed panel fits the L2 cache."""
-        if values["rows"] * values["vectors"] + 1 > self.hardware.registers:
-            return False
-        if values["panel"] * values["vectors"] * self.hardware.lanes >= 2 * self.roles.v.extent and values["panel"] > 1:
-            return False
-        return not self.shape.pack or self._panel_bytes(values) <= 2 * self.hardware.l2_bytes
-
-    def draft(self, values: Values) -> float:
-        """Relative speed guessed from arithmetic per load, latency hiding, waste on tails, and thread balance."""
-        rows, vectors = values["rows"], values["vectors"]
-        tile_ops = rows * vectors
-        waste = _tail(self.roles.v.extent, vectors * self.hardware.lanes)
-        if self.roles.m is not None:
-            waste *= _tail(self.roles.m.extent, rows)
-        latency = min(1.0, tile_ops / 10)
-        loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / tile_ops)
-        spill = 1.0 if tile_ops + vectors + 1 <= self.hardware.registers else 0.85
-        panel = 1.0 if self._panel_bytes(values) <= self.hardware.l2_bytes // 2 else 0.7
-        return waste * latency * loads * spill * panel * self._balance(values)
-
-    def _panel_bytes(self, values: Values) -> int:
-        width = values["panel"] * values["vectors"] * self.hardware.lanes
-        depth = math.prod(a.extent for a in self.info.reduced)
-        return width * depth * self.element_bytes
-
-    def _balance(self, values: Values) -> float:
-        """How evenly the outer tiles spread over the threads."""
-        if self.shape.rows_outer:
-            chunks = -(-self.roles.m.extent // values["rows"]) if self.roles.m is not None else 1
+def _pack_operands(
+    sch: Schedule, block: BlockRV, work: Work, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
+) -> None:
+    """Copy what the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
+    info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
+    rows, vectors = sizes
+    if shape.pack and roles.vector_operand is not None:
+        access = info.inputs[roles.vector_operand]
+        dim = panel_dim(access, roles.v.position)
+        if dim is None:
+            copy_region(sch, block, access, at, lanes)
         else:
-            chunks = -(-self.roles.v.extent // (values["panel"] * values["vectors"] * self.hardware.lanes))
-        chunks *= math.prod(a.extent for a in self.roles.others) // values.get("block", 1)
-        rounds = -(-chunks // self.hardware.threads)
-        return chunks / (rounds * self.hardware.threads)
+            pack(sch, block, Panel(access, dim, vectors, lanes, work.made_by.get(access.buffer.name)), at)
+    if shape.pack_rows and roles.scalar_operand is not None and roles.m is not None:
+        access = info.inputs[roles.scalar_operand]
+        dim = panel_dim(access, roles.m.position)
+        assert dim is not None  # shapes that pack rows are offered for such operands only
+        pack(sch, block, Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name)), nest.m_chunk[0])
 
 
-def _tail(extent: int, tile_size: int) -> float:
-    return extent / (-(-extent // tile_size) * tile_size)
-
-
-def packable(access: Access, roles: Roles, info: BlockInfo) -> bool:
-    """Packing pays when the operand is reused along m and does not change with the axes outside the panel."""
-    return roles.m is not None and roles.m.position not in access.axes and bool(info.reduced)
+def _into_registers(
+    sch: Schedule, block: BlockRV, first: LoopRV, unrolled: list[LoopRV], lane: LoopRV, depth: int
+) -> None:
+    """Zero the tile before the reduction loop `first`; unroll and vectorise it and its zeroing, `depth` loops."""
+    init = sch.decompose_reduction(block, first)
+    for loop in unrolled:
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    init_loops = sch.get_loops(init)[-depth:]
+    for loop in init_loops[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(init_loops[-1])

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from compiler.dtype import parse_dtype
+from compiler.errors import ScheduleError
 from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
-from tuner.space.analysis import BlockInfo, blocks_of, consumers, is_pointwise
-from tuner.space.contraction import Hardware, Judge, Roles, Shape, assign_roles, packable, tile
+from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, tile
 from tuner.space.elementwise import inline_chains, spread
+from tuner.space.hardware import Hardware
+from tuner.space.judge import Judge
+from tuner.space.panels import panel_dim
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
+
+_ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
+_MOST_WASTE = 1.25  # of work on padding
+_FEW_ROWS = 32  # up to so many, an operand is used too seldom to be worth copying whole
+_LONG = 1024  # sums longer than this are cut, so that panels of them fit the caches
 
 
 def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
@@ -30,7 +39,9 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     roles = None if main is None else assign_roles(main)
     if main is None or roles is None:
         return (_plain(func, target),)
-    return tuple(_contraction(func, target, main, roles, shape) for shape in _shapes(main, roles))
+    hardware = Hardware.of(target, main.output.buffer.dtype)
+    made = [_contraction(func, main.name, shape, hardware) for shape in _shapes(main, roles, hardware)]
+    return tuple(sketch for sketch in made if sketch is not None)
 
 
 def _points(info: BlockInfo) -> int:
@@ -40,12 +51,63 @@ def _points(info: BlockInfo) -> int:
     return total
 
 
-def _shapes(info: BlockInfo, roles: Roles) -> list[Shape]:
-    shapes = [Shape(rows_outer=True, pack=False), Shape(rows_outer=False, pack=False)]
-    operand = roles.vector_operand
-    if operand is not None and packable(info.inputs[operand], roles, info):
+def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+    """The shapes that can pay: an operand is packed when it is used again."""
+    operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
+    along_memory = operand is None or roles.v.position in operand.innermost
+    shapes = [Shape(rows_outer=True, pack=False), Shape(rows_outer=False, pack=False)] if along_memory else []
+    reused = operand is not None and roles.m is not None and _reused(operand, roles)
+    packs_rows = roles.m is not None and _panels_of_rows(info, roles)
+    rows = 1 if roles.m is None else roles.m.extent
+    cut = bool(depths(info))
+    if reused:
         shapes.append(Shape(rows_outer=False, pack=True))
-    return shapes
+    if reused and packs_rows:
+        shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True))
+        if cut and info.reduced[0].extent > _LONG:
+            shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, deep=True))
+        if _odd(info, roles, hardware):
+            shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, padded=True))
+    if cut and along_memory and rows <= _FEW_ROWS:
+        shapes.append(Shape(rows_outer=False, pack=False, deep=True))
+    return shapes or [Shape(rows_outer=True, pack=False)]
+
+
+def _reused(operand: Access, roles: Roles) -> bool:
+    """Whether the vector operand is the same for all rows, so that a packed panel is used often."""
+    return roles.m is not None and roles.m.position not in operand.axes
+
+
+def _panels_of_rows(info: BlockInfo, roles: Roles) -> bool:
+    if roles.scalar_operand is None or roles.m is None:
+        return False
+    return panel_dim(info.inputs[roles.scalar_operand], roles.m.position) is not None
+
+
+def _odd(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
+    """Whether tiles don't divide the output, and padding makes them fit at little cost."""
+    rows = 1 if roles.m is None else roles.m.extent
+    if roles.v.extent % hardware.lanes == 0 and any(rows % r == 0 for r in (4, 5, 6)):
+        return False
+    extents = [a.extent for a in info.axes]
+    padded = [-(-e // p) * p for e, p in zip(extents, _padding(info, roles, hardware))]
+    waste = 1.0
+    for before, after in zip(extents, padded):
+        waste *= after / before
+    return 1.0 < waste <= _MOST_WASTE
+
+
+def _padding(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[int]:
+    """The multiples that the axes of `info` are padded to."""
+
+    def multiple(position: int, reduce: bool) -> int:
+        if position == roles.v.position:
+            return 2 * hardware.lanes
+        if roles.m is not None and position == roles.m.position:
+            return _ROW_PADDING
+        return 4 if reduce else 1
+
+    return [multiple(a.position, a.reduce) for a in info.axes]
 
 
 def _plain(func: PrimFunc, target: Target) -> Sketch:
@@ -62,21 +124,41 @@ def _plain(func: PrimFunc, target: Target) -> Sketch:
     return Sketch("plain", sch.trace, tuple(recorder.decisions), _anything, _level)
 
 
-def _contraction(func: PrimFunc, target: Target, main: BlockInfo, roles: Roles, shape: Shape) -> Sketch:
+def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) -> Sketch | None:
+    """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
     recorder = Recorder(sch)
+    if shape.padded and not _pad(sch, name, hardware):
+        return None
     inline_chains(sch)
     blocks = blocks_of(sch.func)
-    dtype = main.output.buffer.dtype
-    hardware = Hardware.of(target, dtype)
-    current = next(b for b in blocks if b.name == main.name)
-    epilogue = _epilogue(sch, current, blocks)
+    main = next(b for b in blocks if b.name == name)
+    roles = assign_roles(main)
+    assert roles is not None  # padding and inlining leave the axes as they are
+    made_by = {b.output.buffer.name: b.name for b in blocks if shape.padded and _fills(b, main)}
+    epilogue = None if shape.deep else _epilogue(sch, main, blocks)
     for info in blocks:
-        if info.injective and info.name != epilogue:
+        if info.injective and info.name != epilogue and info.name not in made_by.values():
             spread(sch, info, hardware.lanes)
-    tile(sch, recorder, current, roles, shape, hardware, epilogue)
-    judge = Judge(main, roles, shape, hardware, parse_dtype(dtype).bytes)
+    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by))
+    judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+
+
+def _pad(sch: Schedule, name: str, hardware: Hardware) -> bool:
+    main = next(b for b in blocks_of(sch.func) if b.name == name)
+    roles = assign_roles(main)
+    assert roles is not None
+    try:
+        sch.pad_einsum(sch.get_block(name), _padding(main, roles, hardware))
+    except ScheduleError:  # not a plain product of elements: its edges stay
+        return False
+    return True
+
+
+def _fills(info: BlockInfo, main: BlockInfo) -> bool:
+    """Whether `info` pads an operand of `main`."""
+    return info.conditional and info.injective and any(i.buffer is info.output.buffer for i in main.inputs)
 
 
 def _epilogue(sch: Schedule, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:

@@ -1,0 +1,120 @@
+"""Sketches of contractions: every point builds and computes the right thing; hopeless ones are not offered."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from compiler import topi
+from compiler.driver import compile_artifact
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import array
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.ops import as_int
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+from tuner.workloads import WorkloadSpec
+
+TARGET = Target("llvm -num-cores=2").resolved()
+WORKLOADS = {
+    "matmul:37,41,36": lambda a, b: a @ b,
+    "matmul:13,70,29": lambda a, b: a @ b,
+    "matmul:1,40,64": lambda a, b: a @ b,
+    "batch_matmul:3,17,24,20": lambda a, b: a @ b,
+    "dense:9,33,20": lambda a, b: a @ b.T,
+}
+
+
+def arguments(func: PrimFunc, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shapes = [[as_int(s) for s in func.buffer_map[p].shape] for p in func.params]
+    return [rng.uniform(-1, 1, shape).astype("float32") for shape in shapes]
+
+
+def run(func: PrimFunc, sketch: Sketch, point: tuple[int, ...], args: list[np.ndarray]) -> np.ndarray:
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    module = load_artifact(compile_artifact(scheduled, TARGET, name="main"))
+    held = [array(a) for a in args]
+    module["main"](*held)
+    return held[-1].numpy()
+
+
+def agree(func: PrimFunc, expected: np.ndarray, args: list[np.ndarray], points: int = 2) -> set[str]:
+    """Build random points of every sketch and compare; returns the sketches' names."""
+    rng = np.random.default_rng(1)
+    sketches = generate(func, TARGET)
+    for sketch in sketches:
+        for _ in range(points):
+            point = sketch.random(rng)
+            assert point is not None, sketch.name
+            found = run(func, sketch, point, args)
+            np.testing.assert_allclose(
+                found, expected, rtol=1e-3, atol=1e-4, err_msg=f"{sketch.name} {sketch.values(point)}"
+            )
+    return {sketch.name for sketch in sketches}
+
+
+@pytest.mark.parametrize("text", WORKLOADS)
+def test_every_sketch_of_an_odd_product_agrees_with_numpy(text):
+    func = WorkloadSpec.parse(text).prim_func()
+    args = arguments(func)
+    agree(func, WORKLOADS[text](*args[:-1]), args)
+
+
+def test_the_output_stage_is_fused_and_right():
+    a, b, bias = placeholder((19, 32), name="A"), placeholder((32, 27), name="B"), placeholder((27,), name="bias")
+    out = topi.nn.relu(topi.add(topi.nn.matmul(a, b), bias))
+    func = create_prim_func([a, b, bias, out])
+    args = arguments(func)
+    agree(func, np.maximum(args[0] @ args[1] + args[2], 0), args, points=1)
+
+
+def names(text: str) -> set[str]:
+    return {sketch.name for sketch in generate(WorkloadSpec.parse(text).prim_func(), TARGET)}
+
+
+def test_which_shapes_are_offered():
+    assert "panels+pack2+pad" in names("matmul:509,257,1021")
+    assert not any("pad" in name for name in names("matmul:64,64,64"))
+    assert "deep" in names("matmul:4,256,256")
+    assert "deep" not in names("matmul:512,512,512")
+    assert "deep+pack2" in names("matmul:512,512,2048")
+    assert all("pack" in name for name in names("dense:64,64,64"))  # weights lie across the vectors
+
+
+@pytest.mark.parametrize("text", ["matmul:509,257,1021", "matmul:512,512,2048", "matmul:16,4096,4096"])
+def test_what_is_offered_fits_registers_and_caches(text):
+    rng = np.random.default_rng(0)
+    for sketch in generate(WorkloadSpec.parse(text).prim_func(), TARGET):
+        for _ in range(50):
+            point = sketch.random(rng)
+            if point is None:
+                continue
+            values = sketch.values(point)
+            assert values["rows"] * values["vectors"] < TARGET.vector_registers
+            if "pad" in sketch.name:
+                assert 516 % values["rows"] == 0
+                assert 272 % (values["vectors"] * TARGET.vector_bits // 32) == 0
+            assert math.isfinite(sketch.score(point))
+            assert 0 <= sketch.score(point) <= 1
+
+
+def test_a_register_tile_stays_in_registers():
+    """Of a 6 x 2 tile, every product is one fused instruction on accumulators, and nothing is gathered."""
+    func = WorkloadSpec.parse("matmul:48,64,64").prim_func()
+    sketch = next(s for s in generate(func, TARGET) if s.name == "panels+pack2")
+    wanted = {"rows": 6, "vectors": 2, "panel": 2, "chunk": 4, "unroll": 4}
+    point = tuple(d.values.index(wanted[d.name]) for d in sketch.decisions)
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    zen = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
+    asm = compile_artifact(scheduled, zen, name="main", keep=("asm",)).blobs["asm"].decode()
+    fused = [line for line in asm.splitlines() if "vfmadd" in line]
+    assert len(fused) >= 6 * 2 * 4
+    assert all("ymm" in line for line in fused)
+    assert "gather" not in asm

@@ -1,0 +1,100 @@
+"""Which decisions of a contraction's sketch are worth building, and a draft of how good they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tuner.space.analysis import BlockInfo
+from tuner.space.contraction import Roles, Shape
+from tuner.space.hardware import Hardware
+from tuner.space.sketch import Values
+
+_STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges the decisions of one sketch."""
+
+    info: BlockInfo
+    roles: Roles
+    shape: Shape
+    hardware: Hardware
+    element_bytes: int
+
+    def allowed(self, values: Values) -> bool:
+        """The accumulators and one operand vector fit the registers; panels fit the L2 cache and are not much wider
+        than the axis they run along; padded axes are cut in whole tiles."""
+        rows, vectors = values["rows"], values["vectors"]
+        if rows * vectors + 1 > self.hardware.registers:
+            return False
+        if self.shape.padded and not self._whole_tiles(values):
+            return False
+        if self._width(values) >= 2 * self.roles.v.extent and values["panel"] > 1:
+            return False
+        if values.get("chunk", 1) > 1 and rows * values["chunk"] >= 2 * self._rows_extent():
+            return False
+        if values.get("unroll", 1) > values.get("depth", 8):
+            return False
+        packed = self._panel_bytes(values) if self.shape.pack else 0
+        packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
+        return packed <= 4 * self.hardware.l2_bytes
+
+    def draft(self, values: Values) -> float:
+        """Relative speed guessed from arithmetic per load, latency hiding, waste on tails, and thread balance."""
+        rows, vectors = values["rows"], values["vectors"]
+        tile_ops = rows * vectors
+        waste = _tail(self.roles.v.extent, vectors * self.hardware.lanes) * _tail(self._rows_extent(), rows)
+        latency = min(1.0, tile_ops / 10)
+        loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / tile_ops)
+        spill = 1.0 if tile_ops + vectors + 1 <= self.hardware.registers else 0.7
+        return waste * latency * loads * spill * self._caching(values) * self._balance(values)
+
+    def _caching(self, values: Values) -> float:
+        """Panels in the L2 cache; few passes over what is not packed."""
+        if not self.shape.pack:
+            return self._streaming(values)
+        near = 1.0 if self._panel_bytes(values) <= self.hardware.l2_bytes // 2 else 0.85
+        if self.shape.pack_rows:  # copying a row panel costs an element's load and store for each panel of columns
+            near *= self._width(values) / (self._width(values) + 16)
+        return near
+
+    def _streaming(self, values: Values) -> float:
+        """What is read where it lies comes fast in long rows, few of them at a time."""
+        if self._depth(values) > _STREAMS:
+            return 0.8
+        return self._width(values) / (self._width(values) + 16 * self._depth(values))
+
+    def _whole_tiles(self, values: Values) -> bool:
+        width = values["vectors"] * self.hardware.lanes
+        return self.roles.v.extent % width == 0 and self._rows_extent() % values["rows"] == 0
+
+    def _rows_extent(self) -> int:
+        return 1 if self.roles.m is None else self.roles.m.extent
+
+    def _width(self, values: Values) -> int:
+        return values["panel"] * values["vectors"] * self.hardware.lanes
+
+    def _depth(self, values: Values) -> int:
+        return values.get("depth", math.prod(a.extent for a in self.info.reduced))
+
+    def _panel_bytes(self, values: Values) -> int:
+        return self._width(values) * self._depth(values) * self.element_bytes
+
+    def _chunk_bytes(self, values: Values) -> int:
+        return values["rows"] * values.get("chunk", 1) * self._depth(values) * self.element_bytes
+
+    def _balance(self, values: Values) -> float:
+        """How evenly the outer tiles spread over the threads."""
+        if self.shape.rows_outer:
+            chunks = -(-self._rows_extent() // values["rows"])
+        else:
+            chunks = -(-self.roles.v.extent // self._width(values))
+        chunks *= math.prod(a.extent for a in self.roles.others) // values.get("block", 1)
+        rounds = -(-chunks // self.hardware.threads)
+        return chunks / (rounds * self.hardware.threads)
+
+
+def _tail(extent: int, tile_size: int) -> float:
+    return extent / (-(-extent // tile_size) * tile_size)

@@ -1,0 +1,74 @@
+"""Packing an operand into panels: copies laid out in the order in which a register tile reads them.
+
+    A, row major                    its panels, for tiles of 2 rows
+      a b c d                         a e b f c g d h
+      e f g h                →        i m j n k o l p
+      i j k l
+      m n o p
+
+The innermost loop then reads memory straight on, whatever the operand's own layout (K. Goto, R. van de Geijn,
+"Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008, section 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from tuner.space.analysis import Access
+
+
+@dataclass(frozen=True)
+class Panel:
+    """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements. `made_by` names the
+    block that makes the operand here (one that pads it); without one the operand is copied."""
+
+    access: Access
+    dim: int
+    size: ExprRV
+    lanes: int
+    made_by: str | None = None
+
+
+def panel_dim(access: Access, axis: int) -> int | None:
+    """The dimension that `axis`, and nothing else, is the index of; None when there is no such dimension."""
+    found = [d for d, axes in enumerate(access.axes_by_dim) if axis in axes]
+    return found[0] if len(found) == 1 and access.axes_by_dim[found[0]] == {axis} else None
+
+
+def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV) -> None:
+    """Fill the panels that `block` reads under `at` there."""
+    copy = _copying(sch, block, panel)
+    sch.compute_at(copy, at, preserve_unit_loops=True)
+    rank = len(panel.access.axes_by_dim)
+    loops = sch.get_loops(copy)[-rank:]
+    others = [loop for d, loop in enumerate(loops) if d != panel.dim]
+    if panel.dim == rank - 1 and panel.lanes > 1:
+        tile, vector, lane = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
+        sch.reorder(tile, *others, vector, lane)
+        sch.unroll(vector)
+        sch.vectorize(lane)
+    else:
+        tile, *inner = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
+        sch.reorder(tile, *others, *inner)
+        for loop in inner:
+            sch.unroll(loop)
+    index = ", ".join(f"i{d}" for d in range(rank))
+    moved, width = f"i{panel.dim}", f"(t * {panel.lanes})"
+    rest = "".join(f"i{d}, " for d in range(rank) if d != panel.dim)
+    layout = f"lambda {index}, t: ({moved} // {width}, {rest}{moved} % {width})"
+    sch.transform_layout(copy, ("write", 0), layout, sizes=[panel.size])
+
+
+def copy_region(sch: Schedule, block: BlockRV, access: Access, at: LoopRV, lanes: int) -> None:
+    """Copy the part of an operand that `block` reads under `at` into a buffer of its own, in vectors."""
+    packed = sch.cache_read(block, sch.read_index(block, access.buffer.name), "global")
+    sch.compute_at(packed, at, preserve_unit_loops=True)
+    _, lane = sch.split(sch.get_loops(packed)[-1], [None, lanes])
+    sch.vectorize(lane)
+
+
+def _copying(sch: Schedule, block: BlockRV, panel: Panel) -> BlockRV:
+    if panel.made_by is not None:
+        return sch.get_block(panel.made_by)
+    return sch.cache_read(block, sch.read_index(block, panel.access.buffer.name), "global")
