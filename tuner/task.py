@@ -41,6 +41,17 @@ class TuningTask:
         return count_flops(self.func)
 
 
+def argument_bytes(func: n.PrimFunc) -> int | None:
+    """Bytes of all arguments: what any implementation moves at least once. None for symbolic shapes."""
+    total = 0
+    for buffer in func.buffer_map.values():
+        extents = [as_int(extent) for extent in buffer.shape]
+        if None in extents:
+            return None
+        total += parse_dtype(buffer.dtype).bytes * math.prod(e for e in extents if e is not None)
+    return total or None
+
+
 _FLOP_NODES = (n.Add, n.Sub, n.Mul, n.Div, n.Min, n.Max)
 
 

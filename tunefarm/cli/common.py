@@ -16,6 +16,7 @@ EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_NO_CONFIG = 3
 EXIT_CHECK_FAILED = 4
+EXIT_REGRESSION = 5
 EXIT_INTERRUPTED = 130
 
 PORT = click.IntRange(0, 65535)
@@ -125,6 +126,12 @@ class CheckFailedError(TunefarmError):
     kind = "check_failed"
 
 
+class RegressionError(TunefarmError):
+    """A benchmark became slower, and measuring it again bore that out."""
+
+    kind = "regression"
+
+
 def exit_code(error: TunefarmError) -> int:
     """The exit status an error ends the command with."""
     match error:
@@ -132,5 +139,7 @@ def exit_code(error: TunefarmError) -> int:
             return EXIT_NO_CONFIG
         case CheckFailedError():
             return EXIT_CHECK_FAILED
+        case RegressionError():
+            return EXIT_REGRESSION
         case _:
             return EXIT_ERROR

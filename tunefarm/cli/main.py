@@ -40,6 +40,7 @@ COMMANDS = {
     "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
     "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
     "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
+    "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
     "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
     "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
     "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
@@ -80,6 +81,7 @@ Exit status:
   2    wrong usage
   3    no config for a kernel (best; build --require-tuned)
   4    a built kernel failed its check (build --check)
+  5    a kernel became slower (bench run)
   130  interrupted
 """
 

@@ -1,0 +1,308 @@
+"""`tunefarm bench`: the fleet's own speed over time."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from rpc_server.keys import KeyRing
+from tunefarm.cli.common import FILE, RegressionError, address, console
+from tunefarm.cli.display import seconds
+from tunefarm.settings import Settings
+from tuner.bench.alert import send_alert
+from tuner.bench.changes import WINDOW, Kind, find_steps
+from tuner.bench.devices import Stand, direct_stands, local_stand, tracked_stands
+from tuner.bench.kernels import Workshop
+from tuner.bench.report import Line, Work, as_json, html, line, markdown, summary, title
+from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
+from tuner.bench.suites import SUITES, Suite, find_suite
+from tuner.identity import user_name
+from tuner.records.model import RunState
+from tuner.records.model_farm import BenchRun, NewBenchRun
+from tuner.records.store import RecordStore
+from tuner.toolchain import toolchain
+
+_EPILOG = """\b
+Examples:
+  tunefarm bench suites
+  tunefarm bench run cpu-quick
+  tunefarm bench run gemm --devices 'arch=znver3 cores>=8' --webhook https://chat.example/hook
+  tunefarm bench history matmul:256,256,256:float32 --device rack1-01/0
+  tunefarm bench report 12 --out report.html
+"""
+_RUN_EPILOG = """\b
+Examples:
+  tunefarm bench run cpu-quick
+  tunefarm bench run gemm --devices '*' --tracker farm:9190
+  tunefarm bench run ours.toml --device 127.0.0.1:9091 --rounds 5 --json
+\b
+Exit status: 0 nothing slower, 1 an error, 2 wrong usage, 5 a kernel became slower and measuring it again
+bore that out.
+"""
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+_JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
+
+
+@click.group(epilog=_EPILOG)
+def bench() -> None:
+    """Benchmark devices with suites of kernels, keep the history, and say when a kernel became slower."""
+
+
+@bench.command()
+@_JSON
+def suites(as_json_: bool) -> None:
+    """List the built-in suites."""
+    if as_json_:
+        click.echo(json.dumps([suite.to_json() | {"summary": suite.summary} for suite in SUITES.values()]))
+        return
+    table = Table("suite", "kernels", "config", "what it is")
+    for suite in SUITES.values():
+        table.add_row(suite.name, str(len(suite.kernels)), suite.config, suite.summary)
+    console().print(table)
+
+
+# --- run -----------------------------------------------------------------------------------------------------
+
+
+@bench.command(epilog=_RUN_EPILOG)
+@click.argument("suite")
+@click.option("--devices", metavar="EXPR", help="Every device of the tracker that matches, for example 'cpu cores>=8'.")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
+@click.option("--device", "addresses", multiple=True, metavar="HOST:PORT", help="This server. May be repeated.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Passes over the kernels.")
+@click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True, help="Samples a pass.")
+@click.option("--wait", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to wait for each.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
+@click.option("--report", type=FILE, help="Write a report: .html or .md.")
+@click.option("--webhook", metavar="URL", help="POST confirmed changes there as JSON.")
+@_DB
+@_JSON
+@click.pass_obj
+def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_: bool, **given: Any) -> None:
+    """Run SUITE (a name, or a TOML file) on devices: those of the tracker that match --devices, the servers given
+    with --device, or this machine."""
+    found = find_suite(suite)
+    _check_report(given["report"])
+    stands = _stands(settings, given["devices"], given["tracker"], addresses)
+    options = BenchOptions(
+        rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"]
+    )
+    with RecordStore.open(given["db"] or settings.db, create=True) as store:
+        record = store.start_bench_run(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
+        problems = _follow(store, found, stands, options, record, quiet=as_json_)
+        record = store.bench_run(record.id)
+        lines = _lines(store, record)
+    if given["report"]:
+        _write(given["report"], record, lines)
+    changed = [entry for entry in lines if entry.change is not None]
+    if as_json_:
+        click.echo(json.dumps(_run_json(record, lines, problems)))
+    else:
+        _print(record, lines)
+    if given["webhook"] and changed:
+        send_alert(given["webhook"], record, changed)
+    slower = [entry for entry in changed if entry.change is Kind.SLOWER]
+    if slower:
+        names = " ".join(dict.fromkeys(entry.result.kernel for entry in slower))
+        raise RegressionError(
+            f"{len(slower)} of {len(lines)} results became slower", hint=f"tune them again: tunefarm tune {names}"
+        )
+    if problems and not lines:
+        raise click.ClickException("no device could be benchmarked")
+
+
+def _stands(settings: Settings, expression: str | None, tracker: str | None, addresses: Sequence[str]) -> list[Stand]:
+    keys = KeyRing(settings.keys_folder)
+    if addresses:
+        if expression or tracker:
+            raise click.UsageError("--device names servers, --devices and --tracker ask a tracker: give one of them")
+        return direct_stands([address(text, "--device") for text in addresses], keys)
+    if expression or tracker:
+        host, port = address(tracker or settings.tracker, "--tracker")
+        return tracked_stands(host, port, expression or "*", keys)
+    return [local_stand()]
+
+
+def _new_run(suite: Suite, devices: str, options: BenchOptions) -> NewBenchRun:
+    return NewBenchRun(
+        suite=suite.name,
+        spec=suite.to_json(),
+        devices=devices,
+        toolchain=toolchain(),
+        options={"rounds": options.rounds, "repeat": options.repeat, "seed": options.seed},
+        command=shlex.join(["tunefarm", *sys.argv[1:]]),
+        host=socket.gethostname(),
+        user=user_name(),
+    )
+
+
+def _follow(
+    store: RecordStore, suite: Suite, stands: Sequence[Stand], options: BenchOptions, record: BenchRun, quiet: bool
+) -> list[str]:
+    """Run it all, saying how far it is; what went wrong with devices."""
+    problems = []
+    try:
+        for event in run_bench(store, Workshop(suite, store), stands, options, record.id):
+            if isinstance(event, Ended) and event.problem:
+                problems.append(f"{event.stand}: {event.problem}")
+            if not quiet and (text := _text(event)):
+                click.echo(text, err=True)
+    except KeyboardInterrupt:
+        store.end_bench_run(record.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)")
+        raise
+    except BaseException as error:
+        store.end_bench_run(record.id, RunState.FAILED, f"{type(error).__name__}: {error}")
+        raise
+    state = RunState.FAILED if len(problems) == len(stands) else RunState.FINISHED
+    store.end_bench_run(record.id, state, "\n".join(problems))
+    return problems
+
+
+def _text(event: Event) -> str:
+    match event:
+        case Started():
+            return f"{event.device}: {event.kernels} kernels in {event.rounds} rounds"
+        case Measured(cost=cost) if cost is not None:
+            what = f"round {event.round}" if event.round else "again"
+            return f"{event.device}: {what:8} {event.kernel:44} {seconds(cost)}"
+        case Ended() if event.problem:
+            return f"{event.stand}: {event.problem}"
+    return ""
+
+
+# --- what was found ------------------------------------------------------------------------------------------
+
+
+def _lines(store: RecordStore, record: BenchRun) -> list[Line]:
+    """Every result of a run with what its series was before."""
+    works: dict[str, Work] = {}
+    lines = []
+    after = 0
+    while page := store.bench_results(record.id, after, 1000):
+        for result in page:
+            series = store.bench_series(result.kernel, result.device, WINDOW)
+            work = works.setdefault(result.kernel, Work.of(result.kernel))
+            lines.append(line(result, [r for r in series if r.measured_at < result.measured_at], work))
+        after = page[-1].sequence
+    return lines
+
+
+def _run_json(record: BenchRun, lines: Sequence[Line], problems: Sequence[str]) -> dict[str, Any]:
+    return {
+        "run": record.id,
+        "suite": record.suite,
+        "state": record.state,
+        "started_at": record.started_at.isoformat(),
+        "problems": list(problems),
+        "results": [as_json(entry) for entry in lines],
+    }
+
+
+def _print(record: BenchRun, lines: Sequence[Line]) -> None:
+    table = Table("device", "kernel", "time", "usual", "speed", "", title=title(record))
+    for entry in lines:
+        result, judgement = entry.result, entry.judgement
+        usual = seconds(judgement.baseline) if judgement is not None and judgement.count else "–"
+        style = {Kind.SLOWER: "red", Kind.FASTER: "green"}.get(entry.change) if entry.change else None
+        time = seconds(result.cost) if result.cost is not None else "–"
+        table.add_row(result.device, result.kernel, time, usual, entry.speed, entry.verdict, style=style)
+    console().print(table)
+    click.echo(summary(record, lines))
+
+
+def _check_report(path: Path | None) -> None:
+    if path is not None and path.suffix not in (".html", ".md"):
+        raise click.BadParameter(f"{path} ends in neither .html nor .md", param_hint="--report")
+
+
+def _write(path: Path, record: BenchRun, lines: Sequence[Line]) -> None:
+    text = html(record, lines) if path.suffix == ".html" else markdown(record, lines)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
+
+
+@bench.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many, newest first.")
+@_DB
+@_JSON
+@click.pass_obj
+def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> None:
+    """List benchmark runs, newest first."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.bench_runs(limit)
+    if as_json_:
+        click.echo(json.dumps([_run_json(record, [], []) | {"count": record.results} for record in found]))
+        return
+    table = Table("run", "suite", "state", "started (UTC)", "results", "failed", "devices")
+    for record in found:
+        started = f"{record.started_at:%Y-%m-%d %H:%M}"
+        table.add_row(
+            str(record.id), record.suite, record.state, started, str(record.results), str(record.failed), record.devices
+        )
+    console().print(table)
+
+
+@bench.command()
+@click.argument("run_id", type=int, metavar="RUN")
+@click.option("--out", type=FILE, help="A file ending in .html or .md; without it Markdown is printed.")
+@_DB
+@_JSON
+@click.pass_obj
+def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as_json_: bool) -> None:
+    """Report on benchmark run RUN, against what was known before it."""
+    _check_report(out)
+    with RecordStore.open(db or settings.db) as store:
+        record = store.bench_run(run_id)
+        lines = _lines(store, record)
+    if as_json_:
+        click.echo(json.dumps(_run_json(record, lines, record.message.splitlines())))
+    elif out is not None:
+        _write(out, record, lines)
+    else:
+        click.echo(markdown(record, lines), nl=False)
+
+
+@bench.command()
+@click.argument("kernel")
+@click.option("--device", required=True, help="Name of the device, as `tunefarm devices` shows it.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Latest results.")
+@_DB
+@_JSON
+@click.pass_obj
+def history(settings: Settings, kernel: str, device: str, limit: int, db: str | None, as_json_: bool) -> None:
+    """Show the times of KERNEL on a device, oldest first, and where they went to another level."""
+    import numpy as np
+
+    with RecordStore.open(db or settings.db) as store:
+        found = [r for r in store.bench_series(kernel, device, limit) if r.cost is not None]
+    costs = [r.cost for r in found if r.cost is not None]
+    steps = set(find_steps(np.log(costs))) if costs else set()
+    if as_json_:
+        rows = [{"run": r.run_id, "time_s": r.cost, "at": r.measured_at.isoformat()} for r in found]
+        click.echo(json.dumps([row | {"step": at in steps} for at, row in enumerate(rows)]))
+        return
+    if not found:
+        raise click.ClickException(f"nothing was measured of {kernel} on {device}")
+    table = Table("run", "measured (UTC)", "time", "95 % interval", "toolchain", "")
+    for at, result in enumerate(found):
+        table.add_row(
+            str(result.run_id),
+            f"{result.measured_at:%Y-%m-%d %H:%M}",
+            seconds(result.cost),
+            f"{seconds(result.low)} to {seconds(result.high)}",
+            result.toolchain,
+            "another level" if at in steps else "",
+        )
+    console().print(table)
+

@@ -1,0 +1,69 @@
+"""The devices of a benchmark run: each one exactly once, held one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from rpc_server.keys import KeyRing
+from tracker.capability import Capabilities, parse_capability
+from tracker.client import connect_tracker
+from tuner.errors import NoDevicesError
+from tuner.fleet import DeviceSession, Fleet
+from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
+
+_OUT_OF_SERVICE = ("gone", "quarantined", "draining", "closed")
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A device that can be benchmarked. `hold(wait_s)` is a context manager that has it, alone, for as long."""
+
+    name: str
+    hold: Callable[[float], AbstractContextManager[DeviceSession]]
+
+
+def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None = None) -> list[Stand]:
+    """Every device of a tracker that matches and is in service now, by id.
+
+    Raises ConnectError, CapabilityError, NoDevicesError.
+    """
+    wanted = parse_capability(expression or "*")
+    with connect_tracker(host, port, keys=keys) as tracker:
+        found = sorted(
+            device.id
+            for device in tracker.devices()
+            if device.state not in _OUT_OF_SERVICE
+            and wanted.admits(device.id)
+            and wanted.matches(Capabilities.of(device.key, device.tags, device.attributes))
+        )
+    if not found:
+        raise NoDevicesError(
+            f"the tracker at {host}:{port} has no device in service that matches {expression or '*'!r}",
+            hint="`tunefarm devices` lists those there are",
+        )
+    return [Stand(name, _holder(partial(TrackerFleet, host, port, f'device="{name}"', keys=keys))) for name in found]
+
+
+def direct_stands(addresses: list[tuple[str, int]], keys: KeyRing | None = None) -> list[Stand]:
+    """Servers by address."""
+    return [
+        Stand(f"{host}:{port}", _holder(partial(DirectFleet, [(host, port)], keys=keys)))
+        for host, port in dict.fromkeys(addresses)
+    ]
+
+
+def local_stand() -> Stand:
+    """This machine, behind a private server that ends with the hold."""
+    return Stand("this machine", _holder(LocalFleet))
+
+
+def _holder(make: Callable[[], Fleet]) -> Callable[[float], AbstractContextManager[DeviceSession]]:
+    @contextmanager
+    def hold(wait_s: float) -> Iterator[DeviceSession]:
+        with closing(make()) as fleet, closing(fleet.open(0, wait_s)) as session:
+            yield session
+
+    return hold

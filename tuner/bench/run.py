@@ -1,0 +1,286 @@
+"""One pass of a suite over devices: all devices at once, on each the kernels in rounds of random order.
+
+Every kernel is measured once a round, so that what disturbs a device for a while touches all kernels a little, not one
+a lot; before each the calibration kernel is timed. When a result is suspect against its series (see `changes`), the
+kernel is measured again at once, and only what is borne out is called a change.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from compiler.artifact import Artifact
+from compiler.errors import TunefarmError
+from rpc_server.errors import RPCError
+from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from tuner.bench.changes import WINDOW, Judgement, confirmed, judge
+from tuner.bench.devices import Stand
+from tuner.bench.kernels import Built, Workshop
+from tuner.fleet import DeviceSession
+from tuner.fleets import device_target
+from tuner.recorded import device_row, workload_row
+from tuner.records.model_farm import BenchResult, NewBenchResult
+from tuner.records.store import RecordStore
+
+CONFIRMED = "confirmed"
+"""What the notes of a result say when it was suspect and measuring again bore it out."""
+
+_CALIBRATION = EvaluatorOptions(number=1, repeat=3)
+_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """`rounds` of all kernels, each with `repeat` samples of at least `min_repeat_ms`. A device is waited for `wait_s`
+    seconds; `timeout_s` bounds one measurement. `seed` makes the order of the kernels."""
+
+    rounds: int = 3
+    repeat: int = 3
+    min_repeat_ms: int = 20
+    wait_s: float = 600.0
+    timeout_s: float = 60.0
+    seed: int = 0
+
+    @property
+    def evaluator(self) -> EvaluatorOptions:
+        return EvaluatorOptions(number=1, repeat=self.repeat, min_repeat_ms=self.min_repeat_ms)
+
+
+# --- what happens --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Started:
+    """The device is held; `kernels` are to be measured on it in `rounds`."""
+
+    stand: str
+    device: str
+    kernels: int
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One kernel was measured once, in a round or again (round 0) because it was suspect."""
+
+    device: str
+    kernel: str
+    round: int
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came out for one kernel on one device, against its series. `real`: a change that was borne out."""
+
+    device: str
+    kernel: str
+    how: str
+    result: NewBenchResult
+    judgement: Judgement | None
+    real: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The device was given back; `problem` when it could not be held or was lost."""
+
+    stand: str
+    findings: tuple[Finding, ...] = ()
+    problem: str = ""
+
+
+Event = Started | Measured | Ended
+
+
+def run_bench(
+    store: RecordStore, workshop: Workshop, stands: Sequence[Stand], options: BenchOptions, run_id: int
+) -> Iterator[Event]:
+    """Measure everything, record it under `run_id`, and say what happens. Ending the iteration early stops the devices
+    after what each is measuring."""
+    news: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    stop = threading.Event()
+    threads = [
+        threading.Thread(
+            target=_guarded, args=(store, workshop, stand, options, stop, news.put), name=f"bench-{stand.name}"
+        )
+        for stand in stands
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        left = len(threads)
+        while left:
+            event = news.get()
+            if isinstance(event, Ended):
+                left -= 1
+                store.add_bench_results(run_id, [finding.result for finding in event.findings])
+            yield event
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _guarded(
+    store: RecordStore,
+    workshop: Workshop,
+    stand: Stand,
+    options: BenchOptions,
+    stop: threading.Event,
+    tell: Callable[[Event], None],
+) -> None:
+    findings: list[Finding] = []
+    try:
+        with stand.hold(options.wait_s) as session:
+            findings += _Device(store, workshop, session, options, stop, tell).run(stand)
+        tell(Ended(stand.name, tuple(findings)))
+    except TunefarmError as error:
+        tell(Ended(stand.name, tuple(findings), f"{error.kind}: {error.message}"))
+    except Exception:  # a defect on one device must not cost the others their results
+        tell(Ended(stand.name, tuple(findings), traceback.format_exc(limit=-6)))
+
+
+# --- one device ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Series:
+    """What was measured of one kernel in this run."""
+
+    built: Built
+    samples: list[float] = field(default_factory=list)
+    calibrations: list[float] = field(default_factory=list)
+    environment: Mapping[str, float] = field(default_factory=dict)
+    failure: FailureKind | None = None
+    text: str = ""
+
+
+class _Device:
+    def __init__(
+        self,
+        store: RecordStore,
+        workshop: Workshop,
+        session: DeviceSession,
+        options: BenchOptions,
+        stop: threading.Event,
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._workshop = workshop
+        self._session = session
+        self._options = options
+        self._stop = stop
+        self._tell = tell
+        self._info = session.device()
+        fingerprint = self._info.fingerprint
+        self._target = device_target(fingerprint.target, fingerprint.threads)
+
+    def run(self, stand: Stand) -> list[Finding]:
+        built = self._workshop.kernels(self._target, self._info.fingerprint.device_class)
+        self._tell(Started(stand.name, self._info.name, len(built), self._options.rounds))
+        everything = [_Series(kernel) for kernel in built]
+        rng = random.Random(f"{self._options.seed} {self._info.name}")
+        for number in range(1, self._options.rounds + 1):
+            for series in rng.sample(everything, len(everything)):
+                if self._stop.is_set():
+                    return []
+                self._take(series, number)
+        device_id = self._store.upsert_device(device_row(self._info)).id
+        return [self._finding(series, device_id) for series in everything]
+
+    def _take(self, series: _Series, number: int) -> float | None:
+        """Measure a kernel, unless it failed before; its median, if there is one."""
+        built = series.built
+        if series.failure is not None:
+            return None
+        if built.artifact is None:
+            series.failure, series.text = FailureKind.BUILD, built.problem
+            return None
+        series.calibrations += self._calibrate()
+        reference = built.reference if number == 1 else None  # the output does not change from round to round
+        result = self._measure(built.artifact, self._options.evaluator, reference)
+        series.environment = result.environment
+        if result.failure is FailureKind.DEVICE_LOST:
+            raise RPCError(result.text)
+        if result.failure is not None:
+            series.failure, series.text, series.samples = result.failure, result.text, []
+            return None
+        series.samples += result.costs
+        cost = median(result.costs)
+        self._tell(Measured(self._info.name, built.task.name, number, cost))
+        return cost
+
+    def _calibrate(self) -> list[float]:
+        result = self._measure(self._workshop.calibration(self._target), _CALIBRATION, None)
+        return [min(result.costs)] if result.costs else []
+
+    def _measure(
+        self, artifact: Artifact, options: EvaluatorOptions, reference: Artifact | None
+    ) -> MeasureResult:
+        request = MeasureRequest(
+            artifact.digest,
+            options=options,
+            timeout_s=self._options.timeout_s,
+            reference=None if reference is None else reference.digest,
+        )
+        return self._session.measure(request, [artifact] if reference is None else [artifact, reference])
+
+    # -- what it means
+
+    def _finding(self, series: _Series, device_id: int) -> Finding:
+        kernel, how = series.built.task.name, series.built.how
+        history = [r for r in self._store.bench_series(kernel, self._info.name, WINDOW) if r.cost is not None]
+        judgement, real, why = None, False, ""
+        if series.samples:
+            judgement = judge([r.cost for r in history if r.cost is not None], median(series.samples))
+            if judgement.changed:
+                real = self._bears_out(series, judgement)
+                why = _why(series, judgement, history[-1]) if real else ""
+        result = self._result(series, device_id, (CONFIRMED,) if real else ())
+        return Finding(self._info.name, kernel, how, result, judgement, real, why)
+
+    def _bears_out(self, series: _Series, suspicion: Judgement) -> bool:
+        again: list[float] = []
+        while (settled := confirmed(suspicion, again)) is None:
+            cost = None if self._stop.is_set() else self._take(series, 0)
+            if cost is None:
+                return False
+            again.append(cost)
+        return settled
+
+    def _result(self, series: _Series, device_id: int, notes: tuple[str, ...]) -> NewBenchResult:
+        task = series.built.task
+        workload = self._store.upsert_workload(workload_row(task))
+        return NewBenchResult(
+            kernel=task.name,
+            target_id=self._store.upsert_target(self._target).id,
+            device_id=device_id,
+            workload_id=workload.id,
+            config_digest=series.built.digest,
+            samples=tuple(series.samples) if series.failure is None else (),
+            failure=None if series.failure is None else str(series.failure),
+            failure_text=series.text,
+            calibration=median(series.calibrations) if series.calibrations else None,
+            noise=notes,
+            environment=series.environment,
+        )
+
+
+def _why(series: _Series, judgement: Judgement, before: BenchResult) -> str:
+    """What else is different from the last result of the series."""
+    reasons = []
+    if before.config_digest != series.built.digest:
+        reasons.append("its config is another one")
+    if before.calibration and series.calibrations:
+        clock = median(series.calibrations) / before.calibration
+        if abs(clock - 1) > _SHARE * abs(judgement.ratio - 1) and (clock > 1) == (judgement.ratio > 1):
+            reasons.append(f"the device's calibration kernel takes {clock:.2f} times as long too")
+    return "; ".join(reasons)
