@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rpc_server.errors import RPCError
 
+_OPENS = "; opens "
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = 24 * 60
 _WEEK = 7 * _DAY
@@ -64,11 +65,16 @@ class Hours:
         if self.is_open(when):
             return ""
         opens = self.opens(when)
-        return f"lent {self.text} only; opens {_DAYS[opens.weekday()]} {opens:%H:%M} {opens.tzname()}"
+        return f"lent {self.text} only{_OPENS}{_DAYS[opens.weekday()]} {opens:%H:%M} {opens.tzname()}"
 
     def _minute(self, when: datetime) -> int:
         local = when.astimezone(self.zone)
         return local.weekday() * _DAY + local.hour * 60 + local.minute
+
+
+def next_opening(closed: str) -> str:
+    """When the box opens, out of what `Hours.closed` said; "" for a box that is closed for another reason."""
+    return closed.rpartition(_OPENS)[2] if _OPENS in closed else ""
 
 
 def _spans(part: str, text: str) -> list[tuple[int, int]]:

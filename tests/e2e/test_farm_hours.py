@@ -19,5 +19,8 @@ def test_a_box_outside_its_hours_is_not_lent(tmp_path: Path) -> None:
         refused = farm.run("lease", "cpu", "--wait", "1s", "--", "true", code=1).stderr
         assert f"box1/0 is closed: lent {day} only; opens {day} 00:00 UTC" in refused
         assert "closed" in farm.run("devices").stdout
+        said = farm.run("doctor").stdout
+        assert f"ok  box1/0  state: closed: lent {day} only; opens {day} 00:00 UTC" in said
+        assert "0 warnings, 0 wrong" in said
         bad = farm.run("server", "--tracker", f"127.0.0.1:{tracker}", "--port", "0", "--hours", "Moonday", code=1)
         assert "'Moonday' in 'Moonday' is no day" in bad.stderr

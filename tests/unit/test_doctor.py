@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from test_tracker_state import Script, hello
 
 from rpc_server.fingerprint import local_fingerprint
+from rpc_server.hours import Hours
 from rpc_server.messages import BoxStatus
-from tunefarm.cli.examine import Finding, Level, encryption, judge_status, noise
+from rpc_server.tracker_messages import BoxHeartbeat
+from tunefarm.cli.examine import Finding, Level, encryption, judge_device, judge_status, noise
 
 SOUND: dict[str, Any] = {
     "box": "box1",
@@ -54,6 +58,22 @@ def test_each_thing_that_is_wrong_is_named_with_what_to_do(more, about, level, t
     assert found.pop(about).level is level
     assert todo in judged(**more)[about].todo
     assert {f.level for f in found.values()} == {Level.OK}
+
+
+def test_a_box_outside_its_hours_is_all_right_and_one_that_cannot_be_reached_is_not() -> None:
+    def closed(reason: str) -> Finding:
+        device = Script()
+        device(hello())
+        device(BoxHeartbeat("box-a", (), reason))
+        return judge_device(device.device("a/0"))
+
+    hours = closed(Hours.parse("Sat 10:00-12:00", "UTC").closed(datetime(2026, 11, 21, 13, tzinfo=UTC)))
+    assert hours.level is Level.OK
+    assert "opens Sat 10:00 UTC" in hours.text
+    assert not hours.todo
+    lost = closed("the relay at r:9290 does not serve it: connection refused")
+    assert lost.level is Level.WRONG
+    assert lost.todo
 
 
 def test_scattered_times_are_a_warning() -> None:

@@ -15,6 +15,7 @@ from compiler.errors import TunefarmError
 from compiler.target import Target
 from rpc_server.client import box_status, open_session
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.hours import next_opening
 from rpc_server.keys import KeyRing
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from rpc_server.messages import BoxStatus
@@ -185,7 +186,10 @@ def judge_device(device: DeviceInfo) -> Finding:
         "quarantined": f"see to the reason, then `tunefarm unquarantine {device.id}`",
         "draining": f"`tunefarm undrain {device.id}` lends it again",
         "gone": "start its server again, or look at its log",
+        "closed": "clients cannot reach it: see to what the reason names",
     }.get(device.state, "")
+    if device.state == "closed" and next_opening(device.reason):
+        return Finding(device.id, "state", Level.OK, f"{text}; it is looked at when it is open")
     level = {"ready": Level.OK, "leased": Level.OK, "draining": Level.WARNING}.get(device.state, Level.WRONG)
     return Finding(device.id, "state", level, text, todo)
 
