@@ -5,6 +5,8 @@ It also decides in which order pytest-xdist hands out the files (`--no-loadscope
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 WAITING = ("e2e", "browser", "contract")
@@ -22,6 +24,12 @@ LONGEST = (
     "test_soak.py",
 )
 """They begin first, so that none of them is left running alone in the end."""
+
+
+def pytest_configure() -> None:
+    """Started in the background by a script, this process ignores SIGINT, and so would all that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -30,7 +30,7 @@ def ids(store: RecordStore) -> Seeded:
 
 @pytest.fixture
 def api(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
-    with running_app(store) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=20) as client:
+    with running_app(store) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
         yield client
 
 

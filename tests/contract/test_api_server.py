@@ -65,13 +65,13 @@ def test_from_start_to_end(database: Path, number: signal.Signals) -> None:
         assert process.stdout.readline().strip() == f"listening on {address}"
         assert httpx.get(f"{address}/api/v1/health").json()["status"] == "ok"
         # a listener of a live run does not keep the server from ending
-        with httpx.stream("GET", f"{address}/api/v1/runs/4/events", timeout=30) as stream:
+        with httpx.stream("GET", f"{address}/api/v1/runs/4/events", timeout=60) as stream:
             lines = stream.iter_lines()
             next(lines)
             os.kill(process.pid, number)
             for _ in lines:
                 pass
-        process.wait(30)
+        process.wait(60)
         assert not port_file.exists()
 
 

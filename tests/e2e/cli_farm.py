@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass
@@ -74,7 +74,7 @@ class CliFarm:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
         )
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -89,7 +89,7 @@ class CliFarm:
                 process.handle.terminate()
         for process in self.processes:
             try:
-                process.handle.wait(15)
+                process.handle.wait(60)
             except subprocess.TimeoutExpired:
                 process.handle.kill()
                 process.handle.wait()

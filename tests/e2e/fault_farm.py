@@ -25,7 +25,7 @@ from tracker.farm import Timing
 from tracker.log import LogKind
 from tracker.server import Tracker
 
-TIMING = Timing(late_s=3.0, box_timeout_s=4.0, grace_s=3.0, settle_s=6.0, check_s=3.0, recheck_s=5.0)
+TIMING = Timing(late_s=3.0, box_timeout_s=5.0, grace_s=5.0, settle_s=8.0, accept_s=10.0, check_s=3.0, recheck_s=5.0)
 PATIENCE_S = 90.0
 _MARK = "TUNEFARM_FAULTS"
 _WORKER = Path(__file__).with_name("fault_worker.py")
@@ -203,7 +203,7 @@ class FaultFarm:
             worker.send_signal(signal.SIGKILL if number == 0 else signal.SIGTERM)
         for name, worker in self.workers.items():
             try:
-                worker.wait(20.0)
+                worker.wait(60.0)
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
@@ -232,7 +232,7 @@ class FaultFarm:
 
     def no_orphans(self) -> None:
         """After `close`: no process that anything here started is left, and no server's folder."""
-        until(lambda: not marked(self.mark), "every process is gone", 20.0)
+        until(lambda: not marked(self.mark), "every process is gone", 60.0)
 
 
 @contextlib.contextmanager

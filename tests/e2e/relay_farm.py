@@ -19,7 +19,7 @@ from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.server import Tracker
 
-TIMING = Timing(late_s=3.0, box_timeout_s=4.0, grace_s=2.5, settle_s=6.0, check_s=2.0)
+TIMING = Timing(late_s=3.0, box_timeout_s=5.0, grace_s=5.0, settle_s=8.0, accept_s=10.0, check_s=2.0)
 PATIENCE_S = 60.0
 
 
@@ -86,7 +86,7 @@ def relay_farm() -> Iterator[RelayFarm]:
 
 def greeted(port: int) -> tuple[socket.socket, Greeting]:
     """A connection to a relay that has said its greeting."""
-    sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+    sock = socket.create_connection(("127.0.0.1", port), timeout=60)
     said = b""
     while len(said) < GREETING_SIZE:
         part = sock.recv(GREETING_SIZE - len(said))
@@ -114,7 +114,7 @@ class PretendedBox:
     def called(self) -> Pass:
         """What to call back with, when the relay asks."""
         while True:
-            assert self._control.poll(10_000), "the relay did not call"
+            assert self._control.poll(60_000), "the relay did not call"
             said = to_box.decode(self._control.recv_multipart()).body
             if isinstance(said, CallBack):
                 return pass_of_text(said.passed)

@@ -117,7 +117,7 @@ def test_a_run_goes_on_when_a_device_is_killed(farm):
     until(lambda: trials(farm) >= 4 or tuner.handle.poll() is not None, tuner.text)
     victim = next(p for p in farm.processes if p.name == "server1")
     victim.end(signal.SIGKILL)
-    assert tuner.handle.wait(150) == 0, tuner.text()
+    assert tuner.handle.wait(300) == 0, tuner.text()
     with RecordStore.open(farm.db) as store:
         run = store.runs(limit=1)[0]
     assert (run.state, run.trials) == (RunState.FINISHED, 24)

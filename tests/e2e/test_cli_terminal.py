@@ -54,7 +54,7 @@ class Terminal:
 
     def end(self) -> int:
         self.read_until(lambda _text: False)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -50,7 +50,7 @@ def test_a_client_gone_before_its_request_was_read_holds_no_session():
                 box_status("127.0.0.1", server.port)
         finally:
             context.destroy(linger=500)
-        until(lambda: box_status("127.0.0.1", server.port).sessions == (), "nobody holds a session", 30.0)
+        until(lambda: box_status("127.0.0.1", server.port).sessions == (), "nobody holds a session", 60.0)
         with open_session("127.0.0.1", server.port, wait_s=60) as remote:
             works(remote)
 
@@ -146,7 +146,7 @@ def test_a_dead_network_ends_the_session_on_both_sides(elsewhere):
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         box = subprocess.Popen([*inside, sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
         try:
-            until(port_file.exists, "the box listens", 60.0)
+            until(port_file.exists, "the box listens")
             port = int(port_file.read_text())
             remote = open_session(address, port, wait_s=60)
             a = nd.array(np.arange(4.0, dtype=np.float32), remote.cpu())
@@ -183,7 +183,7 @@ def test_clock_jumps_end_nothing_and_prolong_nothing(tmp_path, monkeypatch):
     """Tracker and box are told another wall-clock time whenever they ask, hours and months apart."""
     (tmp_path / "sitecustomize.py").write_text(_JUMPY)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    timing = Timing(grace_s=2.5)
+    timing = Timing(grace_s=5.0)
     with Tracker(port=0, silent=True, timing=timing) as tracker:
         address = ("127.0.0.1", tracker.port)
         with (
@@ -198,8 +198,7 @@ def test_clock_jumps_end_nothing_and_prolong_nothing(tmp_path, monkeypatch):
             times = [event.time for event in session.events()]
             assert max(times) - min(times) > 1800, "the clock did not jump"
             remote.close()
-            with session.request("cpu", session_timeout=1.5, wait_s=60) as limited:
-                started = time.monotonic()
-                with pytest.raises(RPCError):
-                    sync_for(limited, 30.0)
-                assert time.monotonic() >= started + 1.0  # not before its time either
+            asked = time.monotonic()
+            with session.request("cpu", session_timeout=4.0, wait_s=60) as limited, pytest.raises(RPCError):
+                sync_for(limited, 60.0)
+            assert time.monotonic() >= asked + 4.0  # not before its time either

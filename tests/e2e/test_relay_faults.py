@@ -175,7 +175,7 @@ def met(relay, box, given):
     def client():
         line, door = knock("127.0.0.1", relay.port, given.text, time.monotonic() + 10)
         with line:
-            found["client"] = socket.create_connection(("127.0.0.1", door), timeout=10)
+            found["client"] = socket.create_connection(("127.0.0.1", door), timeout=60)
 
     thread = threading.Thread(target=client)
     thread.start()
@@ -292,11 +292,11 @@ def test_a_door_is_for_one_client_that_is_there(relay):
         line.close()  # it does not come after all
         assert is_closed(back)
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", door), timeout=10)
+            socket.create_connection(("127.0.0.1", door), timeout=60)
         client, back = met(relay, box, given)
         with client, back:
             with contextlib.suppress(ConnectionRefusedError):
-                assert is_closed(socket.create_connection(client.getpeername(), timeout=10))
+                assert is_closed(socket.create_connection(client.getpeername(), timeout=60))
             client.sendall(b"mine")
             assert back.recv(100) == b"mine"
 
@@ -325,7 +325,7 @@ def test_a_slow_reader_slows_its_sender_and_fills_nothing(relay):
 
 def test_strangers_that_say_nothing_hold_nobody_up(relay):
     given = new_pass()
-    silent = [socket.create_connection(("127.0.0.1", relay.port), timeout=10) for _ in range(1100)]
+    silent = [socket.create_connection(("127.0.0.1", relay.port), timeout=60) for _ in range(1100)]
     try:
         for number, stranger in enumerate(silent):
             with contextlib.suppress(OSError):

@@ -88,7 +88,7 @@ def test_a_client_gone_before_the_supervisor_ran_holds_no_session(tmp_path):
 
 
 def use_until_it_ends(session):
-    for _ in range(1000):
+    while True:
         session.cpu().sync()
         time.sleep(0.01)
 
@@ -100,12 +100,12 @@ def test_a_lease_opens_and_ends_a_session(lent):
     with pytest.raises(LeaseRefused):
         open_session("127.0.0.1", lent.port, token="token-2")
     session = open_session("127.0.0.1", lent.port, token="token-1", wait_s=60)
-    assert lent.leases.next_report(5).event == "opened"
+    assert lent.leases.next_report(60).event == "opened"
     session.cpu().sync()
     lent.leases.revoke("lease-1", "the tracker wants it back")
     with pytest.raises(SessionClosed, match="wants it back"):
         use_until_it_ends(session)
-    report = lent.leases.next_report(5)
+    report = lent.leases.next_report(60)
     assert (report.lease_id, report.event) == ("lease-1", "closed")
     with pytest.raises(LeaseRefused):
         open_session("127.0.0.1", lent.port, token="token-1")
@@ -143,8 +143,8 @@ def test_a_stopped_client_loses_its_session(lent):
     try:
         assert client.stdout.readline() == "open\n"
         client.send_signal(signal.SIGSTOP)
-        assert lent.leases.next_report(5).event == "opened"
-        assert lent.leases.next_report(30).event == "closed"
+        assert lent.leases.next_report(60).event == "opened"
+        assert lent.leases.next_report(60).event == "closed"
     finally:
         client.kill()
         client.wait()
@@ -159,7 +159,7 @@ def test_a_dropped_session_object_closes(lent):
     del session
     gc.collect()
     assert released.is_set()
-    assert [lent.leases.next_report(10).event for _ in range(2)] == ["opened", "closed"]
+    assert [lent.leases.next_report(60).event for _ in range(2)] == ["opened", "closed"]
 
 
 # --- starting ----------------------------------------------------------------------------------------------

@@ -210,11 +210,16 @@ def test_another_key_is_refused(server):
     connect("127.0.0.1", server.port, key="box-key").close()
 
 
-def test_a_session_ends_at_its_time_limit(server):
-    session = connect("127.0.0.1", server.port, session_timeout=0.5)
-    time.sleep(1.0)
-    with pytest.raises(SessionClosed, match=r"time limit of 0\.5 s"):
+def use_until_it_ends(session):
+    while True:
         session.cpu().sync()
+        time.sleep(0.05)
+
+
+def test_a_session_ends_at_its_time_limit(server):
+    session = connect("127.0.0.1", server.port, session_timeout=1.5)
+    with pytest.raises(SessionClosed, match=r"time limit of 1\.5 s"):
+        use_until_it_ends(session)
     session.close()
 
 

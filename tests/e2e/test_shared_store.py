@@ -150,7 +150,7 @@ def begin(
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert watch.reached.wait(30)
+    assert watch.reached.wait(60)
     return run, thread, raised
 
 
@@ -164,7 +164,7 @@ def test_a_run_under_way_is_not_resumed_twice(store: RecordStore, monkeypatch: p
     with pytest.raises(RunBusy, match="run 1 is being tuned by"):
         Ledger.resume(store, 1, [task()])
     run.stop()
-    thread.join(30)
+    thread.join(60)
     assert [type(e) for e in raised] == [KeyboardInterrupt]
     assert store.run(1).state is RunState.INTERRUPTED
     Ledger.resume(store, 1, [task()])
@@ -176,7 +176,7 @@ def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: 
     monkeypatch.setattr("tuner.ledger.is_gone", lambda _: True)
     resumed = Ledger.resume(store, 1, [task()])
     before = len(list(store.all_trials(1)))
-    thread.join(30)
+    thread.join(60)
     assert [type(e) for e in raised] == [RunTakenOver]
     assert len(list(store.all_trials(1))) == before
     assert store.run(1).state is RunState.RUNNING

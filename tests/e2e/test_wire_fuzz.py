@@ -57,7 +57,7 @@ def test_a_server(server, monkeypatch):
 
 def test_a_tracker(monkeypatch):
     # Damaged requests may be good ones: what they get comes back as soon as their sender is missed.
-    with Tracker(port=0, silent=True, timing=Timing(grace_s=2.0)) as tracker:
+    with Tracker(port=0, silent=True, timing=Timing(grace_s=5.0)) as tracker:
         address = ("127.0.0.1", tracker.port)
         with Server(port=0, silent=True, tracker_addr=address, key="cpu", name="box"):
 

@@ -60,7 +60,7 @@ def web_port(tmp_path_factory):
         yield int(port_file.read_text())
     finally:
         web.terminate()
-        web.wait(15)
+        web.wait(60)
 
 
 def with_ports(request: pytest.FixtureRequest, text: str) -> str:
