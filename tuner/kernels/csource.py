@@ -14,6 +14,7 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import TunefarmError
 from compiler.target import Target
 from tuner.errors import TuningError
+from tuner.kernels.includes import Header, lay_out
 from tuner.kernels.space import Config
 
 _C_TYPES = {
@@ -54,13 +55,15 @@ class Argument:
 class CSource:
     """`text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
     its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added; `{mcpu}` in it is
-    the target's CPU. The code may call the C and math libraries, and nothing else.
+    the target's CPU. The code may call the C and math libraries, and nothing else. `headers` are the files it includes
+    (see `local_headers`), which go along to where it is compiled.
     """
 
     text: str
     entry: str
     arguments: tuple[Argument, ...]
     compiler: str = "cc -O3 -march={mcpu}"
+    headers: tuple[Header, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.entry):
@@ -74,7 +77,8 @@ class CSource:
         """Compile for `config`. Raises CompileError with the compiler's output, TuningError when it can't be run."""
         resolved = Target(target).resolved()
         with tempfile.TemporaryDirectory(prefix="tunefarm-c-") as folder:
-            source, made = Path(folder, f"{self.entry}.c"), Path(folder, "kernel.o")
+            place = lay_out(self.headers, Path(folder, "source"))
+            source, made = place / f"{self.entry}.c", Path(folder, "kernel.o")
             source.write_text(f"{self.text}\n{self._packed()}")
             self._run([*self._command(config, resolved.mcpu), "-c", str(source), "-o", str(made)])
             code = made.read_bytes()

@@ -16,6 +16,7 @@ from typing import Any
 
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
+from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.space import Config
 from tuner.kernels.spec import SpecError, parse_spec
@@ -130,8 +131,11 @@ def _toml(path: Path) -> Job:
     spec = parse_spec(text, path.name)
     items = [Item(workload, workload.to_json()) for workload in spec.workloads]
     for table in spec.kernels:
-        source = _text(path.parent / table.source, f"{table.where}: source")
-        items.append(Item(table.kernel(source), _record(path, _digest(text, source), table.name)))
+        file = path.parent / table.source
+        source = _text(file, f"{table.where}: source")
+        headers = local_headers(source, file.parent)
+        digest = _digest(text, source, *(part for header in headers for part in header))
+        items.append(Item(table.kernel(source, headers), _record(path, digest, table.name)))
     return Job(tuple(items), spec.run)
 
 

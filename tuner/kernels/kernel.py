@@ -95,8 +95,10 @@ def kernel_search(
 
 
 def _signature(name: str, source: CSource) -> n.PrimFunc:
-    """A function with the kernel's arguments that stands for it in the store: its key changes with the source."""
-    facts = json.dumps([source.text, source.entry, source.compiler])
+    """A function with the kernel's arguments that stands for it in the store: its key changes with the source
+    and what that includes."""
+    included = [source.headers] if source.headers else []
+    facts = json.dumps([source.text, source.entry, source.compiler, *included])
     symbol = f"{source.entry}_{hashlib.sha256(facts.encode()).hexdigest()[:32]}"
     buffers = [n.decl_buffer(a.shape, a.dtype, name=a.name) for a in source.arguments]
     params = tuple(n.Var(f"{a.name}_handle", "handle") for a in source.arguments)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from compiler.errors import TunefarmError
 from tuner.errors import TuningError
 from tuner.kernels.csource import Argument, CSource
+from tuner.kernels.includes import Header
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.space import Config, KernelSpace
 from tuner.options import RunOptions
@@ -44,9 +45,9 @@ class CTable:
     reference: Config
     where: str
 
-    def kernel(self, text: str) -> CKernel:
-        """The kernel, given the text of its source. Raises SpecError."""
-        source = _checked(self.where, lambda: CSource(text, self.entry, self.arguments, self.compiler))
+    def kernel(self, text: str, headers: tuple[Header, ...] = ()) -> CKernel:
+        """The kernel, given the text of its source and what that includes. Raises SpecError."""
+        source = _checked(self.where, lambda: CSource(text, self.entry, self.arguments, self.compiler, headers))
         return _checked(f"{self.where}: reference", lambda: CKernel(self.name, source, self.space, self.reference))
 
 
