@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -20,7 +21,7 @@ Workload = tuple[Any, ...]
 Records = str | bytes | Path | IO[str] | Iterable[tuple[MeasureInput, MeasureResult]]
 
 
-class _Current(type):
+class _Current(ABCMeta):
     """Gives `DispatchContext.current`: the innermost context of this thread (or task), the fallback outside of any."""
 
     @property
@@ -44,11 +45,12 @@ class DispatchContext(metaclass=_Current):
         return around.query(target, workload)
 
     def update(self, target: Target | None, workload: Workload, cfg: Config) -> None:
-        """Answer with `cfg` from now on."""
-        raise NotImplementedError(f"{type(self).__name__} cannot be updated")
+        """Answer with `cfg` from now on. Raises ConfigError where a subclass does not take updates."""
+        raise ConfigError(f"{type(self).__name__} cannot be updated", hint="give it an update method")
 
+    @abstractmethod
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config | None:
-        raise NotImplementedError
+        """The config for a workload on a target; None where this context has none."""
 
     def __enter__(self) -> Self:
         self._around.append((_current.get(), _current.set(self)))
@@ -85,7 +87,7 @@ class FallbackContext(DispatchContext):
         self._memory: dict[tuple[str, Workload], Config] = {}
         self.silent = False
 
-    def query(self, target: Target | None, workload: Workload | None) -> Config:
+    def _query_inside(self, target: Target | None, workload: Workload | None) -> Config:
         key = (str(target), workload or ())
         if key not in self._memory:
             if not self.silent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from tuner.autotvm.errors import ConfigError, InstantiationError, RecordError
 from tuner.autotvm.transforms import AnnotateSpace, AnySpace, OtherOptionSpace, ReorderSpace, SplitSpace
 
 
-class Config:
+class Config(ABC):
     """What a template sees: it defines knobs, and reads a value for each."""
 
     is_fallback = False
@@ -30,9 +31,9 @@ class Config:
         self.flop = 0.0
         self.errors: list[str] = []
 
+    @abstractmethod
     def __getitem__(self, name: str) -> Any:
-        """The value of a knob."""
-        raise NotImplementedError
+        """The value of a knob. Raises ConfigError for one that there is none of."""
 
     # -- defining knobs
 
