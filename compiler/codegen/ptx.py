@@ -6,9 +6,8 @@ generic in the text; LLVM finds out which are global and which shared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-
-import llvmlite.binding as llvm
 
 from compiler.codegen import ptx_threads
 from compiler.codegen.gen import CodegenOptions, DeviceOptions, Gen, ModuleText
@@ -27,6 +26,7 @@ from compiler.tir.visit import walk
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_ARCH = "sm_80"
+_EXTERNAL = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)  # a function the module does not have
 # The most shared memory of a block, in bytes, by compute capability (CUDA programming guide, technical specifications).
 _SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 227, 120: 99, 121: 99}
 
@@ -49,14 +49,17 @@ def max_shared_bytes(arch: str) -> int:
 def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, dict[str, int]]:
     """(LLVM IR, PTX, dynamic shared memory in bytes by symbol) of kernels by symbol. Raises CodegenError."""
     arch = arch_of(target)
-    texts: list[str] = []
     dynamic: dict[str, int] = {}
     module = ModuleText(CodegenOptions(fast_math=fast_math_flags(target), vector_bits=128, half_conversions=True))
     for symbol, kernel in kernels.items():
         dynamic[symbol] = _kernel(module, symbol, kernel, arch)
     text = module.text("nounwind")
-    texts.append(text)
-    return text, optimised_assembly(text, TRIPLE, arch), dynamic
+    ptx = optimised_assembly(text, TRIPLE, arch)
+    if missing := sorted(set(_EXTERNAL.findall(ptx))):
+        raise CodegenError(
+            f"the kernels call {', '.join(missing)}, which a GPU does not have", hint="compute it in float32"
+        )
+    return text, ptx, dynamic
 
 
 def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
@@ -106,13 +109,3 @@ def _shared_bytes(func: n.PrimFunc) -> int:
                 size *= ops.as_int(extent) or 1
             total += -(-size // ptx_threads.SHARED_ALIGN) * ptx_threads.SHARED_ALIGN
     return total
-
-
-def llvm_has_ptx() -> bool:
-    """Whether this LLVM can write PTX."""
-    try:
-        llvm.initialize_all_targets()
-        llvm.Target.from_triple(TRIPLE)
-    except RuntimeError:
-        return False
-    return True

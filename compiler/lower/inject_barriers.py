@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.lower.conditions import conjuncts
 from compiler.lower.thread_axes import bound_extents
 from compiler.lower.thread_ranges import Access, Threads
 from compiler.tir import nodes as n
@@ -89,6 +90,7 @@ class _Injector:
         self._threads = Threads({t: e for t, e in self._extents.items() if t.startswith("threadIdx")}, axes)
         self._moving = {var for var, tag in axes.items() if tag.startswith("threadIdx")}  # differ between threads
         self._loops: list[n.For] = []
+        self._conditions: list[PrimExpr] = []
         self._repeated: list[Access] = []  # accesses of the iteration before
         self._repeated_of: n.For | None = None
 
@@ -172,7 +174,10 @@ class _Injector:
             end = _Open(list(open_.head), list(open_.tail), open_.closed, open_.holds_barrier)
             ends.append(end)
             if part is not None:
+                known = conjuncts(stmt.condition) if part is stmt.then_case else []
+                self._conditions += known
                 parts.append(self._visit(part, end))
+                del self._conditions[len(self._conditions) - len(known) :]
         open_.head = [access for end in ends for access in end.head]
         open_.tail = [access for end in ends for access in end.tail]
         open_.closed = all(end.closed for end in ends)
@@ -232,12 +237,12 @@ class _Injector:
 
     def _accesses(self, node: Node) -> list[Access]:
         """What a statement or expression touches of memory that threads share."""
-        loops = tuple(self._loops)
+        loops, conditions = tuple(self._loops), tuple(self._conditions)
         found: list[Access] = []
 
         def note(data: n.Var, write: bool, index: PrimExpr | None, atomic: bool = False) -> None:
             if data not in self._private:
-                found.append(Access(data, write, index, loops, atomic))
+                found.append(Access(data, write, index, loops, atomic, conditions))
 
         def look(part: Node) -> None:
             match part:

@@ -2,6 +2,7 @@
 
 Decided by counting out which elements each thread of a block touches. What both indices have in common (the block's
 number, an outer loop's) cancels; where it does not, or the elements are too many, the answer is that they may meet.
+Conditions around an access rule elements out, as far as they do so whatever the common part is.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first."""
+    """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
+    `conditions` hold where it is made."""
 
     data: n.Var
     write: bool
     index: PrimExpr | None
     loops: tuple[n.For, ...]
     atomic: bool = False
+    conditions: tuple[PrimExpr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,8 @@ class Threads:
         first, second = self._split(a.index, common), self._split(b.index, common)
         if first is None or second is None or not _equal(first[0], second[0]):
             return True
-        touched = [self._touched(rest, access) for (_, rest), access in ((first, a), (second, b))]
-        if touched[0] is None or touched[1] is None:
-            return True
-        return _overlap(touched[0], touched[1])
+        here, there = self._touched(first[1], a, common), self._touched(second[1], b, common)
+        return here is None or there is None or _overlap(here, there)
 
     def _split(self, index: PrimExpr, common: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
         """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
@@ -85,8 +86,8 @@ class Threads:
         """Whether a variable has one value for all of a block: no loop of the kernel's threads moves it."""
         return self.axes.get(var, "").startswith("blockIdx")
 
-    def _touched(self, index: PrimExpr, access: Access) -> Array | None:
-        """Elements by thread and iteration; None where they cannot be counted."""
+    def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> list[Array] | None:
+        """The elements that each thread touches; None where they cannot be counted."""
         sizes = [self.extents.get(f"threadIdx.{axis}", 1) for axis in "zyx"]
         spread = (*sizes, 1)
         values: dict[n.Var, Array] = {}
@@ -96,9 +97,10 @@ class Threads:
                 shape = [1, 1, 1, 1]
                 shape[place] = sizes[place]
                 values[var] = np.arange(sizes[place]).reshape(shape)
-        used = free_vars(index)
+        limits = [limit for c in access.conditions if (limit := self._limit(c, access, common)) is not None]
+        used = free_vars(index).union(*(free_vars(limit) for limit in limits))
         for loop in access.loops:
-            if loop.loop_var not in used:
+            if loop.loop_var not in used or loop.loop_var in common:
                 continue
             low, extent = ops.as_int(loop.min), ops.as_int(loop.extent)
             if low is None or extent is None or extent <= 0 or math.prod(spread) * extent > _MOST:
@@ -111,7 +113,42 @@ class Threads:
             return None
         counted = np.asarray(_evaluate(index, values))
         lanes = counted.shape[4:]
-        return np.broadcast_to(counted, (*spread, *lanes)).reshape(math.prod(sizes), -1)
+        inside = np.ones(spread, bool)
+        for limit in limits:
+            inside &= np.asarray(_evaluate(limit, values)) < 0
+        rows = np.broadcast_to(counted, (*spread, *lanes)).reshape(math.prod(sizes), spread[3], -1)
+        return [np.unique(row[mask]) for row, mask in zip(rows, inside.reshape(math.prod(sizes), spread[3]))]
+
+    def _limit(self, condition: PrimExpr, access: Access, common: set[n.Var]) -> PrimExpr | None:
+        """What is below 0 where `condition` holds, whatever the common variables are: their least part is taken. None
+        where that is not known."""
+        match condition:
+            case n.LT():
+                low, high, slack = condition.a, condition.b, 0
+            case n.LE():
+                low, high, slack = condition.a, condition.b, 1  # a <= b as a - b - 1 < 0
+            case _:
+                return None
+        if low.dtype not in ("int32", "int64") or high.dtype != low.dtype:
+            return None
+        forms = LinearForms()
+        for loop in access.loops:
+            forms.ranges[loop.loop_var] = (ops.as_int(loop.min), None)
+        forms.ranges |= dict.fromkeys(self.axes, (0, None))
+        form = forms.form(n.Sub(low, high))
+        rest: PrimExpr = ops.const(form.offset - slack, low.dtype)
+        for atom, scale in form.terms:
+            used = free_vars(atom)
+            if any(v in common or self._is_fixed(v) for v in used) or not used:
+                least = forms.bounds(atom)[0 if scale > 0 else 1]
+                if least is None:
+                    return None
+                rest = ops.add(rest, least * scale)
+            elif not _countable(atom):
+                return None
+            else:
+                rest = ops.add(rest, ops.mul(atom, scale))
+        return rest
 
 
 def _equal(a: Sequence[tuple[PrimExpr, int]], b: Sequence[tuple[PrimExpr, int]]) -> bool:
@@ -121,16 +158,14 @@ def _equal(a: Sequence[tuple[PrimExpr, int]], b: Sequence[tuple[PrimExpr, int]])
     )
 
 
-def _overlap(a: Array, b: Array) -> bool:
-    """Whether a row of `a` and another row of `b` hold the same number."""
+def _overlap(a: Sequence[Array], b: Sequence[Array]) -> bool:
+    """Whether some number is in a thread's part of `a` and in another thread's of `b`."""
     owner: dict[int, int] = {}
-    for thread, row in enumerate(a):
-        for at in np.unique(row).tolist():
+    for thread, elements in enumerate(a):
+        for at in elements.tolist():
             if owner.setdefault(at, thread) != thread:
                 owner[at] = -1
-    return any(
-        owner.get(at, thread) != thread for thread, row in enumerate(b) for at in np.unique(row).tolist()
-    )
+    return any(owner.get(at, thread) != thread for thread, elements in enumerate(b) for at in elements.tolist())
 
 
 def _countable(expr: PrimExpr) -> bool:
