@@ -275,6 +275,7 @@ class RegistrarCore:
         if text != self.refusal:
             self._out.append(Note(logging.ERROR, f"{self.tracker} does not take this box: {text}"))
         self.refusal = text
+        self.registered = False
         self._pause_s = _LONGEST_PAUSE_S
 
     # Leases

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 
+from rpc_server.errors import NotPermitted
 from rpc_server.tracker_messages import (
     Admin,
     BoxBye,
@@ -201,10 +202,15 @@ def bye(farm: Farm, event: BoxBye, now: float) -> None:
 
 
 def revoked(farm: Farm, peer: str, reason: str, now: float) -> None:
-    """What the key of a box was good for is over."""
+    """What the key of a box was good for is over. It is told, so that it ends its sessions and tries to register."""
     box = farm.peers.get(peer)
-    if box is not None:
-        gone(farm, box, reason, now)
+    if box is None:
+        return
+    for device in box.devices.values():
+        if device.lease is not None:
+            farm.emit(peer, RevokeLease(device.lease.id, reason))
+    farm.emit(peer, BoxRefused(NotPermitted.kind, reason, "have it authorized at the tracker"))
+    gone(farm, box, reason, now)
 
 
 def gone(farm: Farm, box: Box, reason: str, now: float) -> None:

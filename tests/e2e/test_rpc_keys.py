@@ -23,6 +23,7 @@ from rpc_server.keys import KeyRing, Role
 from rpc_server.messages import OpenSession
 from rpc_server.server import Server
 from tracker.client import connect_tracker
+from tracker.errors import NoDeviceError
 from tracker.server import Tracker
 
 
@@ -282,6 +283,45 @@ def test_revoking_a_key_at_the_tracker_takes_its_leases_back(farm, parties):
                 bobs.lease("k", wait_s=60)
     finally:
         tracker.lets_in(bob, Role.CLIENT)
+
+
+def test_revoking_a_boxs_key_turns_it_away(farm, parties):
+    """Its leases end, on it as well, and their clients are told; authorized again, it is back."""
+    tracker, ann = parties["tracker"], parties["ann"]
+    late = Party(tracker.ring.folder.parent, "late")
+    tracker.lets_in(late, Role.BOX)
+    late.knows(tracker, farm[1])
+    with (
+        Server(port=0, keys=late.folder, tracker_addr=farm, key="late", name="late", silent=True),
+        session(farm, ann) as anns,
+    ):
+        lease = anns.lease("late", wait_s=60)
+        lost = []
+        lease.on_lost(lost.append)
+        remote = lease.open_session()
+        remote.cpu().sync()
+        tracker.ring.revoke("late")
+        wait_until(lambda: lost)
+        assert lost == ["box late is gone: the key of late is not authorized any more"]
+        wait_until(lambda: ended(remote))
+        with pytest.raises(SessionClosed, match="the key of late is not authorized any more"):
+            remote.cpu().sync()
+        remote.close()
+        assert [d.state for d in anns.devices() if d.box == "late"] == ["gone"]
+        with pytest.raises(NoDeviceError, match="no registered device matches"):
+            anns.lease("late", wait_s=0)
+        tracker.lets_in(late, Role.BOX)
+        with anns.lease("late", wait_s=60) as again:
+            again.open_session().close()
+    tracker.ring.revoke("late")
+
+
+def ended(session):
+    try:
+        session.cpu().sync()
+    except SessionClosed:
+        return True
+    return False
 
 
 def refusal(session):
