@@ -22,6 +22,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import if_then_else
 from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr, Range, Stmt
+from compiler.tir.structural import structural_equal
 from compiler.tir.visit import replace, seq
 
 
@@ -68,7 +69,10 @@ def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result."""
+    """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result.
+
+    `kind` is a comparison where the greater or lesser is chosen by it: b where b > a, else a.
+    """
 
     target: n.Buffer
     point: tuple[PrimExpr, ...]
@@ -76,6 +80,12 @@ class Reduction:
     source: PrimExpr
     init: PrimExpr
     unit: PrimExpr
+
+    def combine(self, own: PrimExpr, source: PrimExpr) -> PrimExpr:
+        """`own` with `source` added to it."""
+        if issubclass(self.kind, n.GT | n.LT):
+            return n.Select(ops.binary(self.kind, source, own), source, own)
+        return ops.binary(self.kind, own, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +113,21 @@ def reduction_of(me: Member) -> Reduction:
             if isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices):
                 unit = {n.Add: ops.const(0, own.dtype), n.Mul: ops.const(1, own.dtype)}.get(type(value), init.value)
                 return Reduction(update.buffer, update.indices, type(value), source, init.value, unit)
+    if isinstance(update, n.BufferStore) and (chosen := _chosen(update)) is not None:
+        return Reduction(update.buffer, update.indices, *chosen, init.value, init.value)
     raise Illegal(f"block {name!r} does not combine with +, *, min or max", name)
+
+
+def _chosen(update: n.BufferStore) -> tuple[type[n.BinaryOp], PrimExpr] | None:
+    """The comparison and the source of target = source where source > target (or <), else target."""
+    value = update.value
+    if not isinstance(value, n.Select) or not isinstance(value.condition, n.GT | n.LT):
+        return None
+    source, own, condition = value.true_value, value.false_value, value.condition
+    mine = isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices)
+    if mine and structural_equal(condition.a, source) and structural_equal(condition.b, own):
+        return type(condition), source
+    return None
 
 
 def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
@@ -168,7 +192,7 @@ def _partial(
     source = if_then_else(condition, subst(reduction.source, values), unit)
     point = [subst(index, values) for index in reduction.point]
     point.insert(axis, factor.var)
-    stored = ops.binary(reduction.kind, buffer[tuple(point)], source) if rest else source
+    stored = reduction.combine(buffer[tuple(point)], source) if rest else source
     body = n.BufferStore(buffer, stored, tuple(point))
     init = n.BufferStore(buffer, unit, tuple(point)) if rest else None
     iter_vars = (*(iv for iv, _ in kept), factor, *rest)
@@ -187,7 +211,7 @@ def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, ax
     point = list(reduction.point)
     point.insert(axis, factor.var)
     own = reduction.target[reduction.point]
-    value = ops.binary(reduction.kind, own, buffer[tuple(point)])
+    value = reduction.combine(own, buffer[tuple(point)])
     block = n.Block(
         (*(iv for iv, _ in kept), factor),
         (), (), me.name,

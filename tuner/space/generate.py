@@ -15,6 +15,7 @@ from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
 from tuner.space.recorder import Recorder
+from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values
 
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
@@ -35,13 +36,29 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
             "the function has no block with constant extents to schedule",
             hint="give symbolic dimensions a value before tuning",
         )
-    main = max((b for b in blocks if b.contraction), key=_points, default=None)
+    if not any(_shared_both_ways(b) for b in blocks):
+        by_rows = row_sketches(func, Hardware.of(target, blocks[-1].output.buffer.dtype))
+        if by_rows:
+            return by_rows
+    main = max((b for b in blocks if b.contraction or _across_memory(b)), key=_points, default=None)
     roles = None if main is None else assign_roles(main)
     if main is None or roles is None:
         return (_plain(func, target),)
     hardware = Hardware.of(target, main.output.buffer.dtype)
     made = [_contraction(func, main.name, shape, hardware) for shape in _shapes(main, roles, hardware)]
     return tuple(sketch for sketch in made if sketch is not None)
+
+
+def _shared_both_ways(info: BlockInfo) -> bool:
+    """A product of which each operand is used for many elements of the other."""
+    roles = assign_roles(info) if info.contraction else None
+    return roles is not None and roles.m is not None
+
+
+def _across_memory(info: BlockInfo) -> bool:
+    """A reduction whose neighbouring results add up neighbours in memory, such as a sum of columns."""
+    last = info.spatial[-1].position if info.spatial else None
+    return bool(info.reduced) and bool(info.inputs) and all(last in i.innermost for i in info.inputs)
 
 
 def _points(info: BlockInfo) -> int:
@@ -55,7 +72,8 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
     """The shapes that can pay: an operand is packed when it is used again."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
-    shapes = [Shape(rows_outer=True, pack=False), Shape(rows_outer=False, pack=False)] if along_memory else []
+    orders = (True, False) if roles.m is not None else (False,)
+    shapes = [Shape(rows_outer=order, pack=False) for order in orders] if along_memory else []
     reused = operand is not None and roles.m is not None and _reused(operand, roles)
     packs_rows = roles.m is not None and _panels_of_rows(info, roles)
     rows = 1 if roles.m is None else roles.m.extent
@@ -70,7 +88,7 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
             shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, padded=True))
     if cut and along_memory and rows <= _FEW_ROWS:
         shapes.append(Shape(rows_outer=False, pack=False, deep=True))
-    return shapes or [Shape(rows_outer=True, pack=False)]
+    return shapes or [Shape(rows_outer=roles.m is not None, pack=False)]
 
 
 def _reused(operand: Access, roles: Roles) -> bool:

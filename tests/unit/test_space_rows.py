@@ -1,0 +1,63 @@
+"""Sketches of row functions and reductions: every point builds and computes the right thing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import topi
+from compiler.driver import compile_artifact
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import array, empty
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
+from tuner.space.generate import generate
+
+TARGET = Target("llvm -num-cores=2").resolved()
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x, gamma, beta):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * gamma + beta
+
+
+CASES = {
+    "softmax": (((9, 203),), topi.nn.softmax, softmax, {"rows"}),
+    "softmax of small rows": (((5, 3, 6),), topi.nn.softmax, softmax, {"rows"}),
+    "layer_norm": (((300, 130), (130,), (130,)), topi.nn.layer_norm, layer_norm, {"rows"}),
+    "sum of rows": (((400, 101),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows"}),
+    "max of rows": (((7, 65),), lambda x: topi.max(x, -1), lambda x: x.max(-1), {"rows"}),
+    "sum of columns": (((64, 77),), lambda x: topi.sum(x, 0), lambda x: x.sum(0), {"panels", "deep"}),
+    "few long rows": (((2, 40000),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows", "parts"}),
+    "product with a vector": (((1, 130), (75, 130)), topi.nn.dense, lambda x, w: x @ w.T, {"rows"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_sketch_agrees_with_numpy(name):
+    shapes, make, reference, sketches = CASES[name]
+    tensors = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(shapes)]
+    func = create_prim_func([*tensors, make(*tensors)])
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    expected = np.asarray(reference(*args))
+    found = generate(func, TARGET)
+    assert {sketch.name for sketch in found} == sketches
+    for sketch in found:
+        for _ in range(2):
+            point = sketch.random(rng)
+            assert point is not None
+            scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            module = load_artifact(compile_artifact(scheduled, TARGET, name="main"))
+            out = empty(expected.shape, "float32")
+            module["main"](*map(array, args), out)
+            np.testing.assert_allclose(
+                out.numpy(), expected, rtol=1e-3, atol=2e-3, err_msg=f"{sketch.name} {sketch.values(point)}"
+            )
+            assert 0 <= sketch.score(point) <= 1
