@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from compiler.codegen import ptxas
 from compiler.driver import compile_artifact, lower
 from compiler.ir.module import IRModule
 from compiler.lower import interp_threads
 from compiler.lower.inject_barriers import inject_barriers
 
-PTXAS = shutil.which("ptxas")
+PTXAS = ptxas.find_ptxas()
 
 
 def run_threads(module: IRModule, *arrays: np.ndarray[Any, Any]) -> None:
@@ -23,24 +21,14 @@ def run_threads(module: IRModule, *arrays: np.ndarray[Any, Any]) -> None:
     interp_threads.run(inject_barriers(func), *arrays)
 
 
-def assemble(ptx: bytes, arch: str, folder: Path) -> str:
+def assemble(ptx: bytes, arch: str) -> str:
     """What ptxas says about the kernels; fails when it refuses them. Without ptxas, nothing is checked."""
-    if PTXAS is None:
-        return ""
-    source = folder / "kernel.ptx"
-    source.write_bytes(ptx)
-    done = subprocess.run(
-        [PTXAS, "-v", f"-arch={arch}", str(source), "-o", str(folder / "kernel.cubin")], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr + ptx.decode()
-    return done.stderr
+    return "" if PTXAS is None else ptxas.assemble(PTXAS, ptx, arch)
 
 
-def check(
-    schedule: Any, args: list[Any], arrays: list[np.ndarray[Any, Any]], folder: Path, arch: str = "sm_80"
-) -> IRModule:
+def check(schedule: Any, args: list[Any], arrays: list[np.ndarray[Any, Any]], arch: str = "sm_80") -> IRModule:
     """Run a te schedule's threads on arrays (the outputs last), and assemble its PTX. Returns the lowered module."""
     module = lower(schedule, args, name="kernel")
     run_threads(module, *arrays)
-    assemble(compile_artifact(module, f"cuda -arch={arch}").blobs["ptx"], arch, folder)
+    assemble(compile_artifact(module, f"cuda -arch={arch}").blobs["ptx"], arch)
     return module

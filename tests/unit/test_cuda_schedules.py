@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,7 +73,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_against_numpy(name: str, tmp_path: Path) -> None:
+def test_against_numpy(name: str) -> None:
     make, shapes, schedule, reference = CASES[name]
     inputs = [placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
     out = make(*inputs)
@@ -82,7 +81,7 @@ def test_against_numpy(name: str, tmp_path: Path) -> None:
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     found = np.zeros([int(extent) for extent in out.shape], np.float32)
     with SM80:
-        check(schedule([out]), [*inputs, out], [*arrays, found], tmp_path)
+        check(schedule([out]), [*inputs, out], [*arrays, found])
     np.testing.assert_allclose(found, reference(*(a.astype(np.float64) for a in arrays)), rtol=2e-4, atol=2e-5)
 
 
@@ -96,13 +95,13 @@ def test_generic_schedules_bind_threads_for_a_gpu() -> None:
 
 @pytest.mark.skipif(PTXAS is None, reason="there is no ptxas on this machine")
 @pytest.mark.parametrize("arch", ["sm_86", "sm_90a", "sm_100a"])
-def test_ptxas_takes_a_large_product_without_spills(arch: str, tmp_path: Path) -> None:
+def test_ptxas_takes_a_large_product_without_spills(arch: str) -> None:
     a, b = placeholder((4096, 4096), name="a"), placeholder((4096, 4096), name="b")
     out = topi.matmul(a, b)
     target = Target(f"cuda -arch={arch}")
     with target:
         module = lower(cuda.schedule_matmul([out]), [a, b, out])
-    said = assemble(compile_artifact(module, target).blobs["ptx"], arch, tmp_path)
+    said = assemble(compile_artifact(module, target).blobs["ptx"], arch)
     assert "0 bytes spill stores, 0 bytes spill loads" in said
 
 
@@ -110,7 +109,7 @@ NAMES = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "sqrt", "rsqrt", 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
-def test_math_without_a_library(dtype: str, tmp_path: Path) -> None:
+def test_math_without_a_library(dtype: str) -> None:
     """PTX of every function, one kernel: nothing is called that is not in the module."""
     x = placeholder((256,), dtype, name="x")
     names = [name for name in NAMES if dtype != "float64" or name not in ("atan", "sin", "cos")]
@@ -122,7 +121,7 @@ def test_math_without_a_library(dtype: str, tmp_path: Path) -> None:
         s[out].bind(thread, thread_axis("threadIdx.x"))
     ptx = compile_artifact(lower(s, [x, *outs]), SM80).blobs["ptx"]
     assert b"call" not in ptx
-    assemble(ptx, "sm_80", tmp_path)
+    assemble(ptx, "sm_80")
 
 
 def test_what_has_no_kernel_is_refused() -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from compiler.artifact import Artifact
+from compiler.codegen.ptxas import kernel_resources
 from compiler.driver import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.schedule.trace import Trace, apply_trace
@@ -167,6 +168,8 @@ def _print(built: Built) -> None:
     if built.path is not None:
         line += f", {built.path}"
     click.echo(line)
+    for kernel in kernel_resources(built.artifact):
+        click.echo(f"  {kernel}")
     if built.how != "hit":
         for reason in built.reply.explain:
             click.echo(f"  - {reason}")
@@ -182,6 +185,7 @@ def _as_json(built: Built) -> dict[str, Any]:
         "target": str(built.task.target),
         "artifact": str(built.path) if built.path else None,
         "artifact_digest": built.artifact.digest,
+        "kernels": [asdict(kernel) for kernel in kernel_resources(built.artifact)],
         "checked": built.measured is not None and not built.failure,
         "failure": built.failure or None,
         "flops": built.task.flops,
