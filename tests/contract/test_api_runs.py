@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +15,7 @@ import pytest
 from seed_records import Seeded, go_on, seed
 from web_server import running_app
 
+import webui
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 
@@ -122,6 +125,28 @@ def test_an_ended_run_is_told_to_its_end(api: httpx.Client, ids: Seeded) -> None
     assert all(data["sequence"] > 100 for data in best)
     assert events[-1][2]["state"] == "finished"
     assert {number for number, _, _ in events} == {130}
+
+
+READ_BY_THE_PAGE = {
+    "trials": {"sequence", "task", "purpose", "finished_at", "cost_s"},
+    "best": {"sequence", "task", "elapsed_s", "cost_s"},
+    "progress": {"state", "tasks"},
+    "end": {"state", "message"},
+}
+
+
+def test_every_event_by_name_and_what_the_page_reads_of_it(api: httpx.Client, ids: Seeded) -> None:
+    script = Path(webui.__file__).with_name("static") / "run.js"
+    assert set(re.findall(r'\bon\("(\w+)"', script.read_text())) == set(READ_BY_THE_PAGE)
+    told: dict[str, Any] = {}
+    for run in (ids.finished, ids.failed):
+        with api.stream("GET", f"/runs/{run}/events", params={"after": 0}) as response:
+            told |= {name: data for _, name, data in _events(response)}
+    assert set(told) == {*READ_BY_THE_PAGE, "failures"}
+    for name, fields in READ_BY_THE_PAGE.items():
+        data = told[name]
+        assert fields <= set(data[0] if name == "trials" else data), name
+    assert {"kind", "count", "first_text"} <= set(told["failures"][0])
 
 
 def test_a_live_run(api: httpx.Client, store: RecordStore, ids: Seeded) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
+from terminal_screen import Screen
 
 from rpc_server.measure import FailureKind
 from tunefarm.cli.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
@@ -53,6 +55,23 @@ def test_before_anything_is_known():
     assert line.endswith("0/64 best – | failed none | 1 device, 0.0 trials/s, ? left")
 
 
+PLACE = "number 2 of 3 in the queue for 1 device, about 4 min"
+
+
+def test_a_run_that_waits_for_its_turn_shows_its_place():
+    waiting = snapshot(task(done=0, failures={}), devices=0, waiting=PLACE)
+    assert status_line(waiting).endswith(f"| waiting for a device: {PLACE}")
+    plain = io.StringIO()
+    with PlainDisplay(plain) as display:
+        display.update(waiting)
+    assert PLACE in plain.getvalue()
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with LiveDisplay(terminal) as live:
+        live.update(waiting)
+        live.update(waiting)
+    assert f"waiting for a device: {PLACE}" in terminal.file.getvalue()
+
+
 def test_when_only_the_finals_are_left():
     assert status_line(snapshot(task(done=64), eta_s=0.0)).endswith("3.2 trials/s, last comparisons")
 
@@ -76,11 +95,11 @@ def test_the_summary_has_a_row_for_each_kernel():
 
 def test_the_summary_shows_the_baseline_first_and_last_and_what_was_no_work():
     quiet = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.51), overhead=0.034)), 120))
-    assert "last 0.5 GFLOP/s" in quiet
+    assert "→ 0.5 GFLOP/s" in quiet
     assert "neither building nor measuring: 3.4% of the run" in quiet
     assert "noisy" not in quiet
     noisy = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.7))), 120))
-    assert "untuned took 40% longer at the end of the run: its times are noisy" in noisy
+    assert "untuned took +40% time at the end, so its times are noisy" in noisy
 
 
 def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
@@ -96,6 +115,30 @@ def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
     assert "2 devices 0% busy, 3.2 trials/s, 7.5 s left" in text
     assert "failed: " in text
     assert "device box1:9091/0 ready" in text
+
+
+def test_long_names_and_many_failures_stay_within_80_columns():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80)
+    screen = Screen(80)
+    long = task(name="conv2d:16,1024,112,112,1024,3,3,stride=2:float32", done=1000, budget=1000, best_cost=1e-5)
+    named = task(name="mine[bold]", failures={kind: 100 for kind in FailureKind}, last_baseline_cost=0.7)
+    with make_display(console) as display:
+        for share in (0.1, 0.5, 1.0):
+            display.update(snapshot(long, named, rate=1234.5, eta_s=3599 * share))
+            display.note("slot 0 has no device: [Errno 111] [refused]")
+            display._live.refresh()
+            screen.feed(output.getvalue())
+            output.truncate(0)
+            output.seek(0)
+            assert any(re.match(r"mine\[bold\] .* 1000 failed$", line) for line in screen.lines), screen.lines
+    screen.feed(output.getvalue())
+    assert (screen.wrapped, screen.cursor_shown) == (0, True)
+    assert [line for line in screen.lines if line] == ["slot 0 has no device: [Errno 111] [refused]"] * 3  # no more
+    table = shown(summary_table(snapshot(long, named)), 80)
+    assert max(map(len, table)) <= 80
+    assert "speedup" in table[1] + table[2] + table[3]
+    assert not any("…" in line for line in table)
 
 
 def test_elsewhere_there_are_plain_lines():
