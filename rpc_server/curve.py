@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import zmq
-from zmq.auth.thread import ThreadAuthenticator
 
 from rpc_server.errors import KeyFileError
 from rpc_server.keys import Identity, KeyRing, Principal, from_curve, to_curve
@@ -66,6 +65,8 @@ class Doorkeeper:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], identity: Identity, admit: Callable[[str], Principal | None]
     ) -> None:
+        from zmq.auth.thread import ThreadAuthenticator  # it imports asyncio, which nobody without keys waits for
+
         self._identity = identity
         self._admit = admit
         self._authenticator = ThreadAuthenticator(context)

@@ -6,11 +6,11 @@ import contextlib
 import ipaddress
 import itertools
 import socket
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from rpc_server.errors import ConnectError
 from rpc_server.wire import DEFAULT_LIMITS, Buffer, Limits
@@ -58,6 +58,7 @@ def send_frames(sock: zmq.Socket[bytes], frames: Sequence[Buffer]) -> None:
 
 
 _monitor_numbers = itertools.count()
+_EVENT = struct.Struct("=Hi")  # zmq_socket_monitor(3); pyzmq's reader of it imports asyncio, a tenth of a start
 
 
 class Monitor:
@@ -74,10 +75,10 @@ class Monitor:
 
     def drain(self) -> list[tuple[int, int]]:
         """(event, value) pairs since the last call; value is a descriptor or an errno, by the event."""
-        news = []
+        news: list[tuple[int, int]] = []
         while self.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-            message = recv_monitor_message(self.socket)
-            news.append((int(message["event"]), int(message["value"])))
+            event, _endpoint = self.socket.recv_multipart()
+            news.append(_EVENT.unpack(event))
         return news
 
     def close(self) -> None:

@@ -13,8 +13,10 @@ import signal
 from collections.abc import Container
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rpc_server.polling import PollTable
+if TYPE_CHECKING:  # an executor reads MARK here, and starts without ZeroMQ
+    from rpc_server.polling import PollTable
 
 MARK = "TUNEFARM_SUPERVISOR"
 """In an executor's environment, and so in that of what it forks: the supervisor's pid."""
