@@ -14,14 +14,18 @@ WAITING = ("e2e", "browser", "contract")
 
 LONGEST = (
     "test_cli_farm.py",
-    "test_tracker_farm.py",
+    "test_cli_resume.py",
     "test_tracker_deaths.py",
+    "test_docs_examples.py",
     "test_faults_farm.py",
+    "test_autotvm.py",
     "test_relay_cli.py",
+    "test_farm_cli.py",
     "test_rpc_server.py",
     "test_meta_schedule.py",
     "test_schedule_random.py",
     "test_soak.py",
+    "test_wire_fuzz.py",
 )
 """They begin first, so that none of them is left running alone in the end."""
 

@@ -109,4 +109,4 @@ def until(true: Callable[[], Any], explain: Callable[[], str] = lambda: "", pati
     deadline = time.monotonic() + patience
     while not true():
         assert time.monotonic() < deadline, explain()
-        time.sleep(0.05)
+        time.sleep(0.2)  # most conditions start a process or open a database

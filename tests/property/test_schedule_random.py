@@ -28,7 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc
 
-CASES, CHUNK = int(os.environ.get("FUZZ_CASES", "400")), 20
+CASES, CHUNK = int(os.environ.get("FUZZ_CASES", "300")), 20
 
 Rng = np.random.Generator
 Move = Callable[[Schedule, Rng], object]
