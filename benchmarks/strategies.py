@@ -1,0 +1,174 @@
+"""Search strategies compared on recorded spaces: no device, no compiler, the engine as it is.
+
+    python benchmarks/strategies.py
+    python benchmarks/strategies.py --seeds 3 --trials 64 --only evolutionary --only random
+
+Each strategy tunes every workload of benchmarks/data/ with every seed, the engine playing recorded results back.
+Printed is the best so far, as the share of the space's best speed, after so many trials (the geometric mean over
+workloads of the median over seeds), then the trials it took to come within 5 % of the space's best. Beside the
+strategies of `tunefarm tune --strategy` stand two of the evolutionary one with a store that knows the other workloads:
+
+    model   a model trained on the others' spaces scores candidates
+    warm    and the search begins with the others' fastest traces, adapted
+
+Cold, it has the analytic draft alone. How the spaces were recorded is in benchmarks/record_spaces.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recorded_spaces import DATA, RecordedSpace, spaces
+
+from tuner.engine import tune
+from tuner.model.dataset import group_of
+from tuner.model.guide import Guide
+from tuner.model.library import Found
+from tuner.model.training import Group, TrainingOptions, fit
+from tuner.options import RunOptions
+from tuner.progress import Silent, TrialDone
+from tuner.records.model import TrialPurpose
+from tuner.replay import ReplayBuilder, ReplayFleet, answers
+from tuner.search.base import Candidate, SearchStrategy
+from tuner.search.evolutionary import EvolutionarySearch
+from tuner.search.plan import sketch_task
+from tuner.search.registry import STRATEGIES, make_strategy
+from tuner.search.repair import nearest_point
+from tuner.transfer.distance import between, describe
+from tuner.transfer.warm import Warmed
+
+STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_NEAR = 0.95  # of the best speed
+_NEIGHBOURS, _TRACES = 3, 4
+
+
+@dataclass
+class Curve(Silent):
+    """The best cost so far after each trial."""
+
+    space: RecordedSpace
+
+    def __post_init__(self) -> None:
+        self.shares: list[float] = []
+
+    def trial(self, done: TrialDone) -> None:
+        if done.purpose is TrialPurpose.SEARCH:
+            here = 0.0 if done.cost is None else self.space.best / done.cost
+            self.shares.append(max(here, self.shares[-1] if self.shares else 0.0))
+
+    def at(self, trials: int) -> float:
+        return self.shares[min(trials, len(self.shares)) - 1]
+
+    def trials_to(self, share: float) -> float:
+        """The number of the first trial that reached it; infinite when none did."""
+        return next((number + 1.0 for number, s in enumerate(self.shares) if s >= share), float("inf"))
+
+
+class Comparison:
+    """The recorded spaces, and what each of them may know of the others."""
+
+    def __init__(self, recorded: Sequence[RecordedSpace]) -> None:
+        self.spaces = tuple(recorded)
+        self._groups = {space.workload: _group(space) for space in self.spaces}
+        self._models: dict[str, Found] = {}
+
+    def strategy(self, name: str, space: RecordedSpace, seed: int) -> SearchStrategy:
+        if name not in ("model", "warm"):
+            guide = Guide.of(space.sketches, space.task.func, space.task.target) if name == "evolutionary" else None
+            return make_strategy(name, space.sketches, seed, (), guide)
+        guide = Guide.of(space.sketches, space.task.func, space.task.target, lambda: self._model(space))
+        search = EvolutionarySearch(space.sketches, seed, guide=guide)
+        return Warmed(search, self._traces(space)) if name == "warm" else search
+
+    def _model(self, space: RecordedSpace) -> Found:
+        """A model that has not seen the workload."""
+        if space.workload not in self._models:
+            others = [group for workload, group in self._groups.items() if workload != space.workload]
+            self._models[space.workload] = Found(fit(others, TrainingOptions()), "a model of the others")
+        return self._models[space.workload]
+
+    def _traces(self, space: RecordedSpace) -> list[Candidate]:
+        """The fastest traces of the nearest other spaces, moved to the nearest recorded points of this one."""
+        found: dict[str, Candidate] = {}
+        for rank in range(_TRACES):
+            for other in self._nearest(space):
+                fastest = sorted((cost, at) for at, (_, cost) in enumerate(other.candidates) if cost is not None)
+                candidate = other.candidates[fastest[rank][1]][0]
+                sketch = next((s for s in space.sketches if s.name == candidate.sketch.name), space.sketches[-1])
+                point = nearest_point(sketch, candidate.sketch.values(candidate.decisions))
+                if point is not None:
+                    made = Candidate(sketch, point)
+                    found.setdefault(made.digest, made)
+        return list(found.values())
+
+    def _nearest(self, space: RecordedSpace) -> list[RecordedSpace]:
+        here = describe(space.task.func)
+        others = [(describe(other.task.func), at) for at, other in enumerate(self.spaces) if other is not space]
+        away = [(between(here, there), at) for there, at in others if here is not None and there is not None]
+        near = sorted((distance, at) for distance, at in away if distance is not None)
+        return [self.spaces[at] for _, at in near[:_NEIGHBOURS]]
+
+
+def _group(space: RecordedSpace) -> Group:
+    costs = {candidate.trace_json: cost for candidate, cost in space.candidates if cost is not None}
+    group = group_of(space.workload, space.task.func, space.task.target, costs)
+    assert group is not None
+    return group
+
+
+def play(search: SearchStrategy, space: RecordedSpace, trials: int) -> Curve:
+    """One run of the engine on recorded results."""
+    curve = Curve(space)
+    options = RunOptions(trials=min(trials, len(space.costs)), finalists=0, equal_failures=10**6)
+    task = sketch_task(space.task, search, space.sketches)
+    tune([task], fleet=ReplayFleet(answers(space.results())), builder=ReplayBuilder(2), options=options, watcher=curve)
+    return curve
+
+
+def mean_share(curves: Sequence[Sequence[Curve]], step: int) -> float:
+    """The geometric mean over workloads of the median over seeds."""
+    return statistics.geometric_mean(statistics.median(c.at(step) for c in of) for of in curves)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = [*STRATEGIES, "model", "warm"]
+    parser.add_argument("--only", action="append", choices=known, help="this strategy; may be given often")
+    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, default=DATA)
+    parser.add_argument("--by-workload", action="store_true", help="also the trials to 5 % of each workload")
+    args = parser.parse_args()
+    comparison = Comparison(list(spaces(args.folder)))
+    steps = [step for step in STEPS if step <= args.trials]
+    points = sum(len(space.costs) for space in comparison.spaces)
+    print(f"{len(comparison.spaces)} workloads, {points} recorded points, {args.seeds} seeds, {args.trials} trials")
+    print("share of the best speed after so many trials; trials to within 5 %: median, mean, worst; CPU a trial")
+    columns = "".join(f"{step:>7}" for step in steps)
+    print(f"{'strategy':14}{columns}{'median':>9}{'mean':>7}{'worst':>7}{'ms':>7}")
+    by_workload: dict[str, list[float]] = {}
+    for name in args.only or known:
+        began = time.process_time()
+        curves = [
+            [play(comparison.strategy(name, space, seed), space, args.trials) for seed in range(args.seeds)]
+            for space in comparison.spaces
+        ]
+        spent = time.process_time() - began
+        needed = [statistics.median(min(c.trials_to(_NEAR), args.trials) for c in of) for of in curves]
+        by_workload[name] = needed
+        row = "".join(f"{mean_share(curves, step):7.3f}" for step in steps)
+        row += f"{statistics.median(needed):9.1f}{statistics.mean(needed):7.1f}{max(needed):7.0f}"
+        print(f"{name:14}{row}{1e3 * spent / sum(len(c.shares) for of in curves for c in of):7.1f}", flush=True)
+    if args.by_workload:
+        print(f"\n{'workload':34}" + "".join(f"{name:>14}" for name in by_workload))
+        for at, space in enumerate(comparison.spaces):
+            print(f"{space.workload:34}" + "".join(f"{needed[at]:14.0f}" for needed in by_workload.values()))
+
+
+if __name__ == "__main__":
+    main()
