@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from terminal_screen import Screen
 
 # Makes its stdin the controlling terminal, then becomes the command.
 _LAUNCH = """
@@ -91,4 +92,7 @@ def test_ctrl_c_while_tuning_leaves_a_clean_screen_and_a_command(terminal, trial
     assert tuner.end() == 130
     assert "Traceback" not in tuner.text
     assert "Go on with: tunefarm tune --resume 1" in tuner.text
-    assert "\x1b[?25h" in tuner.text  # the cursor is back
+    screen = Screen(80)
+    screen.feed(tuner.text)
+    assert screen.cursor_shown
+    assert screen.wrapped == 0

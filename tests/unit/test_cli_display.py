@@ -122,7 +122,7 @@ def test_long_names_and_many_failures_stay_within_80_columns():
     console = Console(file=output, force_terminal=True, width=80)
     screen = Screen(80)
     long = task(name="conv2d:16,1024,112,112,1024,3,3,stride=2:float32", done=1000, budget=1000, best_cost=1e-5)
-    named = task(name="mine[bold]", failures={kind: 100 for kind in FailureKind}, last_baseline_cost=0.7)
+    named = task(name="mine[bold]", failures=dict.fromkeys(FailureKind, 100), last_baseline_cost=0.7)
     with make_display(console) as display:
         for share in (0.1, 0.5, 1.0):
             display.update(snapshot(long, named, rate=1234.5, eta_s=3599 * share))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import IO
 
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -18,6 +19,7 @@ from tuner.progress import Silent, Snapshot, TaskProgress, gflops
 
 _PLAIN_EVERY_S = 5.0
 _BAR = 14
+_COLUMNS = 5  # beside the name
 
 
 def seconds(value: float | None) -> str:
@@ -70,13 +72,14 @@ def pace(snapshot: Snapshot) -> str:
 
 def summary_table(snapshot: Snapshot) -> Table:
     """What the run achieved."""
-    table = Table(title=f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}")
-    table.add_column("kernel")
+    title = f"Run {snapshot.run_id}: {snapshot.done} trials in {seconds(snapshot.elapsed_s)}"
+    table = Table(title=title, box=box.SIMPLE)
+    table.add_column("kernel", overflow="fold")  # a name is to be copied, not guessed
     for name in ("untuned", "best", "time", "speedup", "trials", "failed"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for task in snapshot.tasks:
         table.add_row(
-            task.name,
+            Text(task.name),
             _untuned(task),
             speed(task, task.best_cost),
             seconds(task.best_cost) if task.best_cost else "–",
@@ -85,7 +88,8 @@ def summary_table(snapshot: Snapshot) -> Table:
             str(task.failed),
         )
     notes = [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
-    table.caption = "\n".join([*notes, *filter(None, map(drift_text, snapshot.tasks))])
+    table.caption = Text("\n".join([*notes, *filter(None, map(drift_text, snapshot.tasks))]))
+    table.caption_justify = "left"
     return table
 
 
@@ -94,15 +98,14 @@ def _untuned(task: TaskProgress) -> Text:
     first, last = speed(task, task.baseline_cost), task.last_baseline_cost
     if last is None:
         return Text(first)
-    return Text(f"{first}\nlast {speed(task, last)}", style="yellow" if task.drift is not None else "")
+    return Text(f"{first}\n→ {speed(task, last)}", style="yellow" if task.drift is not None else "")
 
 
 def drift_text(task: TaskProgress) -> str:
     """What a change of the untuned kernel's time says of the run, or ""."""
     if task.drift is None:
         return ""
-    way = "longer" if task.drift > 0 else "shorter"
-    return f"{task.name} untuned took {abs(task.drift):.0%} {way} at the end of the run: its times are noisy"
+    return f"{task.name}: untuned took {task.drift:+.0%} time at the end, so its times are noisy"
 
 
 class PlainDisplay(Silent):
@@ -151,11 +154,15 @@ class LiveDisplay(Silent):
 
     def update(self, snapshot: Snapshot) -> None:
         table = Table.grid(padding=(0, 2))
+        table.add_column()  # gives way to the others
+        for _ in range(_COLUMNS):
+            table.add_column(no_wrap=True)
         for task in snapshot.tasks:
             gain = f"{task.speedup:.1f}x" if task.speedup else ""
             bar = ProgressBar(total=task.budget, completed=task.done, width=_BAR)
             best = f"[bold]{speed(task, task.best_cost)}[/bold]"
-            table.add_row(task.name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
+            name = Text(task.name, no_wrap=True, overflow="ellipsis")
+            table.add_row(name, bar, f"{task.done}/{task.budget}", best, gain, _failed(task))
         devices = f"{snapshot.devices} device" + ("" if snapshot.devices == 1 else "s")
         lines = [Text(f"{devices} {snapshot.utilisation:.0%} busy, {pace(snapshot)}", style="dim")]
         if snapshot.waiting:
@@ -165,7 +172,7 @@ class LiveDisplay(Silent):
         self._live.update(Group(table, *lines))
 
     def note(self, text: str) -> None:
-        self._console.print(f"[dim]{text}[/dim]", highlight=False)
+        self._console.print(Text(text, style="dim"))
 
 
 def _failed(task: TaskProgress) -> str:
