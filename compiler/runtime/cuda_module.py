@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ from compiler.runtime.device import Device, find_api
 from compiler.runtime.device_memory import DeviceMemory
 from compiler.runtime.module import Module
 from compiler.runtime.ndarray import NDArray
+from compiler.runtime.nvml import gpu_state, gpu_warnings
 from compiler.runtime.packed import PackedFunc
 from compiler.runtime.preprocess import preprocessor
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
@@ -102,12 +104,7 @@ class CUDAFunction(PackedFunc):
         slots += [space.address for space in spaces]
         starts = [self._start(api, device, launch, slots, known) for launch in self.entry.launches]
 
-        def call() -> None:
-            for start in starts:
-                start()
-
-        call.__dict__["workspaces"] = _Held(api, device, spaces)  # freed when the call is no longer needed
-        return call
+        return PreparedCall(starts, _Held(api, device, spaces))
 
     def _workspace(
         self, api: CudaAPI, device: Device, dtype: str, elements: str, known: dict[str, int]
@@ -140,12 +137,26 @@ class CUDAFunction(PackedFunc):
 class _Held:
     """Memory given back when this is collected. The driver frees it after the work submitted before."""
 
+    __slots__ = ("_api", "_device", "_spaces")
+
     def __init__(self, api: CudaAPI, device: Device, spaces: list[DeviceMemory]) -> None:
         self._api, self._device, self._spaces = api, device, spaces
 
     def __del__(self) -> None:
         for space in self._spaces:
             self._api.free(self._device, space)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """The kernel starts of one call, and the memory that they need."""
+
+    starts: list[Callable[[], None]]
+    workspaces: _Held
+
+    def __call__(self) -> None:
+        for start in self.starts:
+            start()
 
 
 def _code(spec: ArgSpec) -> str:
@@ -257,7 +268,8 @@ class CUDAHostModule(Module):
                 driver.wait(number, end)
                 return driver.elapsed_ns(number, start, end)
 
-            return measure(run, options, lambda: None if preprocess is None else preprocess(*args))
+            found = measure(run, options, lambda: None if preprocess is None else preprocess(*args))
+            return replace(found, warnings=(*found.warnings, *gpu_warnings(gpu_state(number))))
 
         return evaluate
 

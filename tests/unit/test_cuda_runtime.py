@@ -114,7 +114,7 @@ def test_streams_belong_to_a_thread_and_a_device(driver: HostDriver, adding: Art
 
 
 def test_time_is_that_between_events(driver: HostDriver, adding: Artifact) -> None:
-    x = empty((4,), "float32", cuda(0))
+    x = array(np.zeros(4, np.float32), cuda(0))
     result = CUDAHostModule(adding).time_evaluator("add", cuda(0), number=5, repeat=3)(x, x, x)
     assert result.results == pytest.approx((1e-6,) * 3)
     assert len(driver.launches) == 16

@@ -1,0 +1,61 @@
+"""The state of NVIDIA GPUs while they are measured: clocks, temperature, power, and what slowed them down.
+
+Read through NVML (`nvidia-ml-py`); without it, nothing is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+# Why clocks are below what was asked for, by NVML's names, in our words. Idle clocks and settings are no disturbance.
+_REASONS = {
+    "nvmlClocksThrottleReasonSwThermalSlowdown": "heat",
+    "nvmlClocksThrottleReasonHwThermalSlowdown": "heat",
+    "nvmlClocksThrottleReasonSwPowerCap": "the power limit",
+    "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "the power supply",
+    "nvmlClocksThrottleReasonHwSlowdown": "a hardware limit",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuState:
+    """clock and memory clock in MHz, temperature in °C, power in W; `slowed_by`: heat, the power limit, ..."""
+
+    clock: int
+    memory_clock: int
+    temperature: int
+    power: float
+    slowed_by: tuple[str, ...]
+
+
+def gpu_state(index: int) -> GpuState | None:
+    """The state of the machine's GPU number `index` now; None where NVML does not tell it."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        return _read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(index))
+    except pynvml.NVMLError:
+        return None
+
+
+def _read(nvml: Any, device: Any) -> GpuState:
+    reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device))
+    return GpuState(
+        clock=int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM)),
+        memory_clock=int(nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM)),
+        temperature=int(nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU)),
+        power=int(nvml.nvmlDeviceGetPowerUsage(device)) / 1000,
+        slowed_by=tuple(dict.fromkeys(text for name, text in _REASONS.items() if reasons & getattr(nvml, name, 0))),
+    )
+
+
+def gpu_warnings(state: GpuState | None) -> tuple[str, ...]:
+    """What disturbed a measurement that has just ended, a sentence each."""
+    if state is None or not state.slowed_by:
+        return ()
+    why = " and ".join(state.slowed_by)
+    return (f"the GPU's clock was lowered by {why}: {state.clock} MHz at {state.temperature} °C and {state.power:.0f} W",)
