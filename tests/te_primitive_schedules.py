@@ -2,6 +2,7 @@
 hand, reducers of several values. Importing this module adds them to `te_schedules.CASES`."""
 
 import numpy as np
+import te_scans as _te_scans  # noqa: F401  (adds its cases)
 from te_schedules import CASES, Made, case, matmul, product
 
 from compiler.te import operation as te

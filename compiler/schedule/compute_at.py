@@ -88,7 +88,7 @@ def compute_at(func: n.PrimFunc, block: str, loop: n.Var, preserve_unit_loops: b
             if r.buffer is write.buffer
         ]
         narrow(analyzer, own, write, uses, sides)
-    nest = new_nest(analyzer, own, sides, preserve_unit_loops)
+    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops, domains=own)
     return _moved(func, me, scope, path, nest, place)
 
 
@@ -141,7 +141,7 @@ def reverse_compute_at(
                 f"{loop.name!r} makes only a part",
                 loop,
             )
-    nest = new_nest(analyzer, own, sides, preserve_unit_loops, predicate)
+    nest = new_nest(analyzer, me.block, sides, preserve_unit_loops, predicate, own)
     return _moved(func, me, scope, path, nest, place)
 
 

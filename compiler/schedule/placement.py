@@ -207,13 +207,14 @@ def new_nest(
     sides: Mapping[n.Var, Side],
     preserve_unit_loops: bool,
     predicate: PrimExpr = TRUE,
+    domains: n.Block | None = None,
 ) -> Stmt:
     """`block` in loops of its own, one an iteration variable in their order, over the `sides` given (all of the
     domain where none is). Where a side may reach outside the domain the block gets a predicate. Loops of one
-    iteration are left out unless `preserve_unit_loops`."""
+    iteration are left out unless `preserve_unit_loops`. `domains` is the block with less than its own domains."""
     loops: list[tuple[n.Var, PrimExpr]] = []
     values: list[PrimExpr] = []
-    for position, iv in enumerate(block.iter_vars):
+    for position, iv in enumerate((block if domains is None else domains).iter_vars):
         assert iv.dom is not None
         low, extent = sides.get(iv.var, (iv.dom.min, iv.dom.extent))
         value = low

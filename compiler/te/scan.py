@@ -16,7 +16,8 @@ from compiler.ir.base import Span
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, between, shape_text, topological
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
-from compiler.tir.nodes import IterType, IterVar, Range, Var
+from compiler.tir.nodes import IterType, IterVar, ProducerLoad, Range, Var
+from compiler.tir.visit import walk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,4 +158,23 @@ def _check_body(op: ScanOp, what: str, span: Span | None) -> None:
             raise IRError(
                 f"{what}: {inner.name!r}, which reads a state, is not made by te.compute" + at(span),
                 hint="a recurrence may not hold another, nor an extern",
+            )
+    for step in op.update:
+        _check_earlier(step.op, states, what, span)
+
+
+def _check_earlier(step: Operation, states: set[Operation], what: str, span: Span | None) -> None:
+    """An update reads rows of the states before the one that it computes."""
+    assert isinstance(step, ComputeOp)
+    row, analyzer = step.axes[0], Analyzer()
+    assert row.dom is not None
+    analyzer.bind(row.var, row.dom)
+    loads = [node for expr in step.body for node in walk(expr) if isinstance(node, ProducerLoad)]
+    for load in loads:
+        at_row = load.indices[0]
+        if load.producer.op in states and analyzer.can_prove(ops.greater_equal(at_row, row.var)):
+            name, state = row.var.name, load.producer.name
+            raise IRError(
+                f"{what}: its update {step.name!r} reads row {at_row!r} of {state!r} to compute row {name}" + at(span),
+                hint=f"rows before it are there: {state}[{name} - 1, ...]",
             )

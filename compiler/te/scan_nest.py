@@ -59,7 +59,7 @@ def scan_nest(scan: ScanOp, blocks: Mapping[Operation, n.Block]) -> n.Stmt:
     at_hand = ops.add(var, axis.dom.min)
     updates = {tensor.op for tensor in scan.update}
     readers: list[n.Stmt] = []
-    for op in reversed(blocks):
+    for op in reversed(list(blocks)):
         nest = _of_row(blocks[op], axis, at_hand) if op in updates else _as_needed(row, blocks[op], readers)
         readers.append(nest)
     return tree.with_body(row, seq(*reversed(readers)))
