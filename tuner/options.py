@@ -22,6 +22,8 @@ class RunOptions:
     time) the run; a task whose last `early_stopping` trials were no gain is done. `scheduler` says which task gets the
     next trial (see `tuner.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`).
 
+    With `warm_start`, a task begins with the adapted traces of the nearest workloads in the store.
+
     A trial takes `samples` of at least `sample_ms` each, and up to `max_samples` while the 95 % interval of their
     median is wider than `precision` of it to either side; with `reject`, a candidate that is clearly slower than the
     task's best is not timed further. `builders`: a number of processes or dask://HOST:PORT. `rtol`, `atol`: how far a
@@ -36,6 +38,7 @@ class RunOptions:
     task_seconds: float = 0.0
     early_stopping: int = 0
     strategy: str = "evolutionary"
+    warm_start: bool = True
     scheduler: str = Policy.GRADIENT.value
     alpha: float = GradientOptions.alpha
     beta: float = GradientOptions.beta

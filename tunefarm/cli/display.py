@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.progress import Silent, Snapshot, TaskProgress, gflops
+from tuner.search.plan import TaskSearch
 
 _PLAIN_EVERY_S = 5.0
 _BAR = 14
@@ -106,6 +107,17 @@ def drift_text(task: TaskProgress) -> str:
     if task.drift is None:
         return ""
     return f"{task.name}: untuned took {task.drift:+.0%} time at the end, so its times are noisy"
+
+
+def beginning(search: TaskSearch) -> str:
+    """What a search knew before its first trial, in one line; "" when that was nothing."""
+    parts = []
+    if search.warm.candidates:
+        count = len(search.warm.candidates)
+        parts.append(f"began with {count} {'trace' if count == 1 else 'traces'} from {', '.join(search.warm.sources)}")
+    if search.guide:
+        parts.append(f"guided by {search.guide}")
+    return "; ".join(parts)
 
 
 class PlainDisplay(Silent):

@@ -38,6 +38,7 @@ COMMANDS = {
     "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
     "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
     "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
+    "model": Subcommand("tunefarm.cli.model:model", "Train, list and move the models that searches go by."),
     "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
     "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
     "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
-from tunefarm.cli.display import make_display, summary_table
+from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
 from tuner.builder import Builder
@@ -30,7 +30,7 @@ from tuner.progress import Silent, Snapshot
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from tuner.scheduling import Policy
-from tuner.search.plan import TaskSearch
+from tuner.search.plan import Knowledge, TaskSearch
 from tuner.search.registry import STRATEGIES
 
 _EPILOG = """\b
@@ -45,7 +45,9 @@ Examples:
 Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
 """
 
-_FIXED = ("target", "strategy", "seed", "timeout", "scheduler", "total_trials", "seconds", "early_stopping")
+_FIXED = (
+    "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "early_stopping",
+)  # fmt: skip
 _REPEATED = ("db", "tracker", "key", "devices")
 
 
@@ -57,7 +59,12 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--strategy", type=click.Choice(sorted(STRATEGIES)), help="How to search.  [default: evolutionary]")
+@click.option(
+    "--strategy", "--search", "strategy", type=click.Choice(sorted(STRATEGIES)), help="How.  [default: evolutionary]"
+)
+@click.option(
+    "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"
+)
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
 @click.option("--total-trials", type=click.IntRange(1), help="Trials of all workloads together.")
 @click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds the search may take.")
@@ -89,7 +96,8 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
                 fleet.target()  # says at once when no device of the run's class is there
             options = resumed or _new_options(fleet, job, given)
             items = recorded_items(options.workloads) if resumed else job.items
-            searches = [item.search(options.target, options) for item in items]
+            knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
+            searches = [item.search(options.target, options, knowledge) for item in items]
             tasks = [search.task for search in searches]
             with closing(make_builder(options.builders)) as builder:
                 if resumed is None:
@@ -99,7 +107,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
         finally:
             fleet.close()
-    _print(snapshot, given["as_json"])
+    _print(snapshot, searches, given["as_json"])
 
 
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
@@ -143,6 +151,7 @@ def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
         "early_stopping": given["early_stopping"],
         "scheduler": given["scheduler"],
         "strategy": given["strategy"],
+        "warm_start": given["warm_start"],
         "seed": given["seed"],
         "builders": given["builders"],
         "run_timeout_s": given["timeout"],
@@ -201,18 +210,21 @@ def _resume_command(run_id: int, given: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _print(snapshot: Snapshot, as_json: bool) -> None:
+def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_as_json(snapshot)))
+        click.echo(json.dumps(_as_json(snapshot, searches)))
     else:
         console().print(summary_table(snapshot))
+        for search in searches:
+            if text := beginning(search):
+                click.echo(f"{search.task.name}: {text}")
     errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]
     if errors:
         click.echo("\n".join(errors), err=True)
         raise click.exceptions.Exit(EXIT_ERROR)
 
 
-def _as_json(snapshot: Snapshot) -> dict[str, Any]:
+def _as_json(snapshot: Snapshot, searches: Sequence[TaskSearch]) -> dict[str, Any]:
     return {
         "run": snapshot.run_id,
         "seconds": snapshot.elapsed_s,
@@ -230,7 +242,9 @@ def _as_json(snapshot: Snapshot) -> dict[str, Any]:
                 "speedup": t.speedup,
                 "failures": {str(k): v for k, v in t.failures.items()},
                 "error": t.error,
+                "warm_start": len(search.warm.candidates),
+                "guide": search.guide,
             }
-            for t in snapshot.tasks
+            for t, search in zip(snapshot.tasks, searches, strict=True)
         ],
     }

@@ -21,7 +21,7 @@ from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_s
 from tuner.kernels.space import Config
 from tuner.kernels.spec import SpecError, parse_spec
 from tuner.options import RunOptions
-from tuner.search.plan import TaskSearch, sketch_search
+from tuner.search.plan import Knowledge, TaskSearch, sketch_search
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -36,8 +36,8 @@ class Item:
     what: WorkloadSpec | Kernel | PrimFunc
     record: Mapping[str, Any]
 
-    def search(self, target: str, options: RunOptions) -> TaskSearch:
-        """The engine's task for it."""
+    def search(self, target: str, options: RunOptions, knowledge: Knowledge | None = None) -> TaskSearch:
+        """The engine's task for it; `knowledge` serves what has a derived space."""
         match self.what:
             case WorkloadSpec():
                 task = TuningTask.from_spec(self.what, target)
@@ -45,7 +45,7 @@ class Item:
                 task = TuningTask(self.record["name"], self.what, Target(target))
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
-        return sketch_search(task, options.strategy, options.seed)
+        return sketch_search(task, options.strategy, options.seed, knowledge=knowledge or Knowledge())
 
 
 @dataclass(frozen=True)

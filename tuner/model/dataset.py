@@ -51,7 +51,7 @@ def from_store(store: RecordStore, family: str) -> Dataset:
             continue
         costs = store.measured_traces(key.id)
         func = function_of(key.spec, key.function)
-        group = None if func is None else group_of(key.workload, func, target, costs)
+        group = None if func is None else group_of(key.workload_name, func, target, costs)
         left_out += len(costs) - (0 if group is None else len(group.costs))
         if group is not None and len(group.costs) >= _FEW:
             groups.append(group)
@@ -81,7 +81,7 @@ def group_of(workload: str, func: n.PrimFunc, target: Target, costs: Mapping[str
         except FeatureError:
             continue
         found += times
-    return Group(workload, np.concatenate(matrices), np.array(found)) if found else None
+    return Group(workload, np.concatenate(matrices), np.array(found), target.num_cores or 1) if found else None
 
 
 def _sketches(costs: Mapping[str, float]) -> Iterator[tuple[Sketch, list[tuple[int, ...]], list[float]]]:

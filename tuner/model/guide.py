@@ -9,12 +9,12 @@ import numpy as np
 from compiler.target import Target
 from compiler.tir import nodes as n
 from tuner.model.errors import FeatureError, ModelError
-from tuner.model.features import SketchFeatures
+from tuner.model.features import NAMES, SketchFeatures
 from tuner.model.library import Found
 from tuner.model.types import Floats
 from tuner.space.sketch import Sketch
 
-_DRAFT = -1  # the features' last column is the analytic draft
+_DRAFT, _BALANCE = NAMES.index("draft"), NAMES.index("balance")
 
 
 class Guide:
@@ -66,5 +66,10 @@ class Guide:
         if features is None:
             return rows, np.array([sketch.score(point) for point in points])
         matrix = features.matrix(where)
-        prior = matrix[:, _DRAFT] if self._model is None else self._model.forest.predict(matrix)
-        return np.concatenate([rows, matrix], axis=1), prior
+        return np.concatenate([rows, matrix], axis=1), self._prior(matrix)
+
+    def _prior(self, matrix: Floats) -> Floats:
+        if self._model is None:
+            return matrix[:, _DRAFT]
+        score = self._model.scale * self._model.forest.predict(matrix)
+        return score + np.log2(matrix[:, _BALANCE]) if self._model.serial else score

@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.forest import MOST_BYTES, Forest
+from tuner.model.training import Group, Trained
 from tuner.records.models import NewModel
 from tuner.records.store import RecordStore
 
@@ -24,19 +25,48 @@ _FILE_VERSION = 1
 
 @dataclass(frozen=True)
 class Found:
-    """A model and, in a few words, where it is from."""
+    """A model and, in a few words, where it is from. `scale` times its score is about the logarithm (base 2) of speed;
+    one that saw nothing but `serial` kernels knows nothing of how well threads are loaded."""
 
     forest: Forest
     origin: str
+    scale: float = 1.0
+    serial: bool = False
 
 
 def newest(store: RecordStore | None, family: str) -> Found | None:
     """The model in use for a target family. Raises ModelError when it cannot be used."""
     stored = None if store is None else store.newest_model(family, FEATURE_VERSION)
     if stored is not None:
-        return Found(read(stored), f"model {stored.version} of {family} in the store")
+        return _found(stored, f"model {stored.version} of {family} in the store")
     made = shipped(family)
-    return None if made is None else Found(read(made), f"the shipped model of {family}")
+    return None if made is None else _found(made, f"the shipped model of {family}")
+
+
+def _found(model: NewModel, origin: str) -> Found:
+    scale, threads = model.trained_on.get("scale"), model.trained_on.get("threads")
+    return Found(read(model), origin, scale if isinstance(scale, float) else 1.0, threads == [1])
+
+
+def pack(family: str, groups: Sequence[Group], trained: Trained) -> NewModel:
+    """What is kept of a trained model: in a store, or in a file."""
+    counts: dict[str, int] = {}
+    for group in groups:
+        counts[group.workload] = counts.get(group.workload, 0) + len(group.costs)
+    judged = {name: quality.to_json() for name, quality in trained.by_workload.items()}
+    return NewModel(
+        target_family=family,
+        feature_version=FEATURE_VERSION,
+        format=FORMAT,
+        body=trained.forest.text.encode("ascii"),
+        trained_on={
+            "candidates": sum(counts.values()),
+            "workloads": counts,
+            "threads": sorted({group.threads for group in groups}),
+            "scale": trained.scale,
+        },
+        rank_accuracy={} if trained.held_out is None else {**trained.held_out.to_json(), "by_workload": judged},
+    )
 
 
 def read(model: NewModel) -> Forest:

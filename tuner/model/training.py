@@ -23,11 +23,13 @@ _LEVELS = 31  # of relevance
 
 @dataclass(frozen=True)
 class Group:
-    """Candidates of one workload on one kind of device: features (candidates, len(NAMES)) and costs in seconds."""
+    """Candidates of one workload on one kind of device: features (candidates, len(NAMES)) and costs in seconds, of
+    kernels on so many `threads`."""
 
     workload: str
     matrix: Floats
     costs: Floats
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,12 @@ class TrainingOptions:
 @dataclass(frozen=True)
 class Trained:
     """`held_out`: the mean over workloads of how well a model ranks them that did not see them; None when there is only
-    one workload. `by_workload` has each."""
+    one workload. `by_workload` has each. `scale`: times it, a score is about the logarithm (base 2) of speed."""
 
     forest: Forest
     held_out: Quality | None
     by_workload: dict[str, Quality]
+    scale: float
 
 
 def train(groups: Sequence[Group], options: TrainingOptions = TrainingOptions()) -> Trained:
@@ -66,7 +69,19 @@ def train(groups: Sequence[Group], options: TrainingOptions = TrainingOptions())
         for group in held:
             judged[group.workload] = rank_quality(forest.predict(group.matrix), group.costs)
     held_out = Quality.mean(list(judged.values())) if judged else None
-    return Trained(fit(usable, options), held_out, judged)
+    forest = fit(usable, options)
+    return Trained(forest, held_out, judged, _scale(forest, usable))
+
+
+def _scale(forest: Forest, groups: Sequence[Group]) -> float:
+    """The slope of log2 speed over score, within groups."""
+    scores, speeds = [], []
+    for group in groups:
+        score, speed = forest.predict(group.matrix), -np.log2(group.costs)
+        scores.append(score - score.mean())
+        speeds.append(speed - speed.mean())
+    x, y = np.concatenate(scores), np.concatenate(speeds)
+    return max(0.0, float((x * y).sum()) / max(float((x * x).sum()), 1e-9))
 
 
 def _folds(groups: Sequence[Group], folds: int) -> Iterator[tuple[list[Group], list[Group]]]:

@@ -1,0 +1,187 @@
+"""`tunefarm model`: the cost models that searches go by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from tunefarm.cli.common import FILE, console
+from tunefarm.settings import Settings
+from tuner.errors import TuningError
+from tuner.model import dataset, library
+from tuner.model.errors import ModelError
+from tuner.model.training import TrainingOptions, train
+from tuner.records.models import NewModel, StoredModel
+from tuner.records.store import RecordStore
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_MOST_FILE = 8 << 20
+
+
+@click.group()
+def model() -> None:
+    """Train, list and move the models that say which candidates promise most.
+
+    A search takes the newest model of its target's family from the record store, else the one that comes with tunefarm.
+    """
+
+
+@model.command("train", epilog="\b\nExamples:\n  tunefarm model train\n  tunefarm model train --family llvm-x86_64-512")
+@_DB
+@click.option("--family", help="Target family, such as llvm-x86_64-256.  [default: every one in the store]")
+@click.option("--trees", type=click.IntRange(1, 1000), default=80, show_default=True)
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads to train with.")
+@_JSON
+@click.pass_obj
+def train_command(
+    settings: Settings, db: str | None, family: str | None, trees: int, threads: int, as_json: bool
+) -> None:
+    """Train a model for a target family on all that was measured on it, and keep it in the store.
+
+    Printed is how well models rank workloads that they were not trained on.
+    """
+    options = TrainingOptions(trees=trees, threads=threads)
+    with RecordStore.open(db or settings.db) as store:
+        chosen = (family,) if family else dataset.families(store)
+        if not chosen:
+            raise ModelError("the store has no measured candidates to learn from", hint="tunefarm tune WORKLOAD")
+        made = [_trained(store, name, options) for name in chosen]
+    if as_json:
+        click.echo(json.dumps([_as_json(m) for m in made]))
+        return
+    for each in made:
+        click.echo(f"model {each.version} of {each.target_family}: {_learnt(each)}")
+        _show_accuracy(each)
+
+
+def _trained(store: RecordStore, family: str, options: TrainingOptions) -> StoredModel:
+    data = dataset.from_store(store, family)
+    if data.left_out:
+        click.echo(f"{family}: {data.left_out} candidates are left out: the features do not describe them", err=True)
+    return store.add_model(library.pack(family, data.groups, train(data.groups, options)))
+
+
+@model.command("list")
+@_DB
+@_JSON
+@click.pass_obj
+def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
+    """List the store's models, newest first, and those that come with tunefarm."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.models()
+    shipped = [m for m in map(library.shipped, library.shipped_families()) if m is not None]
+    if as_json:
+        click.echo(json.dumps([_as_json(m) for m in (*found, *shipped)]))
+        return
+    table = Table("model", "target family", "version", "trained (UTC)", "candidates", "workloads", "spearman", "recall")
+    for each in (*found, *shipped):
+        stored = each if isinstance(each, StoredModel) else None
+        table.add_row(
+            str(stored.id) if stored else "shipped",
+            each.target_family,
+            str(stored.version) if stored else "–",
+            f"{stored.created_at:%Y-%m-%d %H:%M}" if stored else "–",
+            str(each.trained_on.get("candidates", "?")),
+            str(len(each.trained_on.get("workloads", ()))),
+            _number(each.rank_accuracy, "spearman"),
+            _number(each.rank_accuracy, "recall"),
+        )
+    console().print(table)
+
+
+@model.command("show", epilog="\b\nExamples:\n  tunefarm model show 3\n  tunefarm model show llvm-x86_64-256")
+@click.argument("which", metavar="MODEL")
+@_DB
+@_JSON
+@click.pass_obj
+def show(settings: Settings, which: str, db: str | None, as_json: bool) -> None:
+    """Show a model: its number in the store, or the family of one that comes with tunefarm."""
+    found = _find(settings, which, db)
+    if as_json:
+        click.echo(json.dumps(_as_json(found)))
+        return
+    click.echo(f"{found.target_family}, feature version {found.feature_version}: {_learnt(found)}")
+    _show_accuracy(found)
+
+
+@model.command("export", epilog="\b\nExample:\n  tunefarm model export 3 model.json.gz")
+@click.argument("which", metavar="MODEL")
+@click.argument("file", type=FILE)
+@_DB
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.pass_obj
+def export(settings: Settings, which: str, file: Path, db: str | None, force: bool) -> None:
+    """Write a model to FILE, for another store."""
+    if file.exists() and not force:
+        raise TuningError(f"{file} exists", hint="--force replaces it")
+    file.write_bytes(library.to_file(_find(settings, which, db)))
+    click.echo(f"model {which} written to {file}", err=True)
+
+
+@model.command("import", epilog="\b\nExample:\n  tunefarm model import model.json.gz")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_DB
+@click.pass_obj
+def import_command(settings: Settings, file: Path, db: str | None) -> None:
+    """Keep the model of FILE in the store, as the newest of its family. It is checked first, and runs no code."""
+    if file.stat().st_size > _MOST_FILE:
+        raise ModelError(f"{file} is larger than {_MOST_FILE >> 20} MiB")
+    new = library.from_file(file.read_bytes())
+    with RecordStore.open(db or settings.db, create=True) as store:
+        made = store.add_model(new)
+    click.echo(f"model {made.id}: version {made.version} of {made.target_family}", err=True)
+
+
+# -------------------------------------------------------------------------------------- output
+
+
+def _find(settings: Settings, which: str, db: str | None) -> NewModel:
+    if not which.isdecimal():
+        found = library.shipped(which) if which in library.shipped_families() else None
+        if found is None:
+            known = ", ".join(library.shipped_families()) or "none"
+            raise ModelError(f"no model is called {which!r}", hint=f"a number of `tunefarm model list`, or of: {known}")
+        return found
+    with RecordStore.open(db or settings.db) as store:
+        return store.model(int(which))
+
+
+def _learnt(model: NewModel) -> str:
+    about = model.trained_on
+    return f"learnt from {about.get('candidates', '?')} candidates of {len(about.get('workloads', ()))} workloads"
+
+
+def _number(quality: Any, name: str) -> str:
+    value = quality.get(name) if isinstance(quality, Mapping) else None  # a file's word is not taken for it
+    return f"{value:.2f}" if isinstance(value, float | int) else "–"
+
+
+def _show_accuracy(model: NewModel) -> None:
+    by_workload = model.rank_accuracy.get("by_workload")
+    if not isinstance(by_workload, dict) or not by_workload:
+        click.echo("not judged: that takes at least two workloads")
+        return
+    table = Table("held-out workload", "spearman", "NDCG", "recall", "found")
+    rows = [*by_workload.items(), ("mean", model.rank_accuracy)]
+    for name, quality in rows:
+        table.add_row(str(name), *(_number(quality, column) for column in ("spearman", "ndcg", "recall", "found")))
+    console().print(table)
+
+
+def _as_json(model: NewModel) -> dict[str, Any]:
+    stored = model if isinstance(model, StoredModel) else None
+    return {
+        "id": stored.id if stored else None,
+        "target_family": model.target_family,
+        "version": stored.version if stored else None,
+        "feature_version": model.feature_version,
+        "digest": stored.digest if stored else None,
+        "trained_on": dict(model.trained_on),
+        "rank_accuracy": dict(model.rank_accuracy),
+    }
