@@ -33,6 +33,7 @@ from tuner.records.model import (
     TrialPurpose,
     Workload,
 )
+from tuner.records.model_farm import NewBenchResult, NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
 from tuner.workloads import OPERATORS, WorkloadSpec
@@ -69,6 +70,7 @@ class Seeded:
     interrupted: int
     running: int
     devices: tuple[int, ...]
+    benchmark: int
 
 
 def trace_of(tiles: tuple[int, int], vector: int) -> str:
@@ -136,7 +138,48 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     began = now - timedelta(seconds=30)
     running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400), began)
     _fill(store, running, 55, devices[:2], rng, 90)
-    return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices)
+    benchmark = _benchmarks(store, (matmul, conv), target, devices[:2], now, rng)
+    _releases(store)
+    return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices, benchmark)
+
+
+def _benchmarks(
+    store: RecordStore, workloads: tuple[Workload, ...], target: int, devices: tuple[int, ...], now: datetime,
+    rng: random.Random,
+) -> int:
+    """Two weeks of a nightly suite, in the last days of which the matmul is slower on the first device."""
+    run = None
+    for day in range(14):
+        at = now - timedelta(days=13 - day, hours=2)
+        run = store.start_bench_run(
+            NewBenchRun(
+                suite="nightly", spec={"kernels": []}, devices="cpu", toolchain=TOOLCHAIN, host="build-7", user="ada",
+                command="tunefarm bench run nightly.toml --devices cpu", started_at=at,
+            )
+        )  # fmt: skip
+        results = []
+        for device in devices:
+            for workload in workloads:
+                slow = workload is workloads[0] and device == devices[0] and day >= 11
+                cost = (workload.flops or 1e6) / 9e10 * (1.4 if slow else 1.0)
+                results.append(
+                    NewBenchResult(
+                        kernel=workload.name, target_id=target, device_id=device, workload_id=workload.id,
+                        config_digest="c0ffee", samples=_samples(cost, rng, 0.008), calibration=0.001,
+                        noise=("confirmed",) if slow and day == 11 else (), measured_at=at + timedelta(minutes=1),
+                    )
+                )  # fmt: skip
+        store.add_bench_results(run.id, results)
+        store.end_bench_run(run.id, RunState.FINISHED, at=at + timedelta(minutes=2))
+    assert run is not None
+    return run.id
+
+
+def _releases(store: RecordStore) -> None:
+    first = ["matmul:512,512,512:float32"]
+    store.create_release("2026.10", note="for the October image", created_by="ada", workloads=first)
+    store.approve_release("2026.10", "grace")
+    store.create_release("2026.11", created_by="ada")
 
 
 def _workload(store: RecordStore, name: str, op: str, args: list[int], start: str, flops: float | None) -> Workload:

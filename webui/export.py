@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
+from tuner.bench.history import lines_of
+from tuner.bench.report import as_json as as_row
 from tuner.records.model import Trial
 from tuner.records.store import RecordStore
 from webui.context import Context, Ctx
@@ -24,7 +26,7 @@ _PAGE = 1000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Row = Mapping[str, Any]
-Table = Literal["runs", "trials", "best", "workloads", "devices"]
+Table = Literal["runs", "trials", "best", "workloads", "devices", "benchmarks"]
 
 
 @dataclass(frozen=True)
@@ -152,12 +154,20 @@ def _devices(context: Context, _: Filters) -> Iterator[Row]:
         }
 
 
+def _benchmarks(context: Context, filters: Filters) -> Iterator[Row]:
+    if filters.run is None:
+        raise BadRequest("say which benchmark's results: /export/benchmarks.csv?run=7")
+    run = context.store.bench_run(filters.run)
+    return (as_row(line) for line in lines_of(context.store, run))
+
+
 _TABLES: dict[Table, Callable[[Context, Filters], Iterator[Row]]] = {
     "runs": _runs,
     "trials": _trials,
     "best": _best,
     "workloads": _workloads,
     "devices": _devices,
+    "benchmarks": _benchmarks,
 }
 
 

@@ -129,7 +129,10 @@ def test_a_small_screen_scrolls_tables_not_the_page(page: Page, root: str, ids: 
 def explored(ids: Seeded) -> tuple[str, ...]:
     """The pages to look closer with."""
     compared = f"/compare?a={ids.finished}&b={ids.running}"
-    return (f"/runs/{ids.finished}/choices", compared, "/workloads", f"/workloads/{ids.matmul.key}")
+    tuned = (f"/runs/{ids.finished}/choices", compared, "/workloads", f"/workloads/{ids.matmul.key}")
+    series = f"/benchmarks/series?kernel={ids.matmul.name}&device=rack1-01/0"
+    released = ("/releases", "/releases/2026.10", "/releases/2026.11/diff?old=2026.10")
+    return (*tuned, *released, "/benchmarks", f"/benchmarks/{ids.benchmark}", series)
 
 
 def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:
@@ -157,6 +160,25 @@ def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:
     rows = download.value.path().read_text().splitlines()
     assert len(rows) == 2
     assert ids.matmul.key in rows[1]
+
+
+def test_releases_and_benchmarks(page: Page, root: str, ids: Seeded) -> None:
+    page.goto(root)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Releases").click()
+    page.get_by_role("link", name="2026.11").click()
+    expect(page.get_by_text("builds refuse it")).to_be_visible()
+    expect(page.get_by_role("table", name="Configs of this release").get_by_role("row")).to_have_count(4)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("From release 2026.10 to 2026.11")
+    expect(page.get_by_text("added", exact=True)).to_have_count(2)
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Benchmarks").click()
+    page.get_by_role("link", name=f"Benchmark {ids.benchmark}", exact=True).click()
+    expect(page.get_by_role("table", name="Results by device and kernel").get_by_role("row")).to_have_count(5)
+    page.get_by_role("link", name=ids.matmul.name).first.click()
+    expect(page.locator(".series circle.dot")).to_have_count(14)
+    expect(page.locator(".series circle.ring")).to_have_count(1)
+    expect(page.locator(".series .level")).to_have_count(2)
+    expect(page.get_by_text("another level")).to_have_count(1)
 
 
 LOW_CONTRAST = """() => {

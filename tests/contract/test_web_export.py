@@ -32,9 +32,9 @@ def web(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("table", ["runs", "trials", "best", "workloads", "devices"])
+@pytest.mark.parametrize("table", ["runs", "trials", "best", "workloads", "devices", "benchmarks"])
 def test_csv_and_json_have_the_same_rows(web: httpx.Client, ids: Seeded, table: str) -> None:
-    query = {"run": ids.finished} if table == "trials" else {}
+    query = {"trials": {"run": ids.finished}, "benchmarks": {"run": ids.benchmark}}.get(table, {})
     text = web.get(f"/export/{table}.csv", params=query)
     data = web.get(f"/export/{table}.json", params=query).json()
     rows = list(csv.DictReader(io.StringIO(text.text)))
@@ -70,6 +70,11 @@ def test_a_spreadsheet_runs_no_formula_of_a_failure_text() -> None:
         ("/export/trials.csv?run=999", 404, "run 999"),
         ("/export/secrets.csv", 400, "table"),
         ("/export/runs.xml", 400, "form"),
+        ("/export/benchmarks.csv", 400, "which benchmark"),
+        ("/benchmarks/999", 404, "benchmark run 999"),
+        ("/benchmarks/series?kernel=x&device=y", 404, "nothing was measured of x on y"),
+        ("/releases/none", 404, "none"),
+        ("/releases/2026.11/diff?old=none", 404, "none"),
         ("/runs/999/choices", 404, "run 999"),
         ("/runs/1/choices?task=7", 404, "workload number 7"),
         ("/workloads/feed", 404, "feed"),

@@ -18,10 +18,11 @@ from tunefarm.cli.common import FILE, RegressionError, address, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
-from tuner.bench.changes import WINDOW, Kind, find_steps
+from tuner.bench.changes import Kind, find_steps
 from tuner.bench.devices import Stand, direct_stands, local_stand, tracked_stands
+from tuner.bench.history import lines_of
 from tuner.bench.kernels import Workshop
-from tuner.bench.report import Line, Work, as_json, html, line, markdown, summary, title
+from tuner.bench.report import Line, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.identity import user_name
@@ -100,7 +101,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
         record = store.start_bench_run(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
         problems = _follow(store, found, stands, options, record, quiet=as_json_)
         record = store.bench_run(record.id)
-        lines = _lines(store, record)
+        lines = lines_of(store, record)
     if given["report"]:
         _write(given["report"], record, lines)
     changed = [entry for entry in lines if entry.change is not None]
@@ -182,20 +183,6 @@ def _text(event: Event) -> str:
 # --- what was found ------------------------------------------------------------------------------------------
 
 
-def _lines(store: RecordStore, record: BenchRun) -> list[Line]:
-    """Every result of a run with what its series was before."""
-    works: dict[str, Work] = {}
-    lines = []
-    after = 0
-    while page := store.bench_results(record.id, after, 1000):
-        for result in page:
-            series = store.bench_series(result.kernel, result.device, WINDOW)
-            work = works.setdefault(result.kernel, Work.of(result.kernel))
-            lines.append(line(result, [r for r in series if r.measured_at < result.measured_at], work))
-        after = page[-1].sequence
-    return lines
-
-
 def _run_json(record: BenchRun, lines: Sequence[Line], problems: Sequence[str]) -> dict[str, Any]:
     return {
         "run": record.id,
@@ -264,7 +251,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
     _check_report(out)
     with RecordStore.open(db or settings.db) as store:
         record = store.bench_run(run_id)
-        lines = _lines(store, record)
+        lines = lines_of(store, record)
     if as_json_:
         click.echo(json.dumps(_run_json(record, lines, record.message.splitlines())))
     elif out is not None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
+from tuner.bench.run import CONFIRMED
+from tuner.records.model_farm import BenchResult
 from webui.decisions import Candidate, Choice, Value
+from webui.format import duration, stamp
 
 # --- parallel coordinates ------------------------------------------------------------------------------------
 
@@ -217,3 +221,79 @@ def _rate(n: int) -> str:
         if n >= scale:
             return f"{10 ** (n - scale)} {unit}FLOP/s"
     return f"{10.0**n:g} FLOP/s"
+
+
+# --- a series of times ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One result: its place, the ends of its interval, and what to say of it."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    text: str
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class Level:
+    """A steady stretch, at the median of its results."""
+
+    x1: float
+    x2: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Series:
+    width: float
+    height: float
+    left: float
+    bottom: float
+    y_ticks: tuple[Tick, ...]
+    x_ticks: tuple[Tick, ...]
+    marks: tuple[Mark, ...]
+    levels: tuple[Level, ...]
+
+
+def series(results: Sequence[BenchResult], steps: Sequence[int]) -> Series:
+    """Results with a time, oldest first, evenly spaced; `steps` are where another level begins."""
+    low = min(r.low for r in results if r.low is not None)
+    high = max(r.high for r in results if r.high is not None)
+    ticks = _nice(0.0 if low < 0.4 * high else low, high)
+    bottom, top = _ROOF_HEIGHT - _MARGIN_BOTTOM, _MARGIN_TOP
+    gap = (_ROOF_WIDTH - _MARGIN_LEFT - _MARGIN_RIGHT) / max(1, len(results))
+
+    def px(at: float) -> float:
+        return _MARGIN_LEFT + (at + 0.5) * gap
+
+    def py(value: float) -> float:
+        return bottom - (value - ticks[0]) / (ticks[-1] - ticks[0]) * (bottom - top)
+
+    marks = []
+    for at, result in enumerate(results):
+        cost = result.cost or 0.0
+        text = f"run {result.run_id}, {stamp(result.measured_at)}: {duration(cost)}"
+        ends = py(result.low or cost), py(result.high or cost)
+        marks.append(Mark(px(at), py(cost), *ends, text, CONFIRMED in result.noise))
+    starts = [0, *steps]
+    levels = []
+    for start, end in zip(starts, [*steps, len(results)], strict=True):
+        middle = median(r.cost for r in results[start:end] if r.cost is not None)
+        levels.append(Level(px(start) - gap / 2, px(end - 1) + gap / 2, py(middle)))
+    every = max(1, len(results) // 8)
+    dates = tuple(Tick(px(at), f"{results[at].measured_at:%m-%d}") for at in range(0, len(results), every))
+    numbers = tuple(Tick(py(value), duration(value)) for value in ticks)
+    return Series(_ROOF_WIDTH, _ROOF_HEIGHT, _MARGIN_LEFT, bottom, numbers, dates, tuple(marks), tuple(levels))
+
+
+def _nice(low: float, high: float) -> list[float]:
+    """Four or so round numbers from at most `low` to at least `high`."""
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= span / 4)
+    first = math.floor(low / step)
+    return [step * number for number in range(first, math.ceil(high / step) + 1)]

@@ -1,0 +1,87 @@
+"""The pages around tuning: benchmarks and their history, releases and what changed between them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, Response
+
+from tuner.bench.changes import find_steps
+from tuner.bench.history import lines_of
+from tuner.bench.report import Work, summary
+from tuner.records.errors import RecordNotFound
+from webui.context import Ctx
+from webui.pages.figures import series as series_figure
+from webui.pages.render import render
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_PAGE = 30
+_POINTS = 120
+
+
+@router.get("/benchmarks")
+def benchmarks(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Response:
+    found = context.store.bench_runs(_PAGE + 1, before)
+    page = found[:_PAGE]
+    following = page[-1].id if len(found) > _PAGE else None
+    return render(context, "benchmarks.html", "Benchmarks", runs=page, next=following, older_than=before)
+
+
+@router.get("/benchmarks/series")
+def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
+    found = context.store.bench_series(kernel, device, _POINTS)
+    if not found:
+        raise RecordNotFound(f"nothing was measured of {kernel} on {device}")
+    timed = [result for result in found if result.cost is not None]
+    steps = find_steps(np.log([r.cost for r in timed if r.cost is not None])) if timed else ()
+    return render(
+        context,
+        "benchmark_series.html",
+        "Benchmarks",
+        kernel=kernel,
+        device=device,
+        results=found[::-1],
+        begins={timed[at].id for at in steps},
+        work=Work.of(kernel),
+        picture=series_figure(timed, steps) if timed else None,
+    )
+
+
+@router.get("/benchmarks/{run_id}")
+def benchmark(context: Ctx, run_id: int) -> Response:
+    found = context.store.bench_run(run_id)
+    lines = lines_of(context.store, found)
+    return render(context, "benchmark.html", "Benchmarks", run=found, lines=lines, told=summary(found, lines))
+
+
+# --- releases ------------------------------------------------------------------------------------------------
+
+
+@router.get("/releases")
+def releases(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Response:
+    found = context.store.releases(_PAGE + 1, before)
+    page = found[:_PAGE]
+    following = page[-1].id if len(found) > _PAGE else None
+    return render(context, "releases.html", "Releases", releases=page, next=following, older_than=before)
+
+
+@router.get("/releases/{name}")
+def release(context: Ctx, name: str) -> Response:
+    found = context.store.find_release(name)
+    entries = context.store.release_entries(name)
+    others = [other for other in context.store.releases(_PAGE) if other.id != found.id]
+    return render(context, "release.html", "Releases", release=found, entries=entries, others=others)
+
+
+@router.get("/releases/{name}/diff")
+def release_diff(context: Ctx, name: str, old: str) -> Response:
+    diff = context.store.diff_releases(old, name)
+    changes = [
+        *(("changed", before, after) for before, after in diff.changed),
+        *(("added", None, entry) for entry in diff.added),
+        *(("removed", entry, None) for entry in diff.removed),
+    ]
+    return render(context, "release_diff.html", "Releases", diff=diff, changes=changes)
