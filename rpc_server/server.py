@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zmq
 
-from rpc_server.curve import Doorkeeper, keys_for
+from rpc_server.curve import keys_for
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
@@ -37,13 +36,13 @@ from rpc_server.relay_messages import DEFAULT_RELAY_PORT
 from rpc_server.relay_pass import via
 from rpc_server.service import (
     ChildService,
+    Entrance,
+    ServiceOptions,
     announce,
     bind,
-    bind_address,
     child_main,
-    guarded,
-    stop_on_signals,
-    watch_lifeline,
+    entrance,
+    stoppable,
 )
 from rpc_server.sockets import Liveness, Monitor, prepare, resolve
 from rpc_server.supervisor import Supervisor, watch_connections
@@ -57,7 +56,7 @@ _REFILL_DELAY_S = 0.05
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
-class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a server runs. Times in seconds, sizes in bytes.
 
     `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `tracker` ("host:port")
@@ -76,7 +75,6 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     of file ends the server.
     """
 
-    host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     port_end: int = 0
     key: str = ""
@@ -88,8 +86,6 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     hours: str = ""
     timezone: str = ""
     end_at_close: bool = False
-    insecure: bool = False
-    keys: str = ""
     sessions: int = 1
     warm: int = 1
     call_timeout_s: float | None = None
@@ -101,9 +97,6 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     libraries: tuple[str, ...] = ()
     blob_capacity: int = 1 << 30
     folder: str = ""
-    port_file: str = ""
-    lifeline_fd: int = -1
-    silent: bool = False
 
 
 def serve(options: ServerOptions) -> None:
@@ -113,45 +106,28 @@ def serve(options: ServerOptions) -> None:
     while nothing authenticates them.
     """
     keep_freed_memory()
-    danger = "run code on this machine"
-    ring = KeyRing(options.keys) if options.keys else None
-    keyed = ring is not None and ring.identity() is not None
-    address = bind_address(
-        options.host, options.port, keyed=keyed, insecure=options.insecure, danger=danger, logger=logger
-    )
     leases = LeaseTable() if options.tracker else None
-    context = zmq.Context(io_threads=1)
-    front = context.socket(zmq.ROUTER)
-    prepare(front, Liveness())
-    monitor = watch_connections(front)
-    try:
-        with guarded(context, ring, lambda public: _admit(public, ring, leases)) as doorkeeper:
-            if doorkeeper is not None:
-                doorkeeper.guard(front)
-            port = bind(front, options.host, address, options.port, options.port_end)
-            _serve_on(front, monitor, port, options, leases, ring, doorkeeper)
-    finally:
-        monitor.close()
-        front.close()
-        context.term()
+    with entrance(
+        options,
+        "run code on this machine",
+        logger,
+        lambda front: prepare(front, Liveness()),
+        lambda ring, public: _admit(ring, public, leases),
+    ) as door, contextlib.closing(watch_connections(door.socket)) as monitor:
+        port = bind(door.socket, options.host, door.address, options.port, options.port_end)
+        _serve_on(door, monitor, port, options, leases)
 
 
-def _admit(public: str, ring: KeyRing | None, leases: LeaseTable | None) -> Principal | None:
+def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal | None:
     """Who may connect to a box: those authorized on it, and whoever the tracker lends it to."""
-    known = None if ring is None else ring.authorized().get(public)
+    known = ring.authorized().get(public)
     if known is None and leases is not None and leases.holds(public):
         return Principal("the tracker's client", Role.CLIENT, public)
     return known
 
 
 def _serve_on(
-    front: zmq.Socket[bytes],
-    monitor: Monitor,
-    port: int,
-    options: ServerOptions,
-    leases: LeaseTable | None,
-    ring: KeyRing | None,
-    doorkeeper: Doorkeeper | None,
+    door: Entrance, monitor: Monitor, port: int, options: ServerOptions, leases: LeaseTable | None
 ) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
     try:
@@ -166,7 +142,7 @@ def _serve_on(
         memory = _memory_limit(options, fingerprint.memory)
         disk = _disk_limit(options, folder.path)
         supervisor = Supervisor(
-            front,
+            door.socket,
             monitor,
             folder.path,
             SupervisorConfig(
@@ -190,15 +166,14 @@ def _serve_on(
             leases=leases,
             info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
             blob_capacity=options.blob_capacity,
-            who=None if doorkeeper is None else doorkeeper.who,
-            keys=None if doorkeeper is None else KeyWatch(doorkeeper.lookup),
+            who=door.who,
+            keys=None if door.doorkeeper is None else KeyWatch(door.doorkeeper.lookup),
         )
         with (
-            stop_on_signals(supervisor.stop),
-            _registered(options, name, port, fingerprint, leases, ring, HealthCheck(user, options.cpus)),
+            stoppable(options, supervisor.stop),
+            _registered(options, name, port, fingerprint, leases, door.ring, HealthCheck(user, options.cpus)),
         ):
-            watch_lifeline(options.lifeline_fd, supervisor.stop)
-            announce(options.host, port, port_file=options.port_file, silent=options.silent)
+            announce(options, port)
             supervisor.run()
     finally:
         folder.remove()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -30,6 +31,18 @@ T = TypeVar("T")
 
 Stop = Callable[[str], None]
 """Ends a service for a reason. Safe in signal handlers and other threads."""
+
+
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What every service is told; see the options of each."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    insecure: bool = False
+    keys: str = ""
+    port_file: str = ""
+    lifeline_fd: int = -1
+    silent: bool = False
 
 
 def bind_address(
@@ -55,19 +68,55 @@ def bind_address(
     return address
 
 
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """A service's ROUTER, not bound yet, and the numeric `address` to bind it to. With keys, the `doorkeeper` guards it
+    by what `ring` says."""
+
+    socket: zmq.Socket[bytes]
+    address: str
+    ring: KeyRing | None
+    doorkeeper: Doorkeeper | None
+
+    @property
+    def who(self) -> Callable[[zmq.Frame], Principal | None] | None:
+        """Who sent a message, by its first frame; None where no keys are used."""
+        return None if self.doorkeeper is None else self.doorkeeper.who
+
+
+def _authorized(ring: KeyRing, public: str) -> Principal | None:
+    return ring.authorized().get(public)
+
+
 @contextlib.contextmanager
-def guarded(
-    context: zmq.Context[zmq.Socket[bytes]],
-    ring: KeyRing | None,
-    admit: Callable[[str], Principal | None] | None = None,
-) -> Iterator[Doorkeeper | None]:
-    """A doorkeeper for the sockets of a context, when the machine has keys: by default for those authorized."""
+def entrance(
+    options: ServiceOptions,
+    danger: str,
+    logger: logging.Logger,
+    prepare: Callable[[zmq.Socket[bytes]], None],
+    admit: Callable[[KeyRing, str], Principal | None] = _authorized,
+) -> Iterator[Entrance]:
+    """The way in to a service, closed afterwards. `prepare` sets the socket's options; `admit` says who holds a key
+    that is let in. `danger`: see `bind_address`. Raises ServerStartError.
+    """
+    ring = KeyRing(options.keys) if options.keys else None
     identity = None if ring is None else ring.identity()
-    if ring is None or identity is None:
-        yield None
-        return
-    with Doorkeeper(context, identity, admit or (lambda public: ring.authorized().get(public))) as doorkeeper:
-        yield doorkeeper
+    address = bind_address(
+        options.host, options.port, keyed=identity is not None, insecure=options.insecure, danger=danger, logger=logger
+    )
+    context = zmq.Context(io_threads=1)
+    sock = context.socket(zmq.ROUTER)
+    try:
+        prepare(sock)
+        if ring is None or identity is None:
+            yield Entrance(sock, address, ring, None)
+            return
+        with Doorkeeper(context, identity, lambda public: admit(ring, public)) as doorkeeper:
+            doorkeeper.guard(sock)
+            yield Entrance(sock, address, ring, doorkeeper)
+    finally:
+        sock.close(linger=200)
+        context.term()
 
 
 def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:
@@ -96,25 +145,33 @@ def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: 
     raise ServerStartError(f"cannot listen on {host}:{port}: {error.strerror}")
 
 
-def announce(host: str, port: int, *, port_file: str = "", silent: bool = False) -> None:
+def announce(options: ServiceOptions, port: int) -> None:
     """Say where the service listens, now that it does: in a file, whole or not at all, and on stdout.
 
     Raises ServerStartError: the file cannot be written.
     """
-    if port_file:
-        path = Path(port_file)
+    if options.port_file:
+        path = Path(options.port_file)
         partial = path.with_name(path.name + ".partial")
         try:
             partial.write_text(f"{port}\n")
             partial.replace(path)
         except OSError as error:
             raise ServerStartError(f"cannot write {path}: {error.strerror}") from None
-    if not silent:
-        print(f"listening on {host}:{port}", flush=True)
+    if not options.silent:
+        print(f"listening on {options.host}:{port}", flush=True)
 
 
 @contextlib.contextmanager
-def stop_on_signals(stop: Stop) -> Iterator[None]:
+def stoppable(options: ServiceOptions, stop: Stop) -> Iterator[None]:
+    """Call `stop` on a signal and at the end of the lifeline."""
+    with _stop_on_signals(stop):
+        _watch_lifeline(options.lifeline_fd, stop)
+        yield
+
+
+@contextlib.contextmanager
+def _stop_on_signals(stop: Stop) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into a clean stop, where this thread may set handlers."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -130,7 +187,7 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def watch_lifeline(fd: int, stop: Stop) -> None:
+def _watch_lifeline(fd: int, stop: Stop) -> None:
     """Stop when the other end of a pipe closes, however its holder died. Does nothing for a negative `fd`."""
 
     def watch() -> None:
@@ -223,11 +280,11 @@ def child_main(serve: Callable[[T], None], options: type[T], text: str) -> int:
     try:
         serve(msgspec.json.decode(text, type=options))
     except ServerStartError as error:
-        report_start_failure(error)
+        _report_start_failure(error)
         return 1
     return 0
 
 
-def report_start_failure(error: ServerStartError) -> None:
+def _report_start_failure(error: ServerStartError) -> None:
     """The child's first line when it cannot start; see `ChildService`."""
     print(msgspec.json.encode({"message": error.message, "hint": error.hint or ""}).decode(), flush=True)

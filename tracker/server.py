@@ -19,17 +19,15 @@ import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError
-from rpc_server.keys import KeyRing
 from rpc_server.registrar import LIVENESS, split_address
 from rpc_server.service import (
     ChildService,
+    ServiceOptions,
     announce,
     bind,
-    bind_address,
     child_main,
-    guarded,
-    stop_on_signals,
-    watch_lifeline,
+    entrance,
+    stoppable,
 )
 from rpc_server.sockets import prepare
 from rpc_server.tracker_messages import (
@@ -70,7 +68,7 @@ _ROUTE_IDLE_S = 300.0
 _LOOK_AT_KEYS_S = 1.0
 
 
-class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
+class TrackerOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a tracker runs.
 
     `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
@@ -80,17 +78,11 @@ class TrackerOptions(msgspec.Struct, frozen=True, kw_only=True):
     free one, which is printed), for boxes that can only dial out.
     """
 
-    host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     port_end: int = 0
-    insecure: bool = False
-    keys: str = ""
     relay_port: int = -1
     timing: Timing = Timing()
     log_size: int = 20_000
-    port_file: str = ""
-    lifeline_fd: int = -1
-    silent: bool = False
 
 
 def serve(options: TrackerOptions) -> None:
@@ -99,35 +91,22 @@ def serve(options: TrackerOptions) -> None:
     Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
     while nothing authenticates them.
     """
-    danger = "lend out and take back every device"
-    ring = KeyRing(options.keys) if options.keys else None
-    keyed = ring is not None and ring.identity() is not None
-    address = bind_address(
-        options.host, options.port, keyed=keyed, insecure=options.insecure, danger=danger, logger=logger
-    )
-    context = zmq.Context(io_threads=1)
-    front = context.socket(zmq.ROUTER)
+    with entrance(options, "lend out and take back every device", logger, _prepare) as door:
+        port = bind(door.socket, options.host, door.address, options.port, options.port_end)
+        gate = None if door.who is None or door.ring is None else Gate(door.who, door.ring.authorized)
+        loop = TrackerLoop(door.socket, options.timing, options.log_size, gate)
+        with stoppable(options, loop.stop), _relay_beside(options) as relay_port:
+            announce(options, port)
+            if relay_port and not options.silent:
+                print(f"relay listening on {options.host}:{relay_port}", flush=True)
+            loop.run()
+
+
+def _prepare(front: zmq.Socket[bytes]) -> None:
     prepare(front, LIVENESS, LIMITS)
     # A peer that does not read loses messages rather than filling this process; both sides say things again.
     front.setsockopt(zmq.SNDHWM, _QUEUE)
     front.setsockopt(zmq.RCVHWM, _QUEUE)
-    try:
-        with guarded(context, ring) as doorkeeper:
-            if doorkeeper is not None:
-                doorkeeper.guard(front)
-            port = bind(front, options.host, address, options.port, options.port_end)
-            gate = None if doorkeeper is None or ring is None else Gate(doorkeeper.who, ring.authorized)
-            loop = TrackerLoop(front, options.timing, options.log_size, gate)
-            with stop_on_signals(loop.stop):
-                watch_lifeline(options.lifeline_fd, loop.stop)
-                with _relay_beside(options) as relay_port:
-                    announce(options.host, port, port_file=options.port_file, silent=options.silent)
-                    if relay_port and not options.silent:
-                        print(f"relay listening on {options.host}:{relay_port}", flush=True)
-                    loop.run()
-    finally:
-        front.close(linger=200)
-        context.term()
 
 
 @contextlib.contextmanager
