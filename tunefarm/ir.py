@@ -1,5 +1,6 @@
 """What every level of the IR shares."""
 
+from compiler.ir import module
 from compiler.ir.base import GlobalVar, Node, Op, Span
 from compiler.ir.module import IRModule
 from compiler.script.saved import load_json, save_json
@@ -23,6 +24,7 @@ __all__ = [
     "get_first_structural_mismatch",
     "instrument",
     "load_json",
+    "module",
     "save_json",
     "structural_equal",
     "structural_hash",

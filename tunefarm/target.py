@@ -1,5 +1,6 @@
 """What code is built for."""
 
+from compiler import target
 from compiler.target import Target, TargetKind, list_kinds
 from compiler.target_constructors import (
     arm_cpu,
@@ -40,6 +41,7 @@ __all__ = [
     "register_tag",
     "riscv_cpu",
     "rocm",
+    "target",
 ]  # fmt: skip
 
 create = Target

@@ -1,5 +1,6 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
+from compiler.te import schedule, tensor
 from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
@@ -9,6 +10,7 @@ from compiler.te.schedule import Schedule, create_schedule
 from compiler.te.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice, placeholder
 from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
+from compiler.tir.composed import acosh, asinh, atanh, logaddexp
 from compiler.tir.intrin import (
     abs,
     acos,
@@ -23,13 +25,18 @@ from compiler.tir.intrin import (
     exp10,
     floor,
     fma,
+    fmod,
     if_then_else,
+    isfinite,
+    isinf,
+    isnan,
     likely,
     log,
     log1p,
     log2,
     log10,
     nearbyint,
+    popcount,
     power,
     round,
     rsqrt,
@@ -41,6 +48,7 @@ from compiler.tir.intrin import (
     tanh,
     trunc,
 )
+from compiler.tir.nodes import CommReducer, Reduce
 from compiler.tir.ops import (
     add,
     ceildiv,
@@ -52,6 +60,8 @@ from compiler.tir.ops import (
     truncdiv,
     truncmod,
 )
+from compiler.tir.ops import floordiv as indexdiv
+from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import (
     logical_and as all,
 )
@@ -66,10 +76,12 @@ from compiler.tir.ops import (
 )
 
 __all__ = [
+    "CommReducer",
     "ComputeOp",
     "ExternOp",
     "Operation",
     "PlaceholderOp",
+    "Reduce",
     "ScanOp",
     "Schedule",
     "Stage",
@@ -78,11 +90,14 @@ __all__ = [
     "TensorSlice",
     "abs",
     "acos",
+    "acosh",
     "add",
     "all",
     "any",
     "asin",
+    "asinh",
     "atan",
+    "atanh",
     "ceil",
     "ceildiv",
     "comm_reducer",
@@ -103,12 +118,19 @@ __all__ = [
     "floordiv",
     "floormod",
     "fma",
+    "fmod",
     "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "isfinite",
+    "isinf",
+    "isnan",
     "likely",
     "log",
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "max",
     "max_value",
     "min",
@@ -116,12 +138,14 @@ __all__ = [
     "multiply",
     "nearbyint",
     "placeholder",
+    "popcount",
     "power",
     "prod",
     "reduce_axis",
     "round",
     "rsqrt",
     "scan",
+    "schedule",
     "sigmoid",
     "sin",
     "sinh",
@@ -131,6 +155,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "tensor",
     "thread_axis",
     "trunc",
     "truncdiv",

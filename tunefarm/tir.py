@@ -1,8 +1,15 @@
 """TensorIR: nodes, expression building, schedules."""
 
+from compiler.schedule import schedule
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
+from compiler.te.reduction import comm_reducer, max, min, sum
 from compiler.tir import analysis, ir_builder, stmt_functor
+from compiler.tir import nodes as buffer
+from compiler.tir import nodes as expr
+from compiler.tir import nodes as function
+from compiler.tir import nodes as stmt
+from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
 from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin import (
     abs,
@@ -10,6 +17,10 @@ from compiler.tir.intrin import (
     asin,
     atan,
     atan2,
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
     call_extern,
     call_intrin,
     ceil,
@@ -50,6 +61,9 @@ from compiler.tir.intrin import (
     tanh,
     trunc,
 )
+from compiler.tir.intrin import left_shift as shift_left
+from compiler.tir.intrin import power as pow
+from compiler.tir.intrin import right_shift as shift_right
 from compiler.tir.ir_builder import call_packed
 from compiler.tir.nodes import (
     EQ,
@@ -109,6 +123,7 @@ from compiler.tir.nodes import (
     While,
     decl_buffer,
 )
+from compiler.tir.ops import as_expr as convert
 from compiler.tir.ops import (
     ceildiv,
     const,
@@ -123,9 +138,12 @@ from compiler.tir.ops import (
     truncdiv,
     truncmod,
 )
+from compiler.tir.ops import floordiv as indexdiv
+from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
 from compiler.tir.tensor_intrin import TensorIntrin
+from compiler.tir.visit import seq as stmt_seq
 from compiler.transform import tir_passes as transform
 
 __all__ = [
@@ -190,20 +208,30 @@ __all__ = [
     "While",
     "abs",
     "acos",
+    "acosh",
     "all",
     "analysis",
     "any",
     "apply_trace",
     "asin",
+    "asinh",
     "atan",
     "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "buffer",
     "call_extern",
     "call_intrin",
     "call_packed",
     "ceil",
     "ceildiv",
     "clz",
+    "comm_reducer",
     "const",
+    "convert",
     "copysign",
     "cos",
     "cosh",
@@ -213,13 +241,18 @@ __all__ = [
     "exp",
     "exp2",
     "exp10",
+    "expr",
     "floor",
     "floordiv",
     "floormod",
     "fma",
     "fmod",
+    "function",
     "hypot",
     "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
     "ir_builder",
     "isfinite",
     "isinf",
@@ -230,23 +263,33 @@ __all__ = [
     "log1p",
     "log2",
     "log10",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
+    "max",
     "max_value",
+    "min",
     "min_value",
     "nearbyint",
     "nextafter",
     "popcount",
+    "pow",
     "power",
     "reinterpret",
     "round",
     "rsqrt",
+    "schedule",
+    "shift_left",
+    "shift_right",
     "sigmoid",
     "sin",
     "sinh",
     "sqrt",
+    "stmt",
     "stmt_functor",
+    "stmt_seq",
+    "sum",
     "tan",
     "tanh",
     "transform",
