@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
+from rpc_server.keys import KeyRing
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 from tuner.errors import TuningError
 from tuner.fleet import DeviceSession, Fleet
@@ -186,7 +187,8 @@ class LocalRunner(Runner):
 
 
 class RPCRunner(Runner):
-    """Devices that a tracker lends. `max_workers` is kept for its name: every device that matches is used."""
+    """Devices that a tracker lends. `max_workers` is kept for its name: every device that matches is used. `keys` are
+    this machine's where the farm uses them (default: those of this machine's keys folder, if it has one)."""
 
     def __init__(
         self,
@@ -201,6 +203,8 @@ class RPCRunner(Runner):
         f_cleanup: None = None,
         max_workers: int | None = None,
         initializer: None = None,
+        *,
+        keys: KeyRing | None = None,
     ) -> None:
         _no_hooks(
             "RPCRunner",
@@ -217,9 +221,10 @@ class RPCRunner(Runner):
         super().__init__(self.rpc_config.session_timeout_sec, evaluator_config, cooldown_sec)
         self.alloc_repeat = alloc_repeat
         self.max_workers = max_workers
+        self.keys = keys
 
     def fleet(self) -> Fleet:
-        return TrackerFleet(*self.rpc_config.address())
+        return TrackerFleet(*self.rpc_config.address(), keys=self.keys)
 
 
 def remove(path: str) -> None:
