@@ -47,6 +47,36 @@ class _Device:
     cores: int
 
 
+def write_down(
+    store: RecordStore,
+    tasks: Sequence[TuningTask],
+    options: RunOptions,
+    command: str,
+    *,
+    user: str = "",
+    state: RunState = RunState.RUNNING,
+) -> Run:
+    """Record a new run of these tasks, and what they are."""
+    rows = []
+    for task in tasks:
+        workload = store.upsert_workload(workload_row(task))
+        target = store.upsert_target(str(task.target))
+        budget = options.trials or options.total_trials
+        rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
+    return store.start_run(
+        NewRun(
+            tasks=tuple(rows),
+            toolchain=toolchain(),
+            name=", ".join(t.name for t in tasks),
+            options=options.to_json(),
+            command=command,
+            host=socket.gethostname(),
+            user=user or user_name(),
+        ),
+        state,
+    )
+
+
 class Ledger:
     """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
     the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
@@ -63,24 +93,7 @@ class Ledger:
     @staticmethod
     def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
         """A new run. `command` is what a person types to repeat it."""
-        rows = []
-        for task in tasks:
-            workload = store.upsert_workload(workload_row(task))
-            target = store.upsert_target(str(task.target))
-            budget = options.trials or options.total_trials
-            rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
-        run = store.start_run(
-            NewRun(
-                tasks=tuple(rows),
-                toolchain=toolchain(),
-                name=", ".join(t.name for t in tasks),
-                options=options.to_json(),
-                command=command,
-                host=socket.gethostname(),
-                user=user_name(),
-            )
-        )
-        return Ledger(store, run)
+        return Ledger(store, write_down(store, tasks, options, command))
 
     @staticmethod
     def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask]) -> Ledger:

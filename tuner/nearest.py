@@ -49,7 +49,10 @@ def best_or_nearest(
         known = store.workload(key)
         if known is None or not known.function:
             return _with(found, "its function is not known here, so no nearby workload was looked for")
-        given = _parsed(key, known.function)
+        try:
+            given = _parsed(key, known.function)
+        except InvalidRecord:  # written down by hand, or by a version that printed otherwise
+            return _with(found, "its function, as it is on record, does not read")
     return _nearest(store, given, key, found, str(Target(target)), device_class)
 
 

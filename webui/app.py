@@ -16,17 +16,31 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from compiler.errors import TunefarmError
+from tuner.records.model_farm import Role
 from tuner.records.store import RecordStore
 from webui import export, metrics
-from webui.api import best, catalog, events, runs
+from webui.access import Access
+from webui.api import best, catalog, events, farm, records, releases, run_changes, runs
 from webui.api.replies import error_response, log_failure
 from webui.context import Context
 from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
+from webui.launcher import Launcher
 from webui.pages import explore
+from webui.pages import farm as farm_pages
 from webui.pages import routes as pages
 
 _STATIC = Path(__file__).parent / "static"
+_API = (
+    best.router,
+    runs.router,
+    run_changes.router,
+    events.router,
+    records.router,
+    releases.router,
+    catalog.router,
+    farm.router,
+)
 
 
 def create_app(
@@ -35,14 +49,18 @@ def create_app(
     *,
     hosts: Collection[str] | None = None,
     tokens: Collection[str] = (),
+    open_role: Role | None = Role.ADMIN,
+    launcher: Launcher | None = None,
     stopping: Callable[[], bool] = lambda: False,
 ) -> FastAPI:
     """The app over an open store. It closes neither the store nor the tracker.
 
-    `hosts` are the names it answers to (None: any); `tokens`, when there are any, are needed for every
-    request; `stopping` tells live streams that the server is about to end.
+    `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do (None: every
+    request needs one, of the store's or of `tokens`, which may read; when there are any of those, every request does).
+    `launcher` starts the runs that clients ask for; `stopping` tells live streams that the server is about to end.
     """
     fleet = Fleet(store, tracker)
+    access = Access(store, tokens, None if tokens else open_role)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -58,18 +76,19 @@ def create_app(
         openapi_url="/api/v1/openapi.json",
         lifespan=lifespan,
     )
-    app.state.context = Context(store=store, fleet=fleet, version=_version(), stopping=stopping)
-    for router in (best.router, runs.router, events.router, catalog.router):
+    app.state.context = Context(store=store, fleet=fleet, version=_version(), stopping=stopping, launcher=launcher)
+    for router in _API:
         app.include_router(router, prefix="/api/v1")
     app.include_router(metrics.router)
     app.include_router(pages.router)
     app.include_router(explore.router)
+    app.include_router(farm_pages.router)
     app.include_router(export.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    app.add_middleware(Guard, hosts=hosts, tokens=tokens, error_page=_error_page)
+    app.add_middleware(Guard, hosts=hosts, access=access, error_page=_error_page)
     return app
 
 

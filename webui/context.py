@@ -10,16 +10,19 @@ from fastapi import Depends, Request
 
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
+from webui.launcher import Launcher
 
 
 @dataclass(frozen=True)
 class Context:
-    """`stopping` turns true when the server is about to end, so that streams end with it."""
+    """`stopping` turns true when the server is about to end, so that streams end with it. `launcher`
+    starts tuning runs; None: this app starts none."""
 
     store: RecordStore
     fleet: Fleet
     version: str
     stopping: Callable[[], bool]
+    launcher: Launcher | None = None
 
 
 def _context(request: Request) -> Context:

@@ -33,3 +33,21 @@ class Unauthorised(WebError):
     """No token, or one that is not known."""
 
     kind = "unauthorised"
+
+
+class Forbidden(WebError):
+    """The token's role does not allow it, or a page of another site asks for it."""
+
+    kind = "forbidden"
+
+
+class TooManyFailures(WebError):
+    """Too many wrong tokens came from an address; `detail["wait_s"]` says for how long it is not answered."""
+
+    kind = "too_many_failures"
+
+
+class NoLauncher(WebError):
+    """This web app starts no tuning runs, or not on what was asked for."""
+
+    kind = "no_launcher"

@@ -54,6 +54,8 @@ class FleetDevice:
     busy_share: float | None
     seen_at: datetime
     check: CheckInfo | None = None
+    lease: str | None = None
+    held_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> Flee
         busy_share=info.utilisation,
         seen_at=now - timedelta(seconds=info.seen_s),
         check=info.check,
+        lease=info.lease,
+        held_s=info.held_s,
     )
 
 

@@ -1,18 +1,16 @@
-"""What every request passes before a route sees it: host, token, and what every reply carries."""
+"""What every request passes before a route sees it: host, origin, token, and what every reply carries."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 from collections.abc import Callable, Collection
 
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webui.errors import BadRequest, Unauthorised
+from compiler.errors import TunefarmError
+from webui.access import Access
+from webui.errors import BadRequest, Forbidden
 
 ErrorPage = Callable[[Request, Exception], ASGIApp]
 """Makes the response that tells a client of an error."""
@@ -31,15 +29,13 @@ SECURITY_HEADERS = {
 
 class Guard:
     """`hosts`: names a request's Host may have; None allows all. On loopback this keeps a web page elsewhere from
-    reading the app by pointing its own name at 127.0.0.1. `tokens`: with any, a request needs one, as bearer
-    token or as the password of basic authentication (which browsers ask for by themselves)."""
+    reading the app by pointing its own name at 127.0.0.1. `access` says what a request may do; routes that change
+    something ask for it with `webui.access.needs`."""
 
-    def __init__(
-        self, app: ASGIApp, hosts: Collection[str] | None, tokens: Collection[str], error_page: ErrorPage
-    ) -> None:
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, access: Access, error_page: ErrorPage) -> None:
         self._app = app
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
-        self._tokens = [_digest(token) for token in tokens]
+        self._access = access
         self._error_page = error_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,36 +51,28 @@ class Guard:
             await send(message)
 
         headers = Headers(scope=scope)
-        refusal = self._refusal(headers)
-        app = self._app if refusal is None else self._error_page(Request(scope), refusal)
+        app = self._app
+        try:
+            self._check_origin(scope["method"], headers)
+            address = scope["client"][0] if scope.get("client") else ""
+            role, name = await self._access.role(headers.get("authorization", ""), address)
+            scope["tunefarm_role"], scope["tunefarm_name"] = role, name
+        except TunefarmError as refusal:
+            app = self._error_page(Request(scope), refusal)
         await app(scope, receive, send_guarded)
 
-    def _refusal(self, headers: Headers) -> Exception | None:
+    def _check_origin(self, method: str, headers: Headers) -> None:
+        """Raises BadRequest for another host's name, Forbidden for a change that a page of another site asks for: the
+        browser would send it with the credentials of whoever looks at that page."""
         host = _host_name(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
-            return BadRequest(f"this app is not called {host!r}", hint=f"use {sorted(self._hosts)[0]}")
-        if self._tokens and not self._known(headers.get("authorization", "")):
-            return Unauthorised("a token is needed", hint="send it as `Authorization: Bearer TOKEN`")
-        return None
-
-    def _known(self, authorization: str) -> bool:
-        scheme, _, value = authorization.partition(" ")
-        match scheme.lower():
-            case "bearer":
-                token = value.strip()
-            case "basic":
-                try:
-                    token = base64.b64decode(value, validate=True).decode().partition(":")[2]
-                except (binascii.Error, UnicodeDecodeError):
-                    return False
-            case _:
-                return False
-        given = _digest(token)
-        return any(hmac.compare_digest(given, known) for known in self._tokens)
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+            raise BadRequest(f"this app is not called {host!r}", hint=f"use {sorted(self._hosts)[0]}")
+        if method in ("GET", "HEAD", "OPTIONS"):
+            return
+        origin = headers.get("origin", "")
+        elsewhere = bool(origin) and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+        if elsewhere or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Forbidden("a page of another site may not change anything here")
 
 
 def _host_name(host: str) -> str:

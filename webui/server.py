@@ -17,10 +17,13 @@ from pathlib import Path
 import uvicorn
 
 from rpc_server.keys import KeyRing
+from tuner.records.model_farm import Role
 from tuner.records.store import RecordStore
+from tuner.records.types import utcnow
 from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
+from webui.launcher import ProcessLauncher
 from webui.tracker_link import TrackerLink
 
 _log = logging.getLogger(__name__)
@@ -33,9 +36,11 @@ _GRACE_S = 2
 class WebOptions:
     """`db` is a record store's address, `tracker` a tracker's host and port (None: devices from the records).
 
-    `port` 0 takes a free one. `port_file` gets the port once the app answers. `tokens`: with any, every request
-    needs one. `insecure` allows an address other than loopback without tokens. `keys`: the folder of keys to talk to
-    the tracker with.
+    `port` 0 takes a free one. `port_file` gets the port once the app answers. Requests need a token (of the store's, or
+    of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback,
+    unless there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to the
+    tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty: none
+    are.
     """
 
     db: str
@@ -46,6 +51,8 @@ class WebOptions:
     tokens: tuple[str, ...] = ()
     insecure: bool = False
     keys: Path | None = None
+    require_token: bool = False
+    command: tuple[str, ...] = ()
 
 
 def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
@@ -54,7 +61,6 @@ def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
     `announce` receives one line, "listening on http://host:port", when the app answers. Raises WebStartError,
     and what `RecordStore.open` raises.
     """
-    check_exposure(options)
     with ExitStack() as stack:
         store = stack.enter_context(RecordStore.open(options.db))
         tracker = None
@@ -68,13 +74,15 @@ def serve_app(
     store: RecordStore, tracker: DeviceSource | None, options: WebOptions, announce: Callable[[str], None]
 ) -> None:
     """`serve` with a store and a tracker that are open already; they stay so."""
-    check_exposure(options)
+    open_role = role_without_token(options, any(token.valid(utcnow()) for token in store.tokens()))
     listener = bind(options.host, options.port)
     app = create_app(
         store,
         tracker,
         hosts=allowed_hosts(options),
         tokens=options.tokens,
+        open_role=open_role,
+        launcher=_launcher(store, options),
         stopping=lambda: server.should_exit,
     )
     config = uvicorn.Config(
@@ -125,8 +133,8 @@ def _started(listener: socket.socket, options: WebOptions, announce: Callable[[s
     port = listener.getsockname()[1]
     announce(f"listening on {url(options.host, port)}")
     sys.stdout.flush()
-    if not is_loopback(options.host) and not options.tokens:
-        _log.warning("anyone who reaches this address can read everything: no tokens are set")
+    if not is_loopback(options.host) and options.insecure and not options.tokens:
+        _log.warning("anyone who reaches this address can read everything, unless there are tokens in the store")
     if options.port_file is not None:
         part = options.port_file.with_name(options.port_file.name + ".part")
         part.write_text(f"{port}\n")
@@ -147,13 +155,28 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(options: WebOptions) -> None:
-    """Raises WebStartError for an address that others reach when nothing guards it."""
-    if not is_loopback(options.host) and not options.tokens and not options.insecure:
-        raise WebStartError(
-            f"{options.host} can be reached from other machines, and no tokens guard the app",
-            hint="give a token, bind to 127.0.0.1, or say --insecure to let everyone in",
-        )
+def role_without_token(options: WebOptions, has_tokens: bool) -> Role | None:
+    """What a request without a token may do; None: nothing. `has_tokens`: the store holds some. Raises WebStartError
+    for an address that others reach when nothing guards it."""
+    if options.require_token or options.tokens:
+        return None
+    if is_loopback(options.host):
+        return Role.ADMIN
+    if has_tokens:
+        return None
+    if options.insecure:
+        return Role.READ
+    raise WebStartError(
+        f"{options.host} can be reached from other machines, and no tokens guard the app",
+        hint="make one (tunefarm token new NAME), bind to 127.0.0.1, or say --insecure to let everyone read",
+    )
+
+
+def _launcher(store: RecordStore, options: WebOptions) -> ProcessLauncher | None:
+    if not options.command:
+        return None
+    tracker = "" if options.tracker is None else f"{options.tracker[0]}:{options.tracker[1]}"
+    return ProcessLauncher(store, options.command, options.db, tracker)
 
 
 def allowed_hosts(options: WebOptions) -> Sequence[str] | None:

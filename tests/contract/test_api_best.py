@@ -143,7 +143,7 @@ class TestErrors:
         assert error["message"]
 
     def test_a_wrong_method(self, api: httpx.Client) -> None:
-        reply = api.post("/runs")
+        reply = api.delete("/runs")
         assert (reply.status_code, reply.json()["error"]["kind"]) == (405, "method_not_allowed")
 
     def test_a_store_that_fails(self, tmp_path: Path) -> None:

@@ -6,15 +6,18 @@ import socket
 
 import pytest
 
+from tuner.records.model_farm import Role
 from webui.errors import WebStartError
 from webui.guard import _host_name
-from webui.server import WebOptions, allowed_hosts, bind, check_exposure, is_loopback, url
+from webui.server import WebOptions, allowed_hosts, bind, is_loopback, role_without_token, url
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
 def test_loopback_needs_no_guard(host: str) -> None:
     assert is_loopback(host)
-    check_exposure(WebOptions(db="x", host=host))
+    assert role_without_token(WebOptions(db="x", host=host), has_tokens=True) is Role.ADMIN
+    assert role_without_token(WebOptions(db="x", host=host, require_token=True), has_tokens=True) is None
+    assert role_without_token(WebOptions(db="x", host=host, tokens=("t",)), has_tokens=False) is None
     hosts = allowed_hosts(WebOptions(db="x", host=host))
     assert hosts is not None
     assert "localhost" in hosts
@@ -23,10 +26,12 @@ def test_loopback_needs_no_guard(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "box.example"])
 def test_other_addresses_need_tokens_or_a_clear_word(host: str) -> None:
     with pytest.raises(WebStartError, match="other machines") as caught:
-        check_exposure(WebOptions(db="x", host=host))
+        role_without_token(WebOptions(db="x", host=host), has_tokens=False)
     assert "--insecure" in (caught.value.hint or "")
-    check_exposure(WebOptions(db="x", host=host, insecure=True))
-    check_exposure(WebOptions(db="x", host=host, tokens=("t",)))
+    assert role_without_token(WebOptions(db="x", host=host, insecure=True), has_tokens=False) is Role.READ
+    assert role_without_token(WebOptions(db="x", host=host, insecure=True), has_tokens=True) is None
+    assert role_without_token(WebOptions(db="x", host=host), has_tokens=True) is None
+    assert role_without_token(WebOptions(db="x", host=host, tokens=("t",)), has_tokens=False) is None
     assert allowed_hosts(WebOptions(db="x", host=host, insecure=True)) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -28,8 +29,9 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option(
     "--tracker", metavar="HOST:PORT", help='Tracker whose devices to show, or "none".  [default: the setting]'
 )
-@click.option("--token-file", type=FILE, help="Answer only requests with one of the tokens in this file, one a line.")
-@click.option("--insecure", is_flag=True, help="Listen on an interface that other machines reach, without tokens.")
+@click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
+@click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too: behind a proxy, for one.")
+@click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(
     settings: Settings,
@@ -39,6 +41,7 @@ def web(
     db: str | None,
     tracker: str | None,
     token_file: Path | None,
+    require_token: bool,
     insecure: bool,
 ) -> None:
     """Run the web app: runs as they happen, best configs and devices, as pages and as a REST API.
@@ -57,6 +60,8 @@ def web(
         tokens=_tokens(token_file) if token_file is not None else (),
         insecure=insecure or settings.insecure,
         keys=settings.keys_folder,
+        require_token=require_token,
+        command=(sys.executable, "-m", "tunefarm"),
     )
     serve(options, announce=click.echo)
 

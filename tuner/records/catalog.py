@@ -198,6 +198,11 @@ def devices(connection: Connection, after: int, limit: int) -> tuple[Device, ...
     return tuple(_to_device(row) for row in connection.execute(query))
 
 
+def devices_named(connection: Connection, name: str) -> tuple[Device, ...]:
+    query = device_select().where(DeviceRow.name == name).order_by(DeviceRow.last_seen, DeviceRow.id)
+    return tuple(_to_device(row) for row in connection.execute(query))
+
+
 def find_device(connection: Connection, device_id: int) -> Device:
     row = connection.execute(device_select().where(DeviceRow.id == device_id)).first()
     if row is None:

@@ -144,6 +144,11 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         with reading(self._engine) as connection:
             return catalog.devices(connection, after, page_size(limit))
 
+    def devices_named(self, name: str) -> tuple[Device, ...]:
+        """A device under each of its fingerprints, the one seen last at the end."""
+        with reading(self._engine) as connection:
+            return catalog.devices_named(connection, name)
+
     def device(self, device_id: int) -> Device:
         """One device. Raises RecordNotFound."""
         with reading(self._engine) as connection:

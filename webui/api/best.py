@@ -7,39 +7,98 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from webui.api.models import BestReply, Config, ConfigPage
+from tuner.nearest import best_or_nearest
+from tuner.records.model import BestLookup
+from tuner.records.store import RecordStore
+from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, Lookup, RunnerUp
+from webui.api.models import Config, ConfigPage
 from webui.api.replies import ERRORS, conditional
 from webui.context import Ctx
 from webui.errors import NoConfigError
 
 router = APIRouter(tags=["best"], responses=ERRORS)
 
-_WORKLOAD = "workload key, sha256 in hex"
-_CLASS = "device class; without it, only the exact target will do"
+_LARGEST = 2**62
+_OTHERS = 50
+
+Workload = Annotated[str, Query(description="workload key, sha256 in hex", min_length=1, max_length=64)]
+Target = Annotated[str, Query(description="target string", min_length=1, max_length=4000)]
+DeviceClass = Annotated[
+    str | None, Query(description="device class; without it, only the exact target will do", max_length=400)
+]
+Toolchain = Annotated[str | None, Query(description="toolchain key; the newest without it", max_length=200)]
+Nearest = Annotated[bool, Query(description="on a miss, adapt the config of the nearest workload")]
 
 
 @router.get("/best", response_model=BestReply, responses={304: {"description": "you have it already"}})
 def best(
     request: Request,
     context: Ctx,
-    workload: Annotated[str, Query(description=_WORKLOAD, min_length=1, max_length=64)],
-    target: Annotated[str, Query(description="target string", min_length=1, max_length=4000)],
-    device_class: Annotated[str | None, Query(description=_CLASS)] = None,
-    toolchain: Annotated[str | None, Query(description="toolchain key; the newest without it")] = None,
+    workload: Workload,
+    target: Target,
+    device_class: DeviceClass = None,
+    toolchain: Toolchain = None,
+    nearest: Nearest = True,
 ) -> Response:
     """The best config for a workload on a target, with why it is the one.
 
     A miss is an error of kind `no_config`, whose `detail.explain` says what there is instead.
     """
-    found = context.store.best(workload, target, device_class or None, toolchain or None)
-    if found.config is None or found.match == "miss":
+    found = _find(context.store, Lookup(workload=workload), target, device_class, toolchain, nearest)
+    if found.config is None:
         raise NoConfigError(
             found.explain[0],
             hint="tune it first, with `tunefarm tune`",
             detail={"match": "miss", "explain": list(found.explain)},
         )
-    return conditional(
-        request, BestReply(match=found.match, explain=list(found.explain), config=Config.of(found.config))
+    return conditional(request, BestReply.of(found))
+
+
+def _find(
+    store: RecordStore, asked: Lookup, target: str, device_class: str | None, toolchain: str | None, nearest: bool
+) -> BestLookup:
+    if not nearest:
+        return store.best(asked.workload, target, device_class or None, toolchain or None)
+    return best_or_nearest(
+        store, asked.workload, target, device_class or None, toolchain or None, function=asked.function
+    )
+
+
+@router.post("/best/batch")
+def best_batch(context: Ctx, batch: Batch) -> BatchReply:
+    """The best configs of many workloads on one target. A miss is an answer here, not an error."""
+    store = context.store
+    answers = []
+    for asked in batch.lookups:
+        if batch.release is not None:
+            given = (batch.target, batch.device_class or None, batch.toolchain or None)
+            answers.append(Answer.of(asked.workload, store.release_best(batch.release, asked.workload, *given)))
+        else:
+            found = _find(store, asked, batch.target, batch.device_class, batch.toolchain, batch.nearest)
+            answers.append(Answer.of(asked.workload, found))
+    return BatchReply(answers=answers, misses=sum(a.match == "miss" for a in answers))
+
+
+@router.get("/explain")
+def explain(
+    context: Ctx, workload: Workload, target: Target, device_class: DeviceClass = None, toolchain: Toolchain = None
+) -> ExplainReply:
+    """Why the answer to a lookup is what it is: what matched, how sure it is, and what else there is."""
+    store = context.store
+    found = store.best(workload, target, device_class or None, toolchain or None)
+    runners = () if found.config is None else store.runners_up(found.config)
+    ties = sum(r.verdict == "tie" for r in runners)
+    lines = list(found.explain)
+    if ties:
+        lines.append(f"{ties} other candidate{'s' if ties > 1 else ''} cannot be told from it: the intervals overlap")
+    others = [c for c in store.best_configs(limit=_OTHERS, workload=workload) if c != found.config]
+    return ExplainReply(
+        match=found.match,
+        explain=lines,
+        config=None if found.config is None else Config.of(found.config),
+        runners_up=[RunnerUp.of(r) for r in runners],
+        ties=ties,
+        others=[Config.of(c) for c in others],
     )
 
 
@@ -49,7 +108,7 @@ def best_configs(
     workload: Annotated[str | None, Query(description="workload key or name")] = None,
     target: Annotated[str | None, Query(description="target string")] = None,
     device_class: Annotated[str | None, Query(description="device class")] = None,
-    after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,
+    after: Annotated[int, Query(ge=0, le=_LARGEST, description="`next` of the page before")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ConfigPage:
     """Best configs of every workload, target, device class and toolchain."""

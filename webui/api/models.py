@@ -135,14 +135,6 @@ def gflops(flops: float | None, seconds: float | None) -> float | None:
     return flops / seconds / 1e9 if flops and seconds else None
 
 
-class BestReply(Reply):
-    """`match` is `exact` or `compatible`; `explain` says what matched and what did not."""
-
-    match: Literal["exact", "compatible"]
-    explain: list[str]
-    config: Config
-
-
 class ConfigPage(Reply):
     """`next` is the `after` of the next page; null on the last one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,9 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from compiler.errors import TargetError, TunefarmError
-from tuner.records.errors import InvalidRecord, RecordNotFound, StoreUnavailable
+from tracker.capability import CapabilityError
+from tuner.errors import TuningError
+from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, StoreUnavailable
 from webui.api.models import ErrorBody, ErrorReply
-from webui.errors import BadRequest, NoConfigError, Unauthorised
+from webui.errors import BadRequest, Forbidden, NoConfigError, NoLauncher, TooManyFailures, Unauthorised
 
 _log = logging.getLogger(__name__)
 
@@ -28,16 +31,29 @@ _STATUS: tuple[tuple[type[TunefarmError], int], ...] = (
     (BadRequest, 400),
     (InvalidRecord, 400),
     (TargetError, 400),
+    (TuningError, 400),
+    (CapabilityError, 400),
     (Unauthorised, 401),
+    (Forbidden, 403),
+    (RunBusy, 409),
+    (NoLauncher, 409),
+    (TooManyFailures, 429),
     (StoreUnavailable, 503),
 )
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorReply, "description": "a parameter is wrong"},
+    401: {"model": ErrorReply, "description": "a token is needed, or another one"},
     404: {"model": ErrorReply, "description": "there is no such thing"},
+    429: {"model": ErrorReply, "description": "too many wrong tokens came from this address"},
     503: {"model": ErrorReply, "description": "the record store does not answer"},
 }
 """What any route may answer besides its own reply, for OpenAPI."""
+CHANGE_ERRORS: dict[int | str, dict[str, Any]] = {
+    403: {"model": ErrorReply, "description": "the token's role does not allow it"},
+    409: {"model": ErrorReply, "description": "not as things are now"},
+}
+"""And what one that changes something may."""
 
 
 def status_of(error: TunefarmError) -> int:
@@ -80,13 +96,21 @@ def _plain(detail: Mapping[str, Any]) -> dict[str, Any]:
 
 def error_response(error: Exception) -> JSONResponse:
     status, body = body_of(error)
-    headers = {"WWW-Authenticate": 'Basic realm="tunefarm"'} if status == 401 else None
+    headers: dict[str, str] = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="tunefarm"'
+    if isinstance(error, TooManyFailures):
+        headers["Retry-After"] = str(math.ceil(error.detail["wait_s"]))
     return JSONResponse(ErrorReply(error=body).model_dump(), status, headers)
 
 
 def conditional(request: Request, reply: BaseModel) -> Response:
     """`reply` with an ETag; 304 without a body when the client has that already."""
-    body = reply.model_dump_json().encode()
+    return conditional_bytes(request, reply.model_dump_json().encode())
+
+
+def conditional_bytes(request: Request, body: bytes) -> Response:
+    """The same of JSON that is made already."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     known = {entry.strip().removeprefix("W/") for entry in request.headers.get("if-none-match", "").split(",")}

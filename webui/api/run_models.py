@@ -154,6 +154,7 @@ class Trial(Reply):
     noise: list[str]
     verified: bool
     improved: bool
+    suspect: bool
     build_s: float | None
     measure_s: float | None
     finished_at: datetime
@@ -178,6 +179,7 @@ class Trial(Reply):
             "noise": list(trial.noise),
             "verified": trial.verified,
             "improved": trial.improved,
+            "suspect": trial.suspect,
             "build_s": trial.build_s,
             "measure_s": trial.measure_s,
             "finished_at": trial.finished_at,
@@ -203,6 +205,13 @@ class TrialPage(Reply):
 
     trials: list[Trial]
     next: int | None
+
+
+class RecordPage(Reply):
+    """`next` is the `after` of the next page; null on the last one, and only there."""
+
+    trials: list[Trial]
+    next: str | None
 
 
 class CurvePoint(Reply):

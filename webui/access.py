@@ -1,0 +1,157 @@
+"""Who may do what: tokens of the store and of a file, roles, and a limit on guessing."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from compiler.errors import TunefarmError
+from tuner.records.model_farm import Role, Token
+from tuner.records.store import RecordStore
+from tuner.records.tokens import digest_of
+from webui.errors import Forbidden, TooManyFailures, Unauthorised
+
+_log = logging.getLogger(__name__)
+
+REMEMBER_S = 5.0
+"""How long a token that was looked up is believed: a revoked one works for as long, at most."""
+MOST_FAILURES = 10
+WINDOW_S = 60.0
+_MOST_REMEMBERED = 10_000
+
+Clock = Callable[[], float]
+
+
+class FailureLimit:
+    """Addresses that sent too many wrong tokens are not answered for a while. Usable in any thread."""
+
+    def __init__(self, most: int = MOST_FAILURES, window_s: float = WINDOW_S, clock: Clock = time.monotonic) -> None:
+        self._most, self._window_s, self._clock = most, window_s, clock
+        self._lock = threading.Lock()
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def failed(self, address: str) -> None:
+        with self._lock:
+            times = self._failures.setdefault(address, deque(maxlen=self._most))
+            times.append(self._clock())
+            self._failures.move_to_end(address)
+            while len(self._failures) > _MOST_REMEMBERED:
+                self._failures.popitem(last=False)
+
+    def wait_s(self, address: str) -> float:
+        """How long the address has to wait; 0 when it does not."""
+        with self._lock:
+            times = self._failures.get(address)
+            if times is None or len(times) < self._most:
+                return 0.0
+            return max(0.0, times[0] + self._window_s - self._clock())
+
+
+class Access:
+    """Says which role a request has. `file_tokens` may read. `open_role` is the role of requests without a token; None:
+    every request needs one."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        file_tokens: Collection[str] = (),
+        open_role: Role | None = Role.ADMIN,
+        limit: FailureLimit | None = None,
+    ) -> None:
+        self._store = store
+        self._file = [digest_of(token) for token in file_tokens]
+        self._open_role = open_role
+        self._limit = limit or FailureLimit()
+        self._known: dict[str, tuple[float, Token | None]] = {}
+        self._notes: set[asyncio.Future[None]] = set()
+
+    async def role(self, authorization: str, address: str) -> tuple[Role, str]:
+        """The role and the name a request goes by. Raises Unauthorised, TooManyFailures, StoreUnavailable."""
+        if not authorization:
+            if self._open_role is None:
+                raise Unauthorised("a token is needed", hint="send it as `Authorization: Bearer TOKEN`")
+            return self._open_role, ""
+        if (wait := self._limit.wait_s(address)) > 0:
+            raise TooManyFailures(
+                "too many wrong tokens came from your address", hint=f"wait {wait:.0f} s", detail={"wait_s": wait}
+            )
+        secret = secret_of(authorization)
+        found = None if secret is None else await self._look_up(secret)
+        if found is not None:
+            return found
+        if self._open_role is not None and secret is None:
+            return self._open_role, ""  # a header of something else, where none is needed
+        self._limit.failed(address)
+        raise Unauthorised("this token opens nothing here", hint="`tunefarm token new` makes one")
+
+    async def _look_up(self, secret: str) -> tuple[Role, str] | None:
+        digest = digest_of(secret)
+        if any(hmac.compare_digest(digest, known) for known in self._file):
+            return Role.READ, "token file"
+        until, token = self._known.get(digest, (0.0, None))
+        if time.monotonic() >= until:
+            token = await run_in_threadpool(self._store.find_token, secret)
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[digest] = (time.monotonic() + REMEMBER_S, token)
+            if token is not None:
+                self._note_use(token)
+        return None if token is None else (token.role, token.name)
+
+    def _note_use(self, token: Token) -> None:
+        """In the background: a store that is being written to does not hold the request up."""
+        note = asyncio.get_running_loop().run_in_executor(None, self._try_note, token.id)
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
+
+    def _try_note(self, token_id: int) -> None:
+        try:
+            self._store.note_token_use(token_id)
+        except TunefarmError as error:
+            _log.warning("the use of a token could not be noted: %s", error.message)
+
+
+def secret_of(authorization: str) -> str | None:
+    """The token in an Authorization header: a bearer's, or the password of basic authentication."""
+    scheme, _, value = authorization.partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return value.strip()
+        case "basic":
+            try:
+                return base64.b64decode(value, validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                return None
+        case _:
+            return None
+
+
+def needs(role: Role) -> Callable[[Request], str]:
+    """A dependency of routes that change something: refuses lesser roles, and gives the name of who asks."""
+
+    def check(request: Request) -> str:
+        has: Role = request.scope["tunefarm_role"]
+        if not has.allows(role):
+            raise Forbidden(f"this takes a token of role {role}; yours is {has}", hint="`tunefarm token new` makes one")
+        name: str = request.scope["tunefarm_name"]
+        return name
+
+    check.needed_role = role  # type: ignore[attr-defined]
+    return check
+
+
+Tuner = Annotated[str, Depends(needs(Role.TUNE))]
+"""A parameter of this type makes a route need role tune, and receives the token's name."""
+Admin = Annotated[str, Depends(needs(Role.ADMIN))]
+"""The same for role admin."""

@@ -1,0 +1,143 @@
+"""What the API takes and answers with about lookups."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tuner.records import model
+from tuner.records.best import Verdict
+from tuner.records.matching import Choice
+from tuner.records.model_farm import ReleaseEntry
+from webui.api.models import Config, Reply
+
+MOST_LOOKUPS = 1000
+
+
+class BestReply(Reply):
+    """`match` is `exact`, `compatible` or `nearest`; `explain` says what matched and what did not. `trace` (JSON text)
+    is what to replay. `config` is null for `nearest`, whose trace was adapted from `source`, the config of another
+    workload, and was never measured."""
+
+    match: Literal["exact", "compatible", "nearest"]
+    explain: list[str]
+    trace: str
+    config: Config | None
+    source: Config | None = None
+
+    @staticmethod
+    def of(found: model.BestLookup) -> BestReply:
+        """Of a lookup that is no miss."""
+        assert found.config is not None
+        assert found.trace is not None
+        assert found.match != "miss"
+        config = Config.of(found.config)
+        near = found.match == "nearest"
+        return BestReply(
+            match=found.match,
+            explain=list(found.explain),
+            trace=found.trace,
+            config=None if near else config,
+            source=config if near else None,
+        )
+
+
+class RunnerUp(Reply):
+    """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap."""
+
+    digest: str
+    cost_s: float
+    low_s: float
+    high_s: float
+    samples: int
+    verdict: Verdict
+
+    @staticmethod
+    def of(found: model.RunnerUp) -> RunnerUp:
+        return RunnerUp(
+            digest=found.digest,
+            cost_s=found.cost,
+            low_s=found.low,
+            high_s=found.high,
+            samples=found.sample_count,
+            verdict=found.verdict,
+        )
+
+
+class ExplainReply(Reply):
+    """A lookup with all that is known about it; a miss is an answer here, too. `others` are the workload's configs for
+    other places."""
+
+    match: model.Match
+    explain: list[str]
+    config: Config | None
+    runners_up: list[RunnerUp]
+    ties: int
+    others: list[Config]
+
+
+class Lookup(BaseModel):
+    """One question of a batch. `function` is the script of one the store may not have, so that the config of a nearby
+    workload can be adapted to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workload: str = Field(min_length=1, max_length=64)
+    function: str = Field(default="", max_length=1_000_000)
+
+
+class Batch(BaseModel):
+    """What a whole build asks for at once, on one target. With `release`, only its configs count."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lookups: list[Lookup] = Field(min_length=1, max_length=MOST_LOOKUPS)
+    target: str = Field(min_length=1, max_length=4000)
+    device_class: str | None = Field(default=None, max_length=400)
+    toolchain: str | None = Field(default=None, max_length=200)
+    release: str | None = Field(default=None, max_length=100)
+    nearest: bool = True
+
+
+class Answer(Reply):
+    """To one question: all but `workload`, `match` and `explain` are null for a miss."""
+
+    workload: str
+    match: model.Match
+    explain: list[str]
+    trace: str | None = None
+    digest: str | None = None
+    cost_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    target: str | None = None
+    device_class: str | None = None
+    toolchain: str | None = None
+
+    @staticmethod
+    def of(workload: str, found: model.BestLookup | Choice[ReleaseEntry]) -> Answer:
+        config = found.config
+        if config is None:
+            return Answer(workload=workload, match=found.match, explain=list(found.explain))
+        near = found.match == "nearest"  # the times are another workload's
+        return Answer(
+            workload=workload,
+            match=found.match,
+            explain=list(found.explain),
+            trace=(found.adapted if isinstance(found, model.BestLookup) else None) or config.trace,
+            digest=None if near else config.digest,
+            cost_s=None if near else config.cost,
+            low_s=None if near else config.low,
+            high_s=None if near else config.high,
+            target=config.target,
+            device_class=config.device_class,
+            toolchain=config.toolchain,
+        )
+
+
+class BatchReply(Reply):
+    """An answer to each question, in their order."""
+
+    answers: list[Answer]
+    misses: int

@@ -1,0 +1,116 @@
+"""What happened to devices, who holds them, what benchmarks found, and the farm's numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from tuner.records.errors import RecordNotFound
+from tuner.records.types import utcnow
+from webui import metrics as numbers
+from webui.access import Admin
+from webui.api.farm_models import (
+    BenchResult,
+    BenchResultPage,
+    BenchRun,
+    BenchRunPage,
+    DeviceEvent,
+    DeviceEventPage,
+    Lease,
+    LeasesReply,
+    NewDeviceEvent,
+)
+from webui.api.replies import CHANGE_ERRORS, ERRORS
+from webui.context import Ctx
+
+router = APIRouter(tags=["farm"], responses=ERRORS)
+
+_LARGEST = 2**62
+Before = Annotated[int | None, Query(ge=1, le=_LARGEST, description="`next` of the page before")]
+After = Annotated[int, Query(ge=0, le=_LARGEST, description="`next` of the page before")]
+
+
+@router.get("/device-events")
+def device_events(
+    context: Ctx,
+    device: Annotated[str | None, Query(description="only this device's, by name")] = None,
+    before: Before = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> DeviceEventPage:
+    """Health checks, quarantines and the like, latest first."""
+    if device is not None:
+        events = context.store.device_events(device, limit)
+        return DeviceEventPage(events=[DeviceEvent.of(e) for e in events], next=None)
+    found = context.store.newest_device_events(limit + 1, before)
+    page = [DeviceEvent.of(event) for event in found[:limit]]
+    return DeviceEventPage(events=page, next=page[-1].id if len(found) > limit else None)
+
+
+@router.post("/device-events", responses=CHANGE_ERRORS, status_code=201)
+def add_device_event(context: Ctx, by: Admin, event: NewDeviceEvent) -> DeviceEvent:
+    """Write down what happened to a device. A failed check puts what it measured before in doubt, `cleared` takes that
+    back."""
+    known = context.store.devices_named(event.device)
+    if not known:
+        raise RecordNotFound(f"there is no device {event.device!r} on record")
+    data = {"by": by} if by else {}
+    return DeviceEvent.of(context.store.record_device_event(known[-1].id, event.kind, event.message, data=data))
+
+
+@router.get("/leases")
+def leases(context: Ctx) -> LeasesReply:
+    """Who holds which device now, as the tracker says."""
+    if not context.fleet.tracked:
+        return LeasesReply(problem="the web app has no tracker", as_of=utcnow(), leases=[])
+    view = context.fleet.view()
+    held = [
+        Lease(lease=d.lease, device=d.name, key=d.key, user=d.user or "", held_s=d.held_s)
+        for d in view.devices
+        if d.lease is not None
+    ]
+    return LeasesReply(problem=view.problem, as_of=view.as_of, leases=held)
+
+
+@router.get("/benchmarks")
+def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> BenchRunPage:
+    """Benchmark runs, newest first."""
+    found = context.store.bench_runs(limit + 1, before)
+    page = [BenchRun.of(run) for run in found[:limit]]
+    return BenchRunPage(runs=page, next=page[-1].id if len(found) > limit else None)
+
+
+@router.get("/benchmarks/{run_id}")
+def benchmark(context: Ctx, run_id: int) -> BenchRun:
+    """One benchmark run."""
+    return BenchRun.of(context.store.bench_run(run_id))
+
+
+@router.get("/benchmarks/{run_id}/results")
+def benchmark_results(
+    context: Ctx, run_id: int, after: After = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+) -> BenchResultPage:
+    """A benchmark run's results, in order."""
+    context.store.bench_run(run_id)
+    found = context.store.bench_results(run_id, after, limit + 1)
+    page = [BenchResult.of(result) for result in found[:limit]]
+    return BenchResultPage(results=page, next=page[-1].sequence if len(found) > limit else None)
+
+
+@router.get("/benchmark-series")
+def benchmark_series(
+    context: Ctx,
+    kernel: Annotated[str, Query(min_length=1, max_length=200)],
+    device: Annotated[str, Query(min_length=1, max_length=200, description="a device's name")],
+    limit: Annotated[int, Query(ge=1, le=5000)] = 500,
+) -> BenchResultPage:
+    """The last results of one kernel on one device, oldest first."""
+    found = context.store.bench_series(kernel, device, limit)
+    return BenchResultPage(results=[BenchResult.of(result) for result in found], next=None)
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def metrics(context: Ctx) -> Response:
+    """The farm's numbers in Prometheus' text format; `/metrics` is the same."""
+    return numbers.metrics(context)

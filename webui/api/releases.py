@@ -1,0 +1,80 @@
+"""Releases: frozen sets of configs that builds pin."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query, Request
+from starlette.responses import Response
+
+from tuner.records import release_files
+from webui.access import Admin, Tuner
+from webui.api.farm import Before
+from webui.api.farm_models import NewRelease, Release, ReleaseDetail, ReleaseDiff, ReleaseEntry, ReleasePage
+from webui.api.replies import CHANGE_ERRORS, ERRORS, conditional, conditional_bytes
+from webui.context import Ctx
+
+router = APIRouter(tags=["releases"], responses=ERRORS)
+
+Name = Annotated[str, Path(max_length=100)]
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it already"}}
+
+
+@router.get("/releases")
+def releases(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> ReleasePage:
+    """Releases, newest first."""
+    found = context.store.releases(limit + 1, before)
+    page = [Release.of(release) for release in found[:limit]]
+    return ReleasePage(releases=page, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.post("/releases", responses=CHANGE_ERRORS, status_code=201)
+def create_release(context: Ctx, by: Tuner, new: NewRelease) -> Release:
+    """Freeze the best configs there are now under a name."""
+    made = context.store.create_release(
+        new.name,
+        note=new.note,
+        created_by=by,
+        workloads=new.workloads,
+        target=new.target,
+        device_class=new.device_class,
+    )
+    return Release.of(made)
+
+
+@router.post("/releases/import", responses=CHANGE_ERRORS, status_code=201)
+def import_release(
+    context: Ctx, by: Admin, file: Annotated[dict[str, Any], Body(description="what `/file` of a release gave")]
+) -> Release:
+    """Take in a release made elsewhere. It has to be approved here."""
+    return Release.of(context.store.import_release(release_files.load(json.dumps(file))))
+
+
+@router.get("/releases/{name}", response_model=ReleaseDetail, responses=_UNCHANGED)
+def release(request: Request, context: Ctx, name: Name) -> Response:
+    """A release and its configs."""
+    found = context.store.find_release(name)
+    configs = [ReleaseEntry.of(entry) for entry in context.store.release_entries(name)]
+    return conditional(request, ReleaseDetail(**Release.fields_of(found), configs=configs))
+
+
+@router.get("/releases/{name}/file", responses={**_UNCHANGED, 200: {"content": {"application/json": {}}}})
+def release_file(request: Request, context: Ctx, name: Name) -> Response:
+    """The release as one file, signed by its digest."""
+    text = release_files.dump(context.store.find_release(name), context.store.release_entries(name))
+    return conditional_bytes(request, text.encode())
+
+
+@router.get("/releases/{name}/diff")
+def release_diff(
+    context: Ctx, name: Name, since: Annotated[str, Query(max_length=100, description="the older release")]
+) -> ReleaseDiff:
+    """How a release differs from an older one."""
+    return ReleaseDiff.of(context.store.diff_releases(since, name))
+
+
+@router.post("/releases/{name}/approve", responses=CHANGE_ERRORS)
+def approve_release(context: Ctx, by: Admin, name: Name) -> Release:
+    """Let builds use a release."""
+    return Release.of(context.store.approve_release(name, by))

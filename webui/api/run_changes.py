@@ -1,0 +1,89 @@
+"""Runs that a client asks for: begin, stop, go on."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from tracker.capability import parse_capability
+from tuner.fleets import local_target
+from tuner.options import RunOptions
+from tuner.queued import key_of, queue_run
+from tuner.records.errors import RunBusy
+from tuner.records.model import RunState
+from webui.access import Tuner
+from webui.api.farm_models import Body
+from webui.api.replies import CHANGE_ERRORS, ERRORS
+from webui.api.run_models import Run
+from webui.context import Context, Ctx
+from webui.errors import BadRequest, NoLauncher
+from webui.launcher import Launcher
+
+router = APIRouter(tags=["runs"], responses={**ERRORS, **CHANGE_ERRORS})
+
+
+class NewRun(Body):
+    """What to tune: operators with their sizes, as `tunefarm tune` takes them (files are not read). `key` chooses the
+    tracker's devices, and `target` is theirs; without a tracker this machine measures."""
+
+    workloads: list[str] = Field(min_length=1, max_length=200)
+    target: str = Field(default="", max_length=4000)
+    key: str = Field(default="", max_length=1000)
+    trials: int = Field(default=RunOptions.trials, ge=1, le=1_000_000)
+    strategy: str = Field(default=RunOptions.strategy, max_length=100)
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+
+
+@router.post("/runs", status_code=202)
+def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
+    """Begin a run. It is `queued` until its process has a device; follow its events."""
+    launcher = _launcher(context)
+    if launcher.has_tracker:
+        if not new.key or not new.target:
+            raise BadRequest("a run on the tracker's devices needs their key and target")
+        parse_capability(new.key)
+    elif new.key:
+        raise NoLauncher("this web app has no tracker to lease devices from", hint="leave the key out")
+    target = new.target or local_target()
+    made = queue_run(
+        context.store,
+        new.workloads,
+        target,
+        trials=new.trials,
+        strategy=new.strategy,
+        seed=new.seed,
+        key=new.key,
+        user=by,
+    )
+    launcher.start(made.id, new.key)
+    return Run.of(made)
+
+
+@router.post("/runs/{run_id}/cancel", status_code=202)
+def cancel_run(context: Ctx, by: Tuner, run_id: int) -> Run:
+    """Ask whoever tunes the run, here or elsewhere, to end it, which takes some seconds. What was measured stays, and
+    the run can be resumed."""
+    return Run.of(context.store.request_stop(run_id, by or "the web app"))
+
+
+@router.post("/runs/{run_id}/resume", status_code=202)
+def resume_run(context: Ctx, by: Tuner, run_id: int) -> Run:
+    """Go on with a run that was interrupted or failed, on devices of the key it began with."""
+    launcher = _launcher(context)
+    run = context.store.run(run_id)
+    if run.state in (RunState.RUNNING, RunState.QUEUED):
+        raise RunBusy(f"run {run_id} is {run.state} already")
+    if run.state is RunState.FINISHED:
+        raise BadRequest(f"run {run_id} is finished", hint=f"tunefarm tune --resume {run_id} --trials N goes further")
+    if any("file" in record for record in run.options.get("workloads", [])):
+        hint = f"where they are: tunefarm tune --resume {run_id}"
+        raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
+    queued = context.store.set_run_state(run_id, RunState.QUEUED, "")
+    launcher.start(run_id, key_of(run))
+    return Run.of(queued)
+
+
+def _launcher(context: Context) -> Launcher:
+    if context.launcher is None:
+        raise NoLauncher("this web app starts no runs", hint="start it with `tunefarm web`, or use `tunefarm tune`")
+    return context.launcher
