@@ -24,7 +24,6 @@ from tuner.workloads import WorkloadSpec
 TARGET = Target("llvm -num-cores=2").resolved()
 WORKLOADS = {
     "matmul:37,41,36": lambda a, b: a @ b,
-    "matmul:13,70,29": lambda a, b: a @ b,
     "matmul:1,40,64": lambda a, b: a @ b,
     "batch_matmul:3,17,24,20": lambda a, b: a @ b,
     "dense:9,33,20": lambda a, b: a @ b.T,
@@ -118,3 +117,35 @@ def test_a_register_tile_stays_in_registers():
     assert len(fused) >= 6 * 2 * 4
     assert all("ymm" in line for line in fused)
     assert "gather" not in asm
+
+
+CONVOLUTIONS = {
+    "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat", "panels+pack2+flat"},
+    "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat"},
+}
+
+
+def convolve(x, w, stride, pad):
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.einsum("nchwrs,fcrs->nfhw", windows, w)
+
+
+@pytest.mark.parametrize("text", CONVOLUTIONS)
+def test_every_sketch_of_a_convolution_agrees_with_numpy(text):
+    func = WorkloadSpec.parse(text).prim_func()
+    args = arguments(func)
+    given = WorkloadSpec.parse(text).args[7:]
+    stride, pad = (*given, *(1, 1)[len(given) :])
+    found = agree(func, convolve(args[0], args[1], stride, pad), args, points=1)
+    assert found >= CONVOLUTIONS[text]
+
+
+def test_rows_of_a_depthwise_convolution_share_what_they_load():
+    x, w = placeholder((1, 6, 13, 19), name="X"), placeholder((6, 1, 3, 3), name="W")
+    func = create_prim_func([x, w, topi.nn.depthwise_conv2d_nchw(x, w, stride=1, padding=1)])
+    args = arguments(func)
+    padded = np.pad(args[0], ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    agree(func, np.einsum("nchwrs,crs->nchw", windows, args[1][:, 0]), args)
+    assert all("rows" in {d.name for d in sketch.decisions} for sketch in generate(func, TARGET))

@@ -74,7 +74,8 @@ class Shape:
 
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
     the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
-    in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one.
+    in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
+    pixels of an image are one axis (see `pixels`).
     """
 
     rows_outer: bool
@@ -82,12 +83,13 @@ class Shape:
     pack_rows: bool = False
     deep: bool = False
     padded: bool = False
+    flat: bool = False
 
     @property
     def name(self) -> str:
         order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
-        return order + packed + ("+pad" if self.padded else "")
+        return order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from compiler.schedule.schedule import BlockRV, Schedule
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 
 _SMALL = 4096  # elements below which threads cost more than they save
 
 
-def inline_chains(sch: Schedule) -> None:
-    """Inline every unconditional injective block that only injective blocks read.
+def inline_chains(sch: Schedule, kept: Collection[str] = ()) -> None:
+    """Inline every unconditional injective block that only injective blocks read, but for those called `kept`.
 
     A conditional one (padding) stays: evaluated once an element, its branch is cheap; inside a tile it is not.
     """
@@ -21,7 +23,7 @@ def inline_chains(sch: Schedule) -> None:
         for info in blocks:
             users = consumers(info, blocks)
             free = info.injective and not info.conditional and info.output.buffer not in outputs
-            if free and users and all(u.injective for u in users):
+            if free and info.name not in kept and users and all(u.injective for u in users):
                 sch.compute_inline(sch.get_block(info.name))
                 changed = True
                 break

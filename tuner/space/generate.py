@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.schedule import Schedule
@@ -14,6 +16,7 @@ from tuner.space.elementwise import inline_chains, spread
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
+from tuner.space.pixels import flatten, has_pixels
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values
@@ -45,7 +48,8 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     if main is None or roles is None:
         return (_plain(func, target),)
     hardware = Hardware.of(target, main.output.buffer.dtype)
-    made = [_contraction(func, main.name, shape, hardware) for shape in _shapes(main, roles, hardware)]
+    shapes = [*_shapes(main, roles, hardware), *_flat_shapes(func, main, roles, hardware)]
+    made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
     return tuple(sketch for sketch in made if sketch is not None)
 
 
@@ -91,6 +95,17 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
     return shapes or [Shape(rows_outer=roles.m is not None, pack=False)]
 
 
+def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+    """The shapes of the product that a convolution becomes with its pixels in one row."""
+    sch = Schedule(func)
+    if not has_pixels(info, roles, hardware.lanes) or flatten(sch, info, roles, hardware.lanes) is None:
+        return []
+    flat = next(b for b in blocks_of(sch.func) if b.name == info.name)
+    flat_roles = assign_roles(flat)
+    assert flat_roles is not None  # pixels are contiguous
+    return [replace(shape, flat=True) for shape in _shapes(flat, flat_roles, hardware) if not shape.rows_outer]
+
+
 def _reused(operand: Access, roles: Roles) -> bool:
     """Whether the vector operand is the same for all rows, so that a packed panel is used often."""
     return roles.m is not None and roles.m.position not in operand.axes
@@ -123,7 +138,7 @@ def _padding(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[int]:
             return 2 * hardware.lanes
         if roles.m is not None and position == roles.m.position:
             return _ROW_PADDING
-        return 4 if reduce else 1
+        return 4 if reduce and len(info.reduced) == 1 else 1
 
     return [multiple(a.position, a.reduce) for a in info.axes]
 
@@ -146,9 +161,15 @@ def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) ->
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
     recorder = Recorder(sch)
+    if shape.flat:
+        main = next(b for b in blocks_of(func) if b.name == name)
+        roles = assign_roles(main)
+        assert roles is not None
+        flatten(sch, main, roles, hardware.lanes)
+    copies = {b.name for b in blocks_of(sch.func)} - {b.name for b in blocks_of(func)}
     if shape.padded and not _pad(sch, name, hardware):
         return None
-    inline_chains(sch)
+    inline_chains(sch, kept=copies)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
@@ -156,7 +177,7 @@ def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) ->
     made_by = {b.output.buffer.name: b.name for b in blocks if shape.padded and _fills(b, main)}
     epilogue = None if shape.deep else _epilogue(sch, main, blocks)
     for info in blocks:
-        if info.injective and info.name != epilogue and info.name not in made_by.values():
+        if info.injective and info.name not in {epilogue, *made_by.values(), *copies}:
             spread(sch, info, hardware.lanes)
     tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)

@@ -46,10 +46,16 @@ class Judge:
         rows, vectors = values["rows"], values["vectors"]
         tile_ops = rows * vectors
         waste = _tail(self.roles.v.extent, vectors * self.hardware.lanes) * _tail(self._rows_extent(), rows)
+        waste *= self._filled()
         latency = min(1.0, tile_ops / 10)
         loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / tile_ops)
         spill = 1.0 if tile_ops + vectors + 1 <= self.hardware.registers else 0.7
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
+
+    def _filled(self) -> float:
+        """The part of the vectors' work that is useful: what does not fill one is computed element by element."""
+        full, rest = divmod(self.roles.v.extent, self.hardware.lanes)
+        return self.roles.v.extent / self.hardware.lanes / (full + rest)
 
     def _caching(self, values: Values) -> float:
         """Panels in the L2 cache; few passes over what is not packed."""
