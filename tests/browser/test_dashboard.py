@@ -19,6 +19,9 @@ def test_the_way_through(page: Page, root: str, ids: Seeded) -> None:
     expect(page).to_have_title("Overview · tunefarm")
     expect(page.get_by_role("region", name="Devices").get_by_role("row")).to_have_count(5)
     expect(page.get_by_text("the probe kernel failed after a crash")).to_be_visible()
+    asked = page.get_by_role("table", name="Requests by what they ask for").get_by_role("row").nth(1)
+    expect(asked).to_contain_text("cpu")
+    expect(asked).to_contain_text("538 ms")  # 64.5 s of waiting over 120 grants
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=f"Run {ids.finished}", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"Run {ids.finished}")
