@@ -20,6 +20,7 @@ from compiler.errors import CodegenError
 from compiler.lower.linear import LinearForms
 from compiler.lower.shape_vars import shape_vars
 from compiler.tir import nodes as n
+from compiler.tir.ptx_intrin import MEMORY
 from compiler.tir.visit import walk
 
 
@@ -67,6 +68,8 @@ def written_buffers(func: n.PrimFunc) -> set[n.Var]:
                 found.add(element.buffer.data)
             case n.Call(args=(_, n.Var() as data, *_), op=op) if getattr(op, "name", "") == "tir.tvm_access_ptr":
                 found.add(data)
+            case n.Call(op=op) if getattr(op, "name", "") in MEMORY:
+                found.update(x for x in (node.args[i] for i in MEMORY[op.name][1]) if isinstance(x, n.Var))  # type: ignore[union-attr]
             case n.Call(op=op) if not getattr(op, "pure", False):
                 found.update(a for a in node.args if isinstance(a, n.Var))
             case _:

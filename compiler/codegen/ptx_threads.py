@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from compiler.codegen import ptx_tensor
 from compiler.codegen.gen import Gen, Storage
 from compiler.codegen.index import index
 from compiler.codegen.memory import address
@@ -18,7 +19,7 @@ from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES, WARP
 _REGISTERS = {"threadIdx": "tid", "blockIdx": "ctaid"}
 STATIC_SHARED_BYTES = 48 << 10
 SHARED_ALIGN = 128
-DYNAMIC = "@tunefarm.shared"
+DYNAMIC = "@tunefarm_shared"
 
 
 def emit_bound(g: Gen, var: n.Var, low: n.PrimExpr, extent: n.PrimExpr, tag: str, body: Callable[[], None]) -> None:
@@ -171,4 +172,5 @@ CALLS: dict[str, Callable[[Gen, Any], str]] = {
     "tir.call_extern": _no_extern,
     **{f"tir.{name}": shuffle for name in SHUFFLES},
     **{f"tir.{name}": atomic for name in ATOMICS},
+    **ptx_tensor.CALLS,
 }

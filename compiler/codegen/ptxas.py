@@ -1,7 +1,7 @@
 """What NVIDIA's assembler says about kernels, where it is installed: registers, spills, shared memory.
 
-`ptxas` comes with the CUDA toolkit and with the wheel `nvidia-cuda-nvcc`. Nothing needs it: the driver assembles PTX when
-it loads a module.
+`ptxas` comes with the CUDA toolkit and with the wheel `nvidia-cuda-nvcc`. Nothing needs it: the driver assembles
+PTX when it loads a module.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.gpu_intrin import ATOMICS, tvm_storage_sync
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.ptx_intrin import MEMORY
 from compiler.tir.visit import children, free_vars, map_children, replace, seq, walk
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
@@ -251,6 +252,12 @@ class _Injector:
                     for other in (*element.indices, *rest):
                         look(other)
                     return
+                case n.Call() if f"tir.{_name(part)}" in MEMORY:
+                    reads, writes = MEMORY[f"tir.{_name(part)}"]
+                    for positions, write in ((reads, False), (writes, True)):
+                        for data in (part.args[i] for i in positions):
+                            if isinstance(data, n.Var):
+                                note(data, write, None)
                 case n.Call(args=(_, n.Var() as data, _, _, mask)) if _name(part) == "tvm_access_ptr":
                     note(data, ops.as_int(mask) != 1, None)
                 case n.BufferLoad():

@@ -7,6 +7,7 @@ other; memory that they share is watched (see `thread_memory`), barriers and war
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.ptx_intrin import MEMORY
 from compiler.tir.visit import walk
 
 _PLACES = {"blockIdx": "T.block.index", "threadIdx": "T.index"}
@@ -145,6 +147,10 @@ class ThreadWriter(StmtWriter):
                 return self._shuffle(name, expr, lane)
             if name in ATOMICS:
                 return self._atomic(name, expr)
+            if name in _WARP_CALLS:
+                self._sites += 1
+                _WARP_CALLS[name](self, expr)
+                return Value("0", 0, 0)
         return super().raw(expr, lane)
 
     def _sync(self, call: n.Call) -> Value:
@@ -164,6 +170,17 @@ class ThreadWriter(StmtWriter):
         self.line(f"{result} = yield ({name!r}, {self._sites}, {own.code}, {other.code}, {group.code})")
         return Value(result)
 
+    def at(self, data: PrimExpr, offset: PrimExpr) -> tuple[str, str]:
+        """The memory behind a data variable, and a name for an offset into it."""
+        assert isinstance(data, n.Var)
+        return self.memory.at_address(data), self.name_of(self.index(offset))
+
+    def together(self, kind: str, *values: str) -> str:
+        """The name of what a warp's threads get for what each gives."""
+        result = self.fresh("t")
+        self.line(f"{result} = yield ({kind!r}, {self._sites}, {', '.join(values)})")
+        return result
+
     def _atomic(self, name: str, call: n.Call) -> Value:
         element, value = call.args
         assert isinstance(element, n.BufferLoad)
@@ -176,6 +193,42 @@ class ThreadWriter(StmtWriter):
         return Value(result)
 
 
+def _mma(w: ThreadWriter, call: n.Call) -> None:
+    kind = call.args[3]
+    assert isinstance(kind, n.StringImm)
+    table = "bfloat16_values" if kind.value == "bf16" else "float16_values"
+    a, at_a = w.at(call.args[6], call.args[7])
+    b, at_b = w.at(call.args[8], call.args[9])
+    c, at_c = w.at(call.args[10], call.args[11])
+    left, right = (
+        f"[{table}[{memory}[{at} + i]] for i in range({count})]" for memory, at, count in ((a, at_a, 8), (b, at_b, 4))
+    )
+    result = w.together("mma", left, right, f"[{c}[{at_c} + i] for i in range(4)]")
+    w.line(f"for i in range(4): {c}[{at_c} + i] = {result}[i]")
+
+
+def _ldmatrix(w: ThreadWriter, call: n.Call) -> None:
+    source, start = w.at(call.args[5], call.args[6])
+    target, at = w.at(call.args[3], call.args[4])
+    result = w.together("ldmatrix", f"[{source}[{start} + i] for i in range(8)]", str(ops.as_int(call.args[0])))
+    w.line(f"for i in range(8): {target}[{at} + i] = {result}[i]")
+
+
+def _cp_async(w: ThreadWriter, call: n.Call) -> None:
+    target, at = w.at(call.args[0], call.args[1])
+    source, start = w.at(call.args[2], call.args[3])
+    w.line(f"T.copy_later({target}, {at}, {source}, {start}, {(ops.as_int(call.args[4]) or 0) // 2})")
+
+
+_WARP_CALLS: dict[str, Callable[[ThreadWriter, n.Call], None]] = {
+    "ptx_mma": _mma,
+    "ptx_ldmatrix": _ldmatrix,
+    "ptx_cp_async": _cp_async,
+    "ptx_commit_group": lambda w, call: w.line("T.commit()"),
+    "ptx_wait_group": lambda w, call: w.line(f"T.wait({ops.as_int(call.args[0])})"),
+}
+
+
 def _written(kernel: Stmt) -> set[n.Var]:
     """The memory that a kernel stores to or updates."""
     found: set[n.Var] = set()
@@ -185,6 +238,9 @@ def _written(kernel: Stmt) -> set[n.Var]:
                 found.add(node.buffer.data)
             case n.Call(args=(n.BufferLoad() as element, _)) if getattr(node.op, "name", "")[4:] in ATOMICS:
                 found.add(element.buffer.data)
+            case n.Call() if getattr(node.op, "name", "") in MEMORY:
+                positions = MEMORY[node.op.name][1]  # type: ignore[union-attr]
+                found.update(x for x in (node.args[i] for i in positions) if isinstance(x, n.Var))
             case _:
                 pass
     return found

@@ -14,9 +14,11 @@ from typing import Any
 from compiler.errors import LoweringError
 from compiler.lower.interp_memory import allocate
 from compiler.lower.thread_memory import Moment, Shadow, SharedView
+from compiler.lower.thread_tensor import COLLECTIVE
 from compiler.tir.gpu_intrin import WARP
 
 Event = tuple[Any, ...]
+Copy = tuple[Any, int, list[Any]]
 Kernel = Callable[..., Generator[Event, Any, None]]
 
 
@@ -53,6 +55,23 @@ class Thread:
     event: Event | None = None
     answer: Any = None
     finished: bool = False
+    _begun: list[Copy] = field(default_factory=list)  # copies of the group that is being made
+    _groups: list[list[Copy]] = field(default_factory=list)
+
+    def copy_later(self, target: Any, at: int, source: Any, start: int, count: int) -> None:
+        """Begin an asynchronous copy, which is seen by nobody before it is waited for."""
+        self._begun.append((target, at, [source[start + i] for i in range(count)]))
+
+    def commit(self) -> None:
+        self._groups.append(self._begun)
+        self._begun = []
+
+    def wait(self, most: int) -> None:
+        """Let all but the last `most` groups arrive."""
+        while len(self._groups) > most:
+            for target, at, values in self._groups.pop(0):
+                for i, value in enumerate(values):
+                    target[at + i] = value
 
     def advance(self) -> None:
         """Run up to the next event, or the end."""
@@ -118,7 +137,12 @@ def _exchange(name: str, warp: list[Thread]) -> bool:
     assert event is not None
     values = {t.number % WARP: t.event for t in waiting}
     _meet(name, warp, event[0])
-    if event[0] != "warp":
+    if event[0] in COLLECTIVE:
+        if len(warp) < WARP:
+            raise DivergentBarrier(f"{name}: {_place(event)} needs whole warps; this one has {len(warp)} threads")
+        for thread, answer in zip(warp, COLLECTIVE[event[0]]([values[lane] for lane in range(WARP)])):
+            thread.answer = answer
+    elif event[0] != "warp":
         for lane, thread in enumerate(warp):
             _, _, own, argument, width = values[lane]  # type: ignore[misc]
             source = _source(event[0], lane, argument, width)

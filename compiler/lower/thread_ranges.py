@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,38 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
+class _Touched:
+    """Elements without repetition, and the least and the greatest number of the threads that touch each."""
+
+    elements: Array
+    first: Array
+    last: Array
+
+    @staticmethod
+    def of(elements: Array, threads: Array) -> _Touched:
+        order = np.argsort(elements, kind="stable")
+        found, starts = np.unique(elements[order], return_index=True)
+        if not len(found):
+            return _Touched(found, found, found)
+        sorted_threads = threads[order]
+        return _Touched(
+            found, np.minimum.reduceat(sorted_threads, starts), np.maximum.reduceat(sorted_threads, starts)
+        )
+
+    def meets(self, other: _Touched) -> bool:
+        """Whether some element is touched by a thread here and by another thread there."""
+        _, mine, theirs = np.intersect1d(self.elements, other.elements, assume_unique=True, return_indices=True)
+        first, last = self.first[mine], self.last[mine]
+        return bool(np.any((first != last) | (first != other.first[theirs]) | (last != other.last[theirs])))
+
+
+@dataclass(frozen=True, slots=True)
 class Threads:
     """The threads of a block: extents by axis ("threadIdx.x"), and which axis each variable of a bound loop is."""
 
     extents: Mapping[str, int]
     axes: Mapping[n.Var, str]
+    _known: dict[tuple[int, frozenset[n.Var]], tuple[Access, _Touched | None]] = field(default_factory=dict)
 
     def may_meet(self, a: Access, b: Access, repeated: n.For | None = None) -> bool:
         """Whether two threads may use one element, one through `a` and the other through `b`, one of them writing.
@@ -61,7 +88,7 @@ class Threads:
         if first is None or second is None or not _equal(first[0], second[0]):
             return True
         here, there = self._touched(first[1], a, common), self._touched(second[1], b, common)
-        return here is None or there is None or _overlap(here, there)
+        return here is None or there is None or here.meets(there)
 
     def _split(self, index: PrimExpr, common: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
         """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
@@ -86,8 +113,14 @@ class Threads:
         """Whether a variable has one value for all of a block: no loop of the kernel's threads moves it."""
         return self.axes.get(var, "").startswith("blockIdx")
 
-    def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> list[Array] | None:
-        """The elements that each thread touches; None where they cannot be counted."""
+    def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
+        """The elements that threads touch; None where they cannot be counted. An access is asked about many times."""
+        key = (id(access), frozenset(common))
+        if key not in self._known:
+            self._known[key] = (access, self._count(index, access, common))  # which keeps the access, and its id
+        return self._known[key][1]
+
+    def _count(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
         sizes = [self.extents.get(f"threadIdx.{axis}", 1) for axis in "zyx"]
         spread = (*sizes, 1)
         values: dict[n.Var, Array] = {}
@@ -116,8 +149,10 @@ class Threads:
         inside = np.ones(spread, bool)
         for limit in limits:
             inside &= np.asarray(_evaluate(limit, values)) < 0
-        rows = np.broadcast_to(counted, (*spread, *lanes)).reshape(math.prod(sizes), spread[3], -1)
-        return [np.unique(row[mask]) for row, mask in zip(rows, inside.reshape(math.prod(sizes), spread[3]))]
+        whole = (*spread, *lanes)
+        mask = np.broadcast_to(inside.reshape(*spread, *(1 for _ in lanes)), whole)
+        numbers = np.arange(math.prod(sizes)).reshape(*sizes, *(1 for _ in whole[3:]))
+        return _Touched.of(np.broadcast_to(counted, whole)[mask], np.broadcast_to(numbers, whole)[mask])
 
     def _limit(self, condition: PrimExpr, access: Access, common: set[n.Var]) -> PrimExpr | None:
         """What is below 0 where `condition` holds, whatever the common variables are: their least part is taken. None
@@ -156,16 +191,6 @@ def _equal(a: Sequence[tuple[PrimExpr, int]], b: Sequence[tuple[PrimExpr, int]])
     return len(a) == len(b) and all(
         any(scale == other and structural_equal(x, y) for y, other in b) for x, scale in a
     )
-
-
-def _overlap(a: Sequence[Array], b: Sequence[Array]) -> bool:
-    """Whether some number is in a thread's part of `a` and in another thread's of `b`."""
-    owner: dict[int, int] = {}
-    for thread, elements in enumerate(a):
-        for at in elements.tolist():
-            if owner.setdefault(at, thread) != thread:
-                owner[at] = -1
-    return any(owner.get(at, thread) != thread for thread, elements in enumerate(b) for at in elements.tolist())
 
 
 def _countable(expr: PrimExpr) -> bool:

@@ -57,5 +57,5 @@ def gpu_warnings(state: GpuState | None) -> tuple[str, ...]:
     """What disturbed a measurement that has just ended, a sentence each."""
     if state is None or not state.slowed_by:
         return ()
-    why = " and ".join(state.slowed_by)
-    return (f"the GPU's clock was lowered by {why}: {state.clock} MHz at {state.temperature} °C and {state.power:.0f} W",)
+    why, now = " and ".join(state.slowed_by), f"{state.clock} MHz at {state.temperature} °C and {state.power:.0f} W"
+    return (f"the GPU's clock was lowered by {why}: {now}",)

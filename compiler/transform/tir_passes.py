@@ -27,7 +27,9 @@ __all__ = [
     "FlattenBuffer",
     "HoistGuards",
     "InjectDoubleBuffer",
+    "InjectVirtualThread",
     "LoopPartition",
+    "LowerCrossThreadReduction",
     "LowerInitBlock",
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
@@ -48,6 +50,16 @@ __all__ = [
 def CheckBounds() -> Pass:
     """Refuse an access that is certainly outside its buffer."""
     return _of_pipeline("CheckBounds")
+
+
+def LowerCrossThreadReduction() -> Pass:
+    """Reductions along threadIdx: each thread reduces its part, then the threads of a block combine theirs."""
+    return _of_pipeline("LowerCrossThreadReduction")
+
+
+def InjectVirtualThread() -> Pass:
+    """Loops bound to "vthread" are unrolled in each thread."""
+    return _of_pipeline("InjectVirtualThread")
 
 
 def LowerInitBlock() -> Pass:
@@ -184,8 +196,8 @@ def _vector_bits(func: n.PrimFunc) -> int:
 
 
 for _make in (
-    CheckBounds, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer, ConvertBlocksToOpaque,
-    CompactBufferAllocation,
+    CheckBounds, LowerCrossThreadReduction, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer,
+    ConvertBlocksToOpaque, CompactBufferAllocation, InjectVirtualThread,
     AlignStorage, LowerOpaqueBlock, InjectDoubleBuffer, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails,
     HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip
