@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from rpc_server.supervisor_events import (
     ExecutorReplied,
     Frames,
 )
+from rpc_server.task_groups import TaskGroups
 from rpc_server.wire import Kind, check_frames
 
 logger = logging.getLogger("rpc_server")
@@ -62,6 +64,13 @@ class ExecutorLinks:
         self._warned = False
         self._pids: set[int] = set()
         self._strays = Strays(poll, self._pids)
+        stays_root = os.geteuid() == 0 and not settings.user
+        self._groups = TaskGroups(settings.max_processes) if stays_root else None
+
+    @property
+    def limits_processes(self) -> bool:
+        """Whether something keeps a session from forking without end."""
+        return self._groups is None or self._groups.usable
 
     @property
     def all_gone(self) -> bool:
@@ -83,6 +92,8 @@ class ExecutorLinks:
             return
         self._processes[number] = process
         self._pids.add(process.pid)
+        if self._groups is not None:
+            self._groups.hold(number, process.pid)
         self._poll.watch(process.stream.fileno(), lambda events: self._on_stream(process, events))
         self._poll.watch(process.pidfd, lambda _: self._on_exit(process))
         if (fd := process.stderr_fd) is not None:
@@ -211,4 +222,6 @@ class ExecutorLinks:
         report = process.reap()
         self._pids.discard(process.pid)
         self._strays.sweep()
+        if self._groups is not None:
+            self._groups.forget(process.number)
         self._emit(ExecutorExited(process.number, report))

@@ -258,7 +258,7 @@ class Need(Reply, frozen=True, tag="need"):
 class BoxStatus(Reply, frozen=True, tag="box_status"):
     """`fingerprint` is `rpc_server.fingerprint.Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
     whom kernels run as; `memory_limit` of a session in bytes, None: none; `disk_free` bytes where sessions keep files,
-    and whether code may be run from there.
+    and whether code may be run from there. `limits_processes`: whether a session cannot fork without end.
     """
 
     box: str
@@ -274,6 +274,7 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     memory_limit: int | None = None
     disk_free: int = 0
     disk_executes: bool = True
+    limits_processes: bool = True
 
 
 class Data(Reply, frozen=True, tag="data"):

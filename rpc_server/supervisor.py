@@ -334,6 +334,7 @@ class Supervisor:
             memory_limit=self._config.memory_limit,
             disk_free=disk.f_bavail * disk.f_frsize,
             disk_executes=not disk.f_flag & os.ST_NOEXEC,
+            limits_processes=self._executors.limits_processes,
         )
 
     def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:

@@ -4,6 +4,7 @@ import os
 import resource
 import stat
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from compiler.runtime import ndarray as nd
 from rpc_server.client import open_session
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, RemoteFileError, RPCError
 from rpc_server.server import Server
+from rpc_server.task_groups import TaskGroups
 
 MEMORY = 1 << 30
 DISK = 8 << 20
@@ -145,6 +147,43 @@ def test_a_fork_bomb_ends_with_its_session_and_hurts_no_other(server):
         time.sleep(0.05)
     with open_session("127.0.0.1", server.port, wait_s=60) as after:
         after.cpu().sync()
+
+
+def test_a_fork_bomb_that_is_root_is_held_by_a_control_group(server):
+    if os.geteuid() != 0 or not TaskGroups(64).usable:
+        pytest.skip("only root can stay root, and this system lets it make no control groups")
+    with (
+        Server(port=0, folder=str(server.folder), user="", processes=64, silent=True) as own,
+        open_session("127.0.0.1", own.port, wait_s=60, call_timeout=60.0) as remote,
+    ):
+        assert os.stat(f"/proc/{remote.executor_pid}").st_uid == 0
+        assert remote.status().limits_processes
+        remote.upload(kernel("fork_bomb").to_bytes(), "k.tunefarm")
+        function = remote.load_module("k.tunefarm")["kernel"]
+        a = nd.array(np.zeros(1024, np.float32), remote.cpu())
+        folder = Path(f"/proc/{remote.executor_pid}/cwd").resolve()
+        remote.call_timeout = 2.0
+        raised = []
+
+        def fork() -> None:
+            try:
+                function(a, a)
+            except RPCError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=fork)
+        thread.start()
+        most = 0
+        while thread.is_alive():
+            most = max(most, len(processes_in(folder)))
+            time.sleep(0.05)
+        thread.join()
+        assert isinstance(raised[0], DeadlineExceeded)
+        assert most <= 64
+    end = time.monotonic() + 60.0
+    while processes_in(folder):
+        assert time.monotonic() < end, "some of the bomb lives on"
+        time.sleep(0.05)
 
 
 def test_filling_the_folder_ends_the_session_and_hurts_no_other(server):

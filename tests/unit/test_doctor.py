@@ -49,6 +49,7 @@ def test_a_sound_box_has_nothing_to_do() -> None:
         ({"memory_limit": None}, "memory", Level.WARNING, "--memory-limit"),
         ({"memory_limit": 1 << 20}, "memory", Level.WARNING, "--memory-limit"),
         ({"user": "root"}, "user", Level.WARNING, "--user"),
+        ({"limits_processes": False}, "processes", Level.WARNING, "Delegate=pids"),
         ({"disk_free": 1 << 20}, "disk", Level.WARNING, "TMPDIR"),
         ({"disk_executes": False}, "exec", Level.WRONG, "TMPDIR"),
     ],

@@ -117,6 +117,9 @@ def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iter
                 "set one of at least 1 GiB: `tunefarm server --memory-limit`")  # fmt: skip
     yield found("user", status.user != "root", f"kernels run as {status.user}",
                 "start the server so that it can become another user: `tunefarm server --user`")  # fmt: skip
+    limited = status.limits_processes
+    yield found("processes", limited, "limited" if limited else "kernels run as root may fork without end",
+                "start it so that it can become another user, or make control groups (Delegate=pids)")  # fmt: skip
     yield found("disk", status.disk_free >= _DISK, f"{status.disk_free / 2**30:.1f} GiB free for sessions",
                 "make room in the folder for temporary files (TMPDIR)")  # fmt: skip
     yield found("exec", status.disk_executes, "code may run from the session folder" if status.disk_executes
