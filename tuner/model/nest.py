@@ -130,6 +130,8 @@ class Nest:
 def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = None) -> Nest:
     """The nest of `sketch`, a sketch of `func`, as it is at the point `example` (default: an allowed one near the
     middle). Raises FeatureError when it has none that can be described."""
+    if len(sketch.trace.sampling_steps) != len(sketch.decisions):
+        raise FeatureError(f"{sketch.name}: its decisions are not those of a schedule")
     point = example if example is not None else repair(sketch, [len(d.values) // 2 for d in sketch.decisions])
     if point is None:
         raise FeatureError(f"{sketch.name}: no allowed point was found")

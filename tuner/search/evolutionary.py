@@ -43,7 +43,7 @@ class EvolutionOptions:
     population: int = 256
     children: int = 128
     batch: int = 8
-    curiosity: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0)
+    curiosity: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
 
 
 @dataclass(frozen=True)

@@ -95,21 +95,33 @@ def _in_turns(task: TuningTask, sketches: Sequence[Sketch], near: Sequence[Neigh
 
 
 class Warmed:
-    """The strategy `inner`, which is asked only when the candidates to begin with have been."""
+    """The strategy `inner`, which takes turns with the candidates to begin with until those are used up: when they are
+    no good here, half of the trials were not."""
 
     def __init__(self, inner: SearchStrategy, first: Sequence[Proposal]) -> None:
         self._inner = inner
         self._first = list(reversed(first))
         self._offered = {candidate.digest for candidate in first}
+        self._own_turn = False
 
     def ask(self, count: int) -> Sequence[Proposal]:
-        chosen = [self._first.pop() for _ in range(min(count, len(self._first)))]
+        chosen: list[Proposal] = []
         while len(chosen) < count:
-            more = self._inner.ask(count - len(chosen))
+            self._own_turn = not self._own_turn
+            more = [self._first.pop()] if self._first and self._own_turn else self._asked(count - len(chosen))
             if not more:
-                break
-            chosen += [candidate for candidate in more if candidate.digest not in self._offered]
+                if not self._first:
+                    break
+                more = [self._first.pop()]
+            chosen += more
         return chosen
+
+    def _asked(self, count: int) -> list[Proposal]:
+        """New candidates of `inner`; one at a time while it is not alone."""
+        while more := self._inner.ask(1 if self._first else count):
+            if new := [candidate for candidate in more if candidate.digest not in self._offered]:
+                return new
+        return []
 
     def tell(self, candidate: Any, cost: float | None) -> None:
         self._first = [first for first in self._first if first.digest != candidate.digest]

@@ -1,0 +1,101 @@
+"""Features from decision vectors agree with what the schedules of those vectors are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from model_kit import candidates, task
+
+from compiler.schedule.trace import apply_trace
+from compiler.target import Target
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.visit import walk
+from tuner.kernels.space import KernelSpace
+from tuner.model.errors import FeatureError
+from tuner.model.features import NAMES, SketchFeatures
+from tuner.model.machine import Machine, target_family
+from tuner.model.nest import nest_of
+from tuner.space.generate import generate
+
+SPECS = ["matmul:64,64,64", "matmul:37,61,29", "dense:16,48,40", "batch_matmul:3,16,40,24", "conv2d:1,8,14,14,16,3,3"]
+
+
+def columns(spec: str, count: int = 12):
+    of = task(spec)
+    for sketch in generate(of.func, of.target)[:2]:
+        points = [c.decisions for c in candidates(of, 2 * count) if c.sketch.name == sketch.name]
+        matrix = SketchFeatures.of(sketch, of.func, of.target).matrix(points)
+        yield of, sketch, points, dict(zip(NAMES, matrix.T))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_point_has_every_feature(spec):
+    for _, _, points, found in columns(spec):
+        assert len(found) == len(NAMES) == len(set(NAMES))
+        for name, column in found.items():
+            assert column.shape == (len(points),)
+            assert np.isfinite(column).all(), name
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_loops_are_as_long_as_in_the_schedule(spec):
+    of = task(spec)
+    for sketch in generate(of.func, of.target)[:2]:
+        nest = nest_of(sketch, of.func)
+        points = [c.decisions for c in candidates(of, 6, seed=1) if c.sketch.name == sketch.name]
+        extents = nest.extents(np.array(points))
+        for at, point in enumerate(points):
+            scheduled = apply_trace(of.func, sketch.trace.with_decisions(point)).func
+            lengths = [as_int(node.extent) for node in walk(scheduled.body) if isinstance(node, n.For)]
+            mine = [int(np.prod([extents[p.var][at] for p in loop.parts])) for loop in nest.loops]
+            for length in mine:
+                assert length in lengths, (sketch.name, point)
+
+
+def test_tails_show_in_the_fill():
+    for _, sketch, points, found in columns("matmul:64,64,64"):
+        for point, fill in zip(points, found["fill"]):
+            rows = sketch.values(point).get("rows", 1)
+            assert fill <= 64 / (-(-64 // rows) * rows) + 1e-9
+
+
+def test_more_threads_change_how_evenly_they_are_loaded():
+    of = task("matmul:64,64,64")
+    sketch = generate(of.func, of.target)[0]
+    point = candidates(of, 4)[0].decisions
+    balance = {}
+    for cores in (1, 64):
+        target = Target(f"{of.target}".replace("-num-cores=2", f"-num-cores={cores}"))
+        features = SketchFeatures.of(sketch, of.func, target)
+        balance[cores] = features.matrix([point])[0, NAMES.index("balance")]
+    assert balance[1] == 1.0
+    assert balance[64] <= 1.0
+
+
+def test_features_of_many_points_are_those_of_each():
+    of, sketch, points, _ = next(columns("conv2d:1,8,14,14,16,3,3"))
+    features = SketchFeatures.of(sketch, of.func, of.target)
+    together = features.matrix(points)
+    alone = np.concatenate([features.matrix([point]) for point in points])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_the_draft_prefers_vectors_that_are_full_and_registers_that_do_not_spill():
+    for _, _, _, found in columns("matmul:64,64,64", 40):
+        best, worst = np.argmax(found["draft"]), np.argmin(found["draft"])
+        assert found["tile_vectors"][best] > found["tile_vectors"][worst]
+
+
+def test_a_space_of_no_schedules_has_no_features():
+    sketch = KernelSpace({"TILE": [1, 2, 4]}).sketch("mine")
+    of = task("matmul:16,16,16")
+    with pytest.raises(FeatureError):
+        SketchFeatures.of(sketch, of.func, of.target)
+
+
+def test_families_are_by_architecture_and_width_of_vectors():
+    assert target_family(task("matmul:8,8,8").target) == "llvm-x86_64-256"
+    wide = Target("llvm -mcpu=skylake-avx512 -mtriple=x86_64-unknown-linux-gnu")
+    assert target_family(wide) == "llvm-x86_64-512"
+    assert Machine.of(wide, "float32").lanes == 2 * Machine.of(task("matmul:8,8,8").target, "float32").lanes
