@@ -58,7 +58,8 @@ def split_host_device(func: n.PrimFunc, name: str) -> HostDevice:
 def _unbound(name: str) -> CodegenError:
     return CodegenError(
         f"{name} computes outside of any loop bound to threads, which a GPU cannot",
-        hint='bind its loops: s[C].bind(axis, te.thread_axis("blockIdx.x")), or take topi.cuda.schedule_injective',
+        hint='bind its loops: s[C].bind(axis, te.thread_axis("blockIdx.x")); topi.cuda has schedules that do, and '
+        "tir.transform.DefaultGPUSchedule binds what is left",
     )
 
 

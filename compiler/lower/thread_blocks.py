@@ -135,7 +135,7 @@ def _exchange(name: str, warp: list[Thread]) -> bool:
         return False
     event = waiting[0].event
     assert event is not None
-    values = {t.number % WARP: t.event for t in waiting}
+    values = {t.number % WARP: t.event for t in waiting if t.event is not None}
     _meet(name, warp, event[0])
     if event[0] in COLLECTIVE:
         if len(warp) < WARP:
@@ -144,7 +144,7 @@ def _exchange(name: str, warp: list[Thread]) -> bool:
             thread.answer = answer
     elif event[0] != "warp":
         for lane, thread in enumerate(warp):
-            _, _, own, argument, width = values[lane]  # type: ignore[misc]
+            _, _, own, argument, width = values[lane]
             source = _source(event[0], lane, argument, width)
             there = values.get(source)
             thread.answer = own if there is None else there[2]

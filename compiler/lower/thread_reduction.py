@@ -201,7 +201,9 @@ class _Rewriter:
         }
         body = make({**{x.loop_var: x.loop_var for x in self._around}, **fresh})
         for loop in reversed(self._threads):
-            body = replace(loop, loop_var=fresh[loop.loop_var], body=body)
+            tag = _tag(loop)
+            axis = n.IterVar(None, n.Var(tag, loop.loop_var.dtype), IterType.THREAD_INDEX, tag)
+            body = replace(loop, loop_var=fresh[loop.loop_var], thread_binding=axis, body=body)
         assert isinstance(body, Stmt)
         return body
 

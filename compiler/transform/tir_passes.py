@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from compiler.lower.pipeline import LoweringOptions, LoweringPass, passes
 from compiler.lower.skip_assert import skip_assert
+from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.transform.config import TransformError
@@ -23,6 +24,7 @@ __all__ = [
     "CheckBounds",
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
+    "DefaultGPUSchedule",
     "Filter",
     "FlattenBuffer",
     "HoistGuards",
@@ -55,6 +57,11 @@ def CheckBounds() -> Pass:
 def LowerCrossThreadReduction() -> Pass:
     """Reductions along threadIdx: each thread reduces its part, then the threads of a block combine theirs."""
     return _of_pipeline("LowerCrossThreadReduction")
+
+
+def DefaultGPUSchedule() -> Pass:
+    """Blocks in no loop that is bound to threads become kernels, a thread for each result."""
+    return PrimFuncPass(lambda func, _mod, _ctx: default_gpu_schedule(func), PassInfo(0, "tir.DefaultGPUSchedule"))
 
 
 def InjectVirtualThread() -> Pass:
@@ -197,7 +204,7 @@ def _vector_bits(func: n.PrimFunc) -> int:
 
 for _make in (
     CheckBounds, LowerCrossThreadReduction, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer,
-    ConvertBlocksToOpaque, CompactBufferAllocation, InjectVirtualThread,
+    ConvertBlocksToOpaque, CompactBufferAllocation, InjectVirtualThread, DefaultGPUSchedule,
     AlignStorage, LowerOpaqueBlock, InjectDoubleBuffer, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails,
     HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
 ):  # fmt: skip

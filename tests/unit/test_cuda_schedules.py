@@ -6,17 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from gpu_checks import PTXAS, assemble, check
+from gpu_checks import PTXAS, assemble, check, run_threads
 
 from compiler import topi
 from compiler.driver import compile_artifact, lower
 from compiler.errors import CodegenError
+from compiler.ir.module import IRModule
 from compiler.target import Target
 from compiler.te.operation import compute, placeholder, thread_axis
+from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule import create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import intrin
+from compiler.tir.structural import structural_equal
 from compiler.topi import cuda, generic
+from compiler.transform.tir_passes import DefaultGPUSchedule
 
 SM80 = Target("cuda -arch=sm_80")
 Case = tuple[Callable[..., Tensor], list[tuple[int, ...]], Callable, Callable[..., np.ndarray]]
@@ -147,3 +151,18 @@ def test_what_has_no_kernel_is_refused() -> None:
     s[big].bind(big.op.axis[0], thread_axis("threadIdx.x"))
     with pytest.raises(CodegenError, match="is 4096, more than 1024"):
         compile_artifact(lower(s, [wide, big]), "cuda")
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "sum of all"])
+def test_functions_that_nobody_scheduled_get_threads(name: str) -> None:
+    make, shapes, _, reference = CASES[name]
+    inputs = [placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+    out = make(*inputs)
+    module = DefaultGPUSchedule()(IRModule({"main": create_prim_func([*inputs, out])}))
+    arrays = [np.random.default_rng(3).standard_normal(shape).astype(np.float32) for shape in shapes]
+    found = np.zeros([int(extent) for extent in out.shape], np.float32)
+    lowered = lower(module)
+    run_threads(lowered, *arrays, found)
+    np.testing.assert_allclose(found, reference(*(a.astype(np.float64) for a in arrays)), rtol=2e-4, atol=1e-4)
+    assemble(compile_artifact(lowered, SM80).blobs["ptx"], "sm_80")
+    assert structural_equal(DefaultGPUSchedule()(lowered)["main"], lowered["main"])

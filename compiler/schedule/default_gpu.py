@@ -1,0 +1,48 @@
+"""Threads for functions that nobody scheduled: correct everywhere, fast nowhere."""
+
+from __future__ import annotations
+
+from compiler.schedule import tree
+from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.state import block_path
+from compiler.tir import nodes as n
+from compiler.tir.nodes import IterType
+from compiler.tir.visit import free_vars
+
+THREADS = 256
+
+
+def default_gpu_schedule(func: n.PrimFunc, threads: int = THREADS) -> n.PrimFunc:
+    """`func` with every block that stands in no bound loop a kernel of its own, a thread for each of its results.
+
+    A lowered function comes back as it is.
+    """
+    if not isinstance(func.body, n.BlockRealize):
+        return func
+    sch = Schedule(func)
+    for realize in tree.realizes(func.body.block.body):
+        _bind(sch, sch.get_block(realize.block.name_hint), threads)
+    return sch.func
+
+
+def _bind(sch: Schedule, block: BlockRV, threads: int) -> None:
+    loops = sch.get_loops(block)
+    nodes = [sch.get(loop) for loop in loops]
+    if any(node.thread_binding is not None for node in nodes):
+        return
+    path = block_path(sch.func, sch.get(block).name_hint)
+    realize = path[-1]
+    assert isinstance(realize, n.BlockRealize)
+    pairs = list(zip(realize.block.iter_vars, realize.iter_values))
+    reduced = {v for iv, value in pairs if iv.iter_type is not IterType.DATA_PAR for v in free_vars(value)}
+    data: list[LoopRV] = [loop for loop, node in zip(loops, nodes) if node.loop_var not in reduced]
+    rest = [loop for loop in loops if loop not in data]
+    if not data:  # one result: one thread
+        sch.bind(sch.add_unit_loop(loops[0] if loops else block), "blockIdx.x")
+        return
+    if rest:
+        sch.reorder(*data, *rest)
+    fused = sch.fuse(*data) if len(data) > 1 else data[0]
+    outer, inner = sch.split(fused, factors=[None, threads])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(inner, "threadIdx.x")
