@@ -127,6 +127,19 @@ def test_a_kernel_that_became_slower_is_told(farm, hook):
     assert "matmul" not in farm.run("bench", "history", MATMUL, "--device", device, "--db", farm.db).stderr
 
 
+def test_a_tuned_kernel_that_became_slower_is_tuned_again(farm):
+    farm.run("tune", MATMUL, "--trials", "3", "--db", farm.db, "--quiet")
+    first = farm.json("bench", "run", "tiny.toml", "--rounds", "1", "--db", farm.db)
+    results = {result["kernel"]: result for result in first["results"]}
+    assert results[MATMUL]["config"]
+    assert results[COPY]["config"] is None
+    remember(farm, 1e-9, results[MATMUL]["device"])
+    done = farm.run("bench", "run", "tiny.toml", "--rounds", "1", "--retune", "2", "--db", farm.db, code=5)
+    assert f"tunefarm tune {MATMUL} --trials 2" in done.stderr
+    runs = farm.json("runs", "--db", farm.db)
+    assert [(run["state"], run["trials"]) for run in runs] == [("finished", 2), ("finished", 3)]
+
+
 def test_what_cannot_be_done_is_said(farm):
     assert "there is no suite 'gemn'" in farm.run("bench", "run", "gemn", "--db", farm.db, code=1).stderr
     assert "neither .html nor .md" in farm.run("bench", "run", "tiny.toml", "--report", "out.pdf", code=2).stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,6 +86,7 @@ def suites(as_json_: bool) -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
 @click.option("--webhook", metavar="URL", help="POST confirmed changes there as JSON.")
+@click.option("--retune", type=click.IntRange(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
 @_DB
 @_JSON
 @click.pass_obj
@@ -99,7 +101,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     )
     with RecordStore.open(given["db"] or settings.db, create=True) as store:
         record = store.start_bench_run(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
-        problems = _follow(store, found, stands, options, record, quiet=as_json_)
+        problems, flags = _follow(store, found, stands, options, record, quiet=as_json_)
         record = store.bench_run(record.id)
         lines = lines_of(store, record)
     if given["report"]:
@@ -112,6 +114,8 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     if given["webhook"] and changed:
         send_alert(given["webhook"], record, changed)
     slower = [entry for entry in changed if entry.change is Kind.SLOWER]
+    if given["retune"]:
+        _retune(slower, flags, given)
     if slower:
         names = " ".join(dict.fromkeys(entry.result.kernel for entry in slower))
         raise RegressionError(
@@ -148,13 +152,17 @@ def _new_run(suite: Suite, devices: str, options: BenchOptions) -> NewBenchRun:
 
 def _follow(
     store: RecordStore, suite: Suite, stands: Sequence[Stand], options: BenchOptions, record: BenchRun, quiet: bool
-) -> list[str]:
-    """Run it all, saying how far it is; what went wrong with devices."""
+) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """Run it all, saying how far it is; what went wrong with devices, and the flags that name each."""
     problems = []
+    by_stand = {stand.name: stand.flags for stand in stands}
+    flags = {}
     try:
         for event in run_bench(store, Workshop(suite, store), stands, options, record.id):
             if isinstance(event, Ended) and event.problem:
                 problems.append(f"{event.stand}: {event.problem}")
+            if isinstance(event, Started):
+                flags[event.device] = by_stand[event.stand]
             if not quiet and (text := _text(event)):
                 click.echo(text, err=True)
     except KeyboardInterrupt:
@@ -165,7 +173,22 @@ def _follow(
         raise
     state = RunState.FAILED if len(problems) == len(stands) else RunState.FINISHED
     store.end_bench_run(record.id, state, "\n".join(problems))
-    return problems
+    return problems, flags
+
+
+def _retune(slower: Sequence[Line], flags: dict[str, tuple[str, ...]], given: dict[str, Any]) -> None:
+    """A tuning run for each device on which tuned kernels became slower, one after the other."""
+    by_device: dict[str, list[str]] = {}
+    for entry in slower:
+        if entry.result.config_digest:
+            by_device.setdefault(entry.result.device, []).append(entry.result.kernel)
+    for device, kernels in by_device.items():
+        words = ["tune", *kernels, "--trials", str(given["retune"]), *flags[device]]
+        words += ["--db", given["db"]] if given["db"] else []
+        click.echo(f"{device}: {shlex.join(['tunefarm', *words])}", err=True)
+        done = subprocess.run([sys.executable, "-m", "tunefarm", *words, "--quiet"], stdout=sys.stderr, check=False)
+        if done.returncode:
+            click.echo(f"{device}: tuning ended with status {done.returncode}", err=True)
 
 
 def _text(event: Event) -> str:

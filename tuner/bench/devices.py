@@ -19,10 +19,12 @@ _OUT_OF_SERVICE = ("gone", "quarantined", "draining", "closed")
 
 @dataclass(frozen=True)
 class Stand:
-    """A device that can be benchmarked. `hold(wait_s)` is a context manager that has it, alone, for as long."""
+    """A device that can be benchmarked. `hold(wait_s)` is a context manager that has it, alone, for as long;
+    `flags` are those of the command line that name it."""
 
     name: str
     hold: Callable[[float], AbstractContextManager[DeviceSession]]
+    flags: tuple[str, ...] = ()
 
 
 def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None = None) -> list[Stand]:
@@ -44,14 +46,20 @@ def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None =
             f"the tracker at {host}:{port} has no device in service that matches {expression or '*'!r}",
             hint="`tunefarm devices` lists those there are",
         )
-    return [Stand(name, _holder(partial(TrackerFleet, host, port, f'device="{name}"', keys=keys))) for name in found]
+    tracker_flags = ("--tracker", f"{host}:{port}")
+    keys_of = {name: f'device="{name}"' for name in found}
+    return [
+        Stand(name, _holder(partial(TrackerFleet, host, port, key, keys=keys)), (*tracker_flags, "--key", key))
+        for name, key in keys_of.items()
+    ]
 
 
 def direct_stands(addresses: list[tuple[str, int]], keys: KeyRing | None = None) -> list[Stand]:
     """Servers by address."""
+    names = {f"{host}:{port}": (host, port) for host, port in addresses}
     return [
-        Stand(f"{host}:{port}", _holder(partial(DirectFleet, [(host, port)], keys=keys)))
-        for host, port in dict.fromkeys(addresses)
+        Stand(name, _holder(partial(DirectFleet, [address], keys=keys)), ("--device", name))
+        for name, address in names.items()
     ]
 
 
