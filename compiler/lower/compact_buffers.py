@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.arith.analyzer import Analyzer
+from compiler.dtype import lanes_of
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -90,8 +91,9 @@ def _shares(loop: n.For, scope: str) -> bool:
 def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:
     starts: list[PrimExpr] = []
     shape: list[PrimExpr] = []
+    scalar = len(buffer.shape) - _vector_dims(buffer, use)
     for dim, whole in enumerate(buffer.shape):
-        found = _interval(dim, use, analyzer)
+        found = _interval(dim, use, analyzer) if dim < scalar else None
         size = ops.as_int(whole)
         if found is None or (size is not None and found[1] >= size):
             starts.append(ops.const(0, whole.dtype))
@@ -103,6 +105,16 @@ def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:
         return None
     smaller = replace(buffer, shape=tuple(shape), strides=(), elem_offset=None)
     return _Compact(smaller, tuple(starts))
+
+
+def _vector_dims(buffer: n.Buffer, use: _Uses) -> int:
+    """How many dimensions, counted from the last, vectors reach over: a tensor intrinsic reads several rows at once."""
+    lanes = max((lanes_of(index.dtype) for indices, _ in use.accesses for index in indices), default=1)
+    dims = 0
+    while lanes > 1 and dims < len(buffer.shape):
+        dims += 1
+        lanes = -(-lanes // (ops.as_int(buffer.shape[-dims]) or 1))
+    return dims
 
 
 def _interval(dim: int, use: _Uses, analyzer: Analyzer) -> tuple[PrimExpr, int] | None:

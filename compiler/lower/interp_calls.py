@@ -139,6 +139,20 @@ def _no_threads(w: ExprWriter, e: n.Call, lane: int) -> Value:
     raise LoweringError("a barrier between threads has no meaning where threads run one after another")
 
 
+def _dot(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], Value]:
+    """c[lane] and the products of a group of lanes; a float32 is rounded after each addition, from the last on."""
+
+    def write(w: ExprWriter, e: n.Call, lane: int) -> Value:
+        c, a, b = e.args
+        total = w.operand(c, lane).code
+        for j in reversed(range(group)):
+            product = f"({w.operand(a, j).code}) * ({w.operand(b, group * lane + j).code})"
+            total = f"fma({product}, 1.0, {total}, {dtype!r})" if dtype == "float32" else f"({total} + {product})"
+        return Value(total, exact=False)
+
+    return write
+
+
 _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "if_then_else": _if_then_else,
     "likely": _likely,
@@ -157,6 +171,8 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "nextafter": _nextafter,
     "reinterpret": _reinterpret,
     "vectorlow": _vectorlow,
+    "x86_dpbusd": _dot(4, "int32"),
+    "x86_dpbf16ps": _dot(2, "float32"),
     "prefetch": _prefetch,
     "call_extern": _extern,
     "tvm_storage_sync": _no_threads,

@@ -10,6 +10,7 @@ from compiler.schedule.matching import Mismatch, match_body
 from compiler.schedule.state import Effect, Illegal, block_path, realize_at, replaced
 from compiler.schedule.step import primitive
 from compiler.tir import nodes as n
+from compiler.tir import x86_intrin  # noqa: F401  (registers its intrinsics, so that recorded traces replay)
 from compiler.tir.nodes import Stmt
 from compiler.tir.tensor_intrin import TensorIntrin, parameters
 from compiler.tir.visit import replace

@@ -12,6 +12,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
 from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, tile
+from tuner.space.dots import dot_sketch, unit_for
 from tuner.space.elementwise import inline_chains, spread
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
@@ -48,6 +49,10 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     if main is None or roles is None:
         return (_plain(func, target),)
     hardware = Hardware.of(target, main.output.buffer.dtype)
+    unit = unit_for(main, roles, target)
+    dots = None if unit is None else dot_sketch(func, main.name, roles, unit, target)
+    if dots is not None:
+        return (dots,)  # no other instruction comes near
     shapes = [*_shapes(main, roles, hardware), *_flat_shapes(func, main, roles, hardware)]
     made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
     return tuple(sketch for sketch in made if sketch is not None)
@@ -76,7 +81,7 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
     """The shapes that can pay: an operand is packed when it is used again."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
     along_memory = operand is None or roles.v.position in operand.innermost
-    orders = (True, False) if roles.m is not None else (False,)
+    orders = (True, False) if roles.m is not None or roles.others else (False,)
     shapes = [Shape(rows_outer=order, pack=False) for order in orders] if along_memory else []
     reused = operand is not None and roles.m is not None and _reused(operand, roles)
     packs_rows = roles.m is not None and _panels_of_rows(info, roles)
