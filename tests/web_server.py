@@ -9,9 +9,11 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from tuner.records.model_farm import Role
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.fleet import DeviceSource
+from webui.launcher import Launcher
 from webui.server import bind
 
 
@@ -22,10 +24,20 @@ def running_app(
     *,
     hosts: Collection[str] | None = None,
     tokens: Collection[str] = (),
+    open_role: Role | None = Role.ADMIN,
+    launcher: Launcher | None = None,
 ) -> Iterator[str]:
     """The app's address."""
     listener = bind("127.0.0.1", 0)
-    app = create_app(store, tracker, hosts=hosts, tokens=tokens, stopping=lambda: server.should_exit)
+    app = create_app(
+        store,
+        tracker,
+        hosts=hosts,
+        tokens=tokens,
+        open_role=open_role,
+        launcher=launcher,
+        stopping=lambda: server.should_exit,
+    )
     server = uvicorn.Server(
         uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2, lifespan="on")
     )

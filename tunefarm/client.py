@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from compiler.target import Target
     from compiler.tir.nodes import PrimFunc
 
+_BATCH = 1000  # lookups in one request
 _ADDRESS_HINT = "write it like http://127.0.0.1:9180"
 
 
@@ -26,7 +27,9 @@ class ApiError(TunefarmError):
 
 @dataclass(frozen=True)
 class BestReply:
-    """The answer to a best-config query. `trace` (JSON text), `cost_s` and the rest are None for a miss."""
+    """The answer to a best-config query. `match` is exact, compatible, nearest (the config of another workload,
+    adapted and never measured) or miss. `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for
+    nearest, too."""
 
     match: str
     explain: tuple[str, ...]
@@ -37,7 +40,30 @@ class BestReply:
 
     @property
     def hit(self) -> bool:
+        """Whether there is a trace to build with."""
         return self.trace is not None
+
+    @property
+    def tuned(self) -> bool:
+        """Whether its config was measured for this very workload."""
+        return self.match in ("exact", "compatible")
+
+
+@dataclass(frozen=True)
+class RunReply:
+    """A tuning run. `state` is queued, running, finished, failed or interrupted."""
+
+    id: int
+    name: str
+    state: str
+    message: str
+    trials: int
+    failed: int
+    budget: int
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("queued", "running")
 
 
 class Client:
@@ -66,48 +92,94 @@ class Client:
         self._http.close()
 
     def best(
-        self, workload: str | PrimFunc, target: str | Target | None = None, device_class: str | None = None
+        self,
+        workload: str | PrimFunc,
+        target: str | Target | None = None,
+        device_class: str | None = None,
+        *,
+        release: str | None = None,
+        nearest: bool = True,
     ) -> BestReply:
         """The best config of a workload on a target. A miss is a reply, not an error.
 
         `workload` is an unscheduled function or its key; `target` None is this machine, with the cores this process
-        may use. Without `device_class` only a config for exactly that target is given.
+        may use. Without `device_class` only a config for exactly that target is given. With `release`, only configs of
+        that one count; without, and with `nearest`, a miss is answered with the nearest workload's config, adapted.
         """
-        query = {"workload": workload if isinstance(workload, str) else _key(workload), "target": _target(target)}
-        if device_class:
-            query["device_class"] = device_class
-        response = self._send("/api/v1/best", query)
-        data = self._data(response, also=(404,))
-        if response.status_code == 404:
-            return self._miss(data)
-        config = data["config"]
-        return BestReply(
-            match=data["match"],
-            explain=tuple(data["explain"]),
-            trace=config["trace"],
-            cost_s=config["cost_s"],
-            device_class=config["device_class"],
-            digest=config["digest"],
-        )
+        return self.best_batch([workload], target, device_class, release=release, nearest=nearest)[0]
+
+    def best_batch(
+        self,
+        workloads: Sequence[str | PrimFunc],
+        target: str | Target | None = None,
+        device_class: str | None = None,
+        *,
+        release: str | None = None,
+        nearest: bool = True,
+    ) -> list[BestReply]:
+        """`best` of many workloads, in their order: one call for all kernels of a build."""
+        asked = {
+            "target": _target(target),
+            "device_class": device_class or None,
+            "release": release,
+            "nearest": nearest,
+        }
+        replies: list[BestReply] = []
+        for start in range(0, len(workloads), _BATCH):
+            lookups = [_lookup(w, nearest and release is None) for w in workloads[start : start + _BATCH]]
+            data = self.post("/api/v1/best/batch", {**asked, "lookups": lookups})
+            replies += [_best_reply(answer) for answer in data["answers"]]
+        return replies
 
     def devices(self) -> list[Mapping[str, Any]]:
         """The fleet as the web app sees it."""
-        return list(self._data(self._send("/api/v1/devices", {}))["devices"])
+        return list(self.get("/api/v1/devices")["devices"])
+
+    def workloads(self) -> Iterator[Mapping[str, Any]]:
+        """All workloads, a page at a time."""
+        return self.pages("/api/v1/workloads", "workloads")
+
+    def records(self, **wanted: Any) -> Iterator[Mapping[str, Any]]:
+        """All trials that fit (`workload`, `target`, `run`, `device_class`, `device`, `status`, ...), a page at a
+        time."""
+        return self.pages("/api/v1/records", "trials", **wanted)
+
+    def start_run(self, workloads: Sequence[str], **options: Any) -> RunReply:
+        """Have the web app begin a run: `key` and `target` of the devices, `trials`, `strategy`, `seed`."""
+        return _run_reply(self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
+
+    def run(self, run_id: int) -> RunReply:
+        """How a run stands."""
+        return _run_reply(self.get(f"/api/v1/runs/{run_id}"))
+
+    def cancel_run(self, run_id: int) -> RunReply:
+        """Ask for a run's end, which takes some seconds."""
+        return _run_reply(self.post(f"/api/v1/runs/{run_id}/cancel"))
+
+    def resume_run(self, run_id: int) -> RunReply:
+        """Go on with a run that was interrupted or failed."""
+        return _run_reply(self.post(f"/api/v1/runs/{run_id}/resume"))
 
     def get(self, path: str, **query: Any) -> Mapping[str, Any]:
         """Any GET of the API, as parsed JSON."""
-        return self._data(self._send(path, query))
+        return self._data(self._send("GET", path, params=query))
 
-    def _miss(self, data: Mapping[str, Any]) -> BestReply:
-        error = data.get("error", {})
-        if error.get("kind") != "no_config":
-            raise ApiError(f"{self._http.base_url}: {error.get('message', 'not found')}")
-        explain = tuple(error.get("detail", {}).get("explain", (error.get("message", ""),)))
-        return BestReply("miss", explain, None, None, None, None)
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Any POST of the API, as parsed JSON."""
+        return self._data(self._send("POST", path, json=body))
 
-    def _send(self, path: str, query: Mapping[str, Any]) -> httpx.Response:
+    def pages(self, path: str, name: str, **query: Any) -> Iterator[Mapping[str, Any]]:
+        """What all pages of a list hold under `name`, whose cursor is `after`."""
+        while True:
+            data = self.get(path, **query)
+            yield from data[name]
+            if data["next"] is None:
+                return
+            query["after"] = data["next"]
+
+    def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
-            return self._http.get(path, params=dict(query))
+            return self._http.request(method, path, **content)
         except httpx.UnsupportedProtocol as error:
             raise ApiError(f"{self._http.base_url} is no address of a web app: {error}", hint=_ADDRESS_HINT) from None
         except httpx.HTTPError as error:
@@ -116,7 +188,7 @@ class Client:
                 hint="is the web app running? start it with: tunefarm web",
             ) from None
 
-    def _data(self, response: httpx.Response, also: tuple[int, ...] = ()) -> Mapping[str, Any]:
+    def _data(self, response: httpx.Response) -> Mapping[str, Any]:
         try:
             data = response.json()
         except ValueError:
@@ -126,13 +198,13 @@ class Client:
                 f"{response.url} answered {response.status_code} with something that is not a JSON object",
                 hint="does the address belong to a tunefarm web app?",
             )
-        if response.is_success or response.status_code in also:
+        if response.is_success:
             return data
         error = data.get("error", {})
         if response.status_code == 401:
             raise ApiError(
                 f"{self._http.base_url} wants a token, or another one than it got",
-                hint="set TUNEFARM_API_TOKEN, or api_token in tunefarm.toml, to one of those in its token file",
+                hint="`tunefarm token new` makes one; set TUNEFARM_API_TOKEN, or api_token in tunefarm.toml, to it",
             )
         raise error_from_kind(
             str(error.get("kind", "api")),
@@ -141,10 +213,23 @@ class Client:
         )
 
 
-def _key(func: PrimFunc) -> str:
+def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
+    """The function's text goes along, so that a nearby workload's config can be adapted to it."""
+    if isinstance(workload, str):
+        return {"workload": workload}
     from compiler.tir.printer import workload_key
 
-    return workload_key(func)
+    key = {"workload": workload_key(workload)}
+    return {**key, "function": workload.script()} if with_function else key
+
+
+def _best_reply(answer: Mapping[str, Any]) -> BestReply:
+    names = ("match", "trace", "cost_s", "device_class", "digest")
+    return BestReply(explain=tuple(answer["explain"]), **{name: answer[name] for name in names})
+
+
+def _run_reply(data: Mapping[str, Any]) -> RunReply:
+    return RunReply(**{field.name: data[field.name] for field in fields(RunReply)})
 
 
 def _target(target: str | Target | None) -> str:

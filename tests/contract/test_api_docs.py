@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -40,13 +41,15 @@ def test_every_route_and_parameter_is_named(address: str) -> None:
     paths = httpx.get(f"{address}/api/v1/openapi.json").json()["paths"]
     for path, methods in paths.items():
         assert f"`{path}" in DOC, path
-        for parameter in methods["get"].get("parameters", []):
-            assert parameter["name"] in DOC or parameter["name"] == "last-event-id", (path, parameter["name"])
+        for operation in methods.values():
+            for parameter in operation.get("parameters", []):
+                assert parameter["name"] in DOC or parameter["name"] == "last-event-id", (path, parameter["name"])
 
 
 def test_every_event_is_named() -> None:
     sent = set(re.findall(r'_event\("(\w+)"', Path(events.__file__).read_text()))
-    assert sent == set(re.findall(r"^\| `(\w+)` \|", DOC.partition("## Live events")[2], re.MULTILINE))
+    section = DOC.partition("## Live events")[2].partition("\n## ")[0]
+    assert sent == set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
 
 
 def test_every_error_is_named() -> None:
@@ -63,5 +66,7 @@ def test_the_examples_run(address: str, ids: Seeded) -> None:
         url = next(word for word in words if word.startswith("http")).replace("http://127.0.0.1:9180", address)
         pairs = [words[i + 1].partition("=") for i, word in enumerate(words) if word == "--data-urlencode"]
         query = {name: value for name, _, value in pairs}
-        reply = httpx.get(url, params=query or None)
-        assert reply.status_code == 200, command
+        bodies = [json.loads(words[i + 1]) for i, word in enumerate(words) if word == "--json"]
+        method = "POST" if bodies or "POST" in words else "GET"
+        reply = httpx.request(method, url, params=query or None, json=bodies[0] if bodies else None)
+        assert reply.is_success, (command, reply.text)

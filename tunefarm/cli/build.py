@@ -32,6 +32,7 @@ _EPILOG = """\b
 Examples:
   tunefarm build matmul:512,512,512:float32 --out build/
   tunefarm build matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --require-tuned
+  tunefarm build matmul:512,512,512 --release 2026.11 --require-tuned
   tunefarm build matmul:512,512,512 --key cpu --check --json
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
@@ -40,6 +41,9 @@ Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 
 _WAIT_S = 30.0
 _CHECK = EvaluatorOptions(number=1, repeat=5, min_repeat_ms=20)
+
+
+_HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,9 @@ class Built:
 
     @property
     def how(self) -> str:
-        """hit: tuned for exactly this; near: a compatible config, `reply.explain` says which; untuned."""
-        return "untuned" if not self.reply.hit else {"exact": "hit", "compatible": "near"}[self.reply.match]
+        """hit: tuned for exactly this; near: a compatible config, or a nearby workload's that was adapted, as
+        `reply.explain` says; untuned."""
+        return _HOW[self.reply.match]
 
     @property
     def failure(self) -> str:
@@ -70,7 +75,9 @@ class Built:
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--device-class", help="Device class the configs must be for.  [default: the device's, if one is given]")
 @click.option("--out", type=FOLDER, help="Folder for the artifacts.")
-@click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config.")
+@click.option("--release", help="Build with the configs of this approved release alone.")
+@click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config of its own.")
+@click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
@@ -100,9 +107,11 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         target = target or Target(local_target())
         tasks = [TuningTask(t.name, t.func, target, t.spec) for t in tasks]
         device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
-        replies = [client.best(t.key, str(target), device_class) for t in tasks]
+        adapt = not given["no_adapt"]
+        funcs = [t.func for t in tasks]
+        replies = client.best_batch(funcs, str(target), device_class, release=given["release"], nearest=adapt)
         if given["require_tuned"]:
-            _require(tasks, replies)
+            _require(tasks, replies, given["release"])
         report = [_build(t, r, given["out"], session) for t, r in zip(tasks, replies)]
     if given["as_json"]:
         click.echo(json.dumps([_as_json(b) for b in report]))
@@ -112,12 +121,14 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     _complain(report)
 
 
-def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply]) -> None:
-    missing = [(t, r) for t, r in zip(tasks, replies) if not r.hit]
+def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], release: str | None) -> None:
+    """Raises NotTunedError, which lists the kernels nobody tuned; an adapted config does not count."""
+    missing = [(t, r) for t, r in zip(tasks, replies) if not r.tuned]
     if missing:
         lines = "\n".join(f"    {t.name}: {'; '.join(r.explain)}" for t, r in missing)
+        where = f" in release {release}" if release else ""
         raise NotTunedError(
-            f"{len(missing)} of {len(tasks)} kernels have no config for {tasks[0].target}:\n{lines}",
+            f"{len(missing)} of {len(tasks)} kernels have no config for {tasks[0].target}{where}:\n{lines}",
             hint=f"tune them: tunefarm tune {' '.join(t.name for t, _ in missing)}",
         )
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
+from tunefarm.cli.common import FILE
 from tunefarm.settings import Settings
 from tuner.records import migrate
+from tuner.records.backup import backup as copy_store
 
 
 @click.group()
 def db() -> None:
-    """Create, check and upgrade the record store."""
+    """Create, check, upgrade and back up the record store."""
 
 
 @db.command(epilog="\b\nExample:\n  tunefarm db upgrade --db sqlite:///tunefarm.db")
@@ -36,3 +39,16 @@ def check(settings: Settings, address: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(0 if state.ok else 1)
     state.require()
     click.echo(f"{address or settings.db} is at schema revision {state.found}, as it should be")
+
+
+@db.command(epilog="\b\nExample:\n  tunefarm db backup /backup/tunefarm-2026-11-21.db")
+@click.argument("file", type=FILE)
+@click.option("--db", "address", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+@click.pass_obj
+def backup(settings: Settings, file: Path, address: str | None) -> None:
+    """Copy the store to FILE, as it is at one moment, while others go on writing.
+
+    A copy of a SQLite file is a store itself. PostgreSQL is copied by pg_dump, for pg_restore.
+    """
+    size = copy_store(address or settings.db, file)
+    click.echo(f"{address or settings.db} copied to {file}, {size / 1e6:.1f} MB")

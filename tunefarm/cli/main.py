@@ -55,7 +55,9 @@ COMMANDS = {
     "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
     "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
     "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
-    "db": Subcommand("tunefarm.cli.db:db", "Create, check and upgrade the record store."),
+    "token": Subcommand("tunefarm.cli.token:token", "Make, list and revoke tokens of the web app."),
+    "release": Subcommand("tunefarm.cli.release:release", "Freeze best configs under a name for builds to pin."),
+    "db": Subcommand("tunefarm.cli.db:db", "Create, check, upgrade and back up the record store."),
 }
 
 

@@ -1,0 +1,180 @@
+"""`tunefarm release`: named, frozen sets of configs that builds pin."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from compiler.errors import TunefarmError
+from tunefarm.cli.common import console
+from tunefarm.settings import Settings
+from tuner.identity import user_name
+from tuner.records import release_files
+from tuner.records.model_farm import Release, ReleaseEntry
+from tuner.records.store import RecordStore
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def release() -> None:
+    """Freeze best configs under a name, compare, approve and move them."""
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release create 2026.11 --note 'after the kernel upgrade'")
+@click.argument("name")
+@click.option("--workload", "workloads", multiple=True, help="Only this workload, by name or key; may be given often.")
+@click.option("--target", help="Only configs for this target.")
+@click.option("--device-class", help="Only configs for this device class.")
+@click.option("--note", default="", help="What the release is for.")
+@_DB
+@click.pass_obj
+def create(
+    settings: Settings,
+    name: str,
+    workloads: tuple[str, ...],
+    target: str | None,
+    device_class: str | None,
+    note: str,
+    db: str | None,
+) -> None:
+    """Freeze the best configs there are now as the release NAME. Builds use it once it is approved."""
+    with RecordStore.open(db or settings.db) as store:
+        made = store.create_release(
+            name, note=note, created_by=user_name(), workloads=workloads, target=target, device_class=device_class
+        )
+    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+
+
+@release.command("list", epilog="\b\nExample:\n  tunefarm release list")
+@_DB
+@_JSON
+@click.pass_obj
+def list_(settings: Settings, db: str | None, as_json: bool) -> None:
+    """List releases, newest first."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.releases(limit=500)
+    if as_json:
+        click.echo(json.dumps([_as_json(r) for r in found]))
+        return
+    from rich.table import Table
+
+    table = Table("name", "configs", "digest", "made", "by", "approved", "note", box=None)
+    for r in found:
+        approved = f"{r.approved_at:%Y-%m-%d} {r.approved_by}" if r.approved_at else "no"
+        made = f"{r.created_at:%Y-%m-%d %H:%M}"
+        table.add_row(r.name, str(r.entry_count), r.digest[:12], made, r.created_by, approved, r.note)
+    console().print(table)
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release show 2026.11")
+@click.argument("name")
+@_DB
+@_JSON
+@click.pass_obj
+def show(settings: Settings, name: str, db: str | None, as_json: bool) -> None:
+    """Show the configs of the release NAME."""
+    with RecordStore.open(db or settings.db) as store:
+        found, entries = store.find_release(name), store.release_entries(name)
+    if as_json:
+        click.echo(release_files.dump(found, entries), nl=False)
+        return
+    for entry in entries:
+        click.echo(_line(entry))
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release diff 2026.10 2026.11")
+@click.argument("old")
+@click.argument("new")
+@_DB
+@_JSON
+@click.pass_obj
+def diff(settings: Settings, old: str, new: str, db: str | None, as_json: bool) -> None:
+    """Show what changed from the release OLD to the release NEW."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.diff_releases(old, new)
+    if as_json:
+        sides = {"added": found.added, "removed": found.removed}
+        changed = [{"old": _entry_json(a), "new": _entry_json(b)} for a, b in found.changed]
+        lists = {name: [_entry_json(e) for e in entries] for name, entries in sides.items()}
+        click.echo(json.dumps({**lists, "changed": changed, "same": found.same}))
+        return
+    for entry in found.added:
+        click.echo(f"+ {_line(entry)}")
+    for entry in found.removed:
+        click.echo(f"- {_line(entry)}")
+    for before, after in found.changed:
+        speed = f"{before.cost / after.cost:.2f} times as fast" if after.cost else ""
+        click.echo(f"~ {_line(after)}, was {before.digest[:12]}; {speed}")
+    click.echo(f"{found.same} the same")
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release approve 2026.11")
+@click.argument("name")
+@_DB
+@click.pass_obj
+def approve(settings: Settings, name: str, db: str | None) -> None:
+    """Let builds use the release NAME, which from then on stays as it is."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.approve_release(name, user_name())
+    click.echo(f"release {found.name} was approved by {found.approved_by}")
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release export 2026.11 2026.11.json")
+@click.argument("name")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@_DB
+@click.pass_obj
+def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
+    """Write the release NAME to FILE (- for stdout), signed by its digest."""
+    with RecordStore.open(db or settings.db) as store:
+        text = release_files.dump(store.find_release(name), store.release_entries(name))
+    if str(file) == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise TunefarmError(f"cannot write {file}: {error.strerror}") from None
+    click.echo(f"release {name} written to {file}")
+
+
+@release.command("import", epilog="\b\nExample:\n  tunefarm release import 2026.11.json")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@_DB
+@click.pass_obj
+def import_(settings: Settings, file: Path, db: str | None) -> None:
+    """Take in a release that another store exported. A changed file is refused; builds use it once it is approved."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TunefarmError(f"cannot read {file}: {error}") from None
+    with RecordStore.open(db or settings.db) as store:
+        made = store.import_release(release_files.load(text))
+    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+
+
+def _line(entry: ReleaseEntry) -> str:
+    return f"{entry.workload_name} on {entry.device_class}: {entry.digest[:12]}, {entry.cost * 1e6:.4g} µs"
+
+
+def _entry_json(entry: ReleaseEntry) -> dict[str, object]:
+    names = ("workload_key", "workload_name", "target", "device_class", "toolchain", "digest")
+    return {**{name: getattr(entry, name) for name in names}, "cost_s": entry.cost}
+
+
+def _as_json(release: Release) -> dict[str, object]:
+    return {
+        "name": release.name,
+        "note": release.note,
+        "digest": release.digest,
+        "entries": release.entry_count,
+        "created_by": release.created_by,
+        "created_at": release.created_at.isoformat(),
+        "approved_by": release.approved_by,
+        "approved_at": release.approved_at.isoformat() if release.approved_at else None,
+    }

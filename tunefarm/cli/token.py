@@ -1,0 +1,92 @@
+"""`tunefarm token`: who may use the web app, and for what."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import click
+
+from tunefarm.cli.common import Span, console
+from tunefarm.settings import Settings
+from tuner.identity import user_name
+from tuner.records.model_farm import Role, Token
+from tuner.records.store import RecordStore
+from tuner.records.types import utcnow
+
+_DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke tokens of the web app."""
+
+
+@token.command(epilog="\b\nExample:\n  tunefarm token new ci --role read --expires 365d")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([str(role) for role in Role]),
+    default=str(Role.READ),
+    show_default=True,
+    help="read: look things up; tune: also begin and stop runs, make releases; admin: also approve them.",
+)
+@click.option("--expires", type=Span(), help="How long it opens anything: 12h, 90d.  [default: until revoked]")
+@_DB
+@click.pass_obj
+def new(settings: Settings, name: str, role: str, expires: float | None, db: str | None) -> None:
+    """Make a token called NAME and print it. It is shown this once: the store keeps only a hash of it."""
+    until = None if expires is None else utcnow() + timedelta(seconds=expires)
+    with RecordStore.open(db or settings.db) as store:
+        _, secret = store.new_token(name, Role(role), created_by=user_name(), expires_at=until)
+    click.echo(secret)
+
+
+@token.command("list", epilog="\b\nExample:\n  tunefarm token list")
+@_DB
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def list_(settings: Settings, db: str | None, as_json: bool) -> None:
+    """List tokens: their roles, not what opens anything."""
+    with RecordStore.open(db or settings.db) as store:
+        found = store.tokens()
+    if as_json:
+        click.echo(json.dumps([_as_json(t) for t in found]))
+        return
+    from rich.table import Table
+
+    table = Table("name", "role", "state", "made by", "made", "last used", box=None)
+    for t in found:
+        used = f"{t.used_at:%Y-%m-%d %H:%M}" if t.used_at else ""
+        table.add_row(t.name, str(t.role), _state(t), t.created_by, f"{t.created_at:%Y-%m-%d %H:%M}", used)
+    console().print(table)
+
+
+@token.command(epilog="\b\nExample:\n  tunefarm token revoke ci")
+@click.argument("name")
+@_DB
+@click.pass_obj
+def revoke(settings: Settings, name: str, db: str | None) -> None:
+    """Let the token NAME open nothing any more; a web app that runs notices within seconds."""
+    with RecordStore.open(db or settings.db) as store:
+        store.revoke_token(name)
+    click.echo(f"{name} is revoked")
+
+
+def _state(token: Token) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    if not token.valid(utcnow()):
+        return "expired"
+    return "valid" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d}"
+
+
+def _as_json(token: Token) -> dict[str, str | None]:
+    moments = {name: getattr(token, name) for name in ("created_at", "expires_at", "revoked_at", "used_at")}
+    return {
+        "name": token.name,
+        "role": str(token.role),
+        "state": _state(token).split()[0],
+        "created_by": token.created_by,
+        **{name: None if moment is None else moment.isoformat() for name, moment in moments.items()},
+    }

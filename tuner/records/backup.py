@@ -1,0 +1,73 @@
+"""A copy of a record store, made while others write to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import URL
+
+from tuner.records.database import parse_url, show_url, sqlite_path
+from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
+
+
+def backup(address: str | Path, file: Path) -> int:
+    """Copy the store at `address` to `file`, as it is at one moment; returns the copy's size in bytes.
+
+    Of SQLite the copy is a store like the other; of PostgreSQL it is what `pg_dump` writes in its custom format, for
+    `pg_restore`. A file that exists is not written over. Raises RecordError, StoreMissing, StoreUnavailable.
+    """
+    url = parse_url(address)
+    if file.exists():
+        raise RecordError(f"{file} exists already", hint="a backup never writes over a file: give another name")
+    part = file.with_name(file.name + ".part")
+    try:
+        path = sqlite_path(url)
+        if path is not None:
+            _copy_sqlite(path, part)
+        else:
+            _dump_postgres(url, part)
+        _sync(part)
+        part.rename(file)
+    except OSError as error:
+        raise RecordError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def _copy_sqlite(path: Path, part: Path) -> None:
+    if not path.is_file():
+        raise StoreMissing(f"there is no database at {path}")
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(part)) as copy:
+            source.backup(copy)
+            [answer] = copy.execute("PRAGMA integrity_check").fetchone()
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"the database {path} could not be copied: {error}") from error
+    if answer != "ok":
+        raise StoreUnavailable(f"the database {path} is damaged: {answer}")
+
+
+def _dump_postgres(url: URL, part: Path) -> None:
+    command = shutil.which("pg_dump")
+    if command is None:
+        raise RecordError(
+            f"pg_dump is not installed, which copies {show_url(url)}",
+            hint="install PostgreSQL's client programs, of the server's version or a later one",
+        )
+    plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
+    environ = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
+    words = [command, "--format=custom", f"--file={part}", f"--dbname={plain}"]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise StoreUnavailable(f"pg_dump of {show_url(url)} failed: {done.stderr.strip()[-1000:]}")
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as opened:
+        os.fsync(opened.fileno())
