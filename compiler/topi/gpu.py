@@ -166,10 +166,8 @@ def product(schedule: Schedule, op: ComputeOp, out: ComputeOp, target: Target) -
     bi, rest_i = stage.split(i, factor=tile.m)
     bj, rest_j = stage.split(j, factor=tile.n)
     ti, ii = stage.split(rest_i, factor=tile.rows)
-    half = tile.columns // 2  # a thread's columns in two runs, so that neighbours read neighbouring banks
-    jm, rest_j = stage.split(rest_j, nparts=2)
-    tj, jj = stage.split(rest_j, factor=half)
-    stage.reorder(*outer, bi, bj, ti, tj, ii, jm, jj)
+    tj, jj = stage.split(rest_j, factor=tile.columns)
+    stage.reorder(*outer, bi, bj, ti, tj, ii, jj)
     if outer:
         stage.bind(stage.fuse(*outer) if len(outer) > 1 else outer[0], thread_axis("blockIdx.z"))
     stage.bind(bi, thread_axis("blockIdx.y"))
@@ -180,23 +178,35 @@ def product(schedule: Schedule, op: ComputeOp, out: ComputeOp, target: Target) -
     k = inner.op.reduce_axis[0] if len(inner.op.reduce_axis) == 1 else inner.fuse(*inner.op.reduce_axis)
     ko, ki = inner.split(k, factor=tile.k)
     inner.reorder(ko, ki, *inner.op.axis)
+    inner.unroll(ki)
     for source in dict.fromkeys(inner.op.input_tensors):
         if isinstance(source.op, ComputeOp):
             schedule[source].compute_inline()
+    whole = _divides(tile, sizes[-2], sizes[-1], extent(inner.op.reduce_axis))
     for source in dict.fromkeys(inner.op.input_tensors):
         shared = schedule[schedule.cache_read(source, "shared", [inner.op])]
         shared.compute_at(inner, ko)
-        fetch(shared, tile.threads)
+        fetch(shared, tile, lanes_of(source) if whole else 1)
 
 
-def fetch(stage: Stage, threads: tuple[int, int], lanes: int = 1) -> None:
-    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours."""
+def _divides(tile: Tile, m: int | None, n: int | None, k: int | None) -> bool:
+    """Whether a product is made of whole tiles."""
+    return all(size is not None and size % part == 0 for size, part in ((m, tile.m), (n, tile.n), (k, tile.k)))
+
+
+def fetch(stage: Stage, tile: Tile, lanes: int) -> None:
+    """All threads of a block fill a piece of shared memory together, neighbours taking neighbours: up to `lanes`
+    elements at once, as far as there are as many for each thread."""
+    rows, columns = tile.threads
+    each = min(tile.m, tile.n) * tile.k // (rows * columns)
+    while lanes > 1 and (each % lanes or tile.k % lanes):
+        lanes //= 2
     fused = stage.fuse(*stage.op.axis)
     if lanes > 1:
         fused, vector = stage.split(fused, factor=lanes)
         stage.vectorize(vector)
-    rest, tx = stage.split(fused, factor=threads[1])
-    _, ty = stage.split(rest, factor=threads[0])
+    rest, tx = stage.split(fused, factor=columns)
+    _, ty = stage.split(rest, factor=rows)
     stage.bind(ty, thread_axis("threadIdx.y"))
     stage.bind(tx, thread_axis("threadIdx.x"))
 
