@@ -148,7 +148,8 @@ def _load(data: memoryview, entry: str) -> CPUFunction:
         function = module.get_function(entry) if entry else module.entry_func
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
-    assert isinstance(function, CPUFunction)
+    if not isinstance(function, CPUFunction):
+        raise TrialFailed(FailureKind.LAUNCH, f"trials run on CPUs; {function.name} is for another device")
     return function
 
 

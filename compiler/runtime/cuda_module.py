@@ -189,12 +189,14 @@ class CUDAModule(Module):
         super().__init__()
         self.artifact = artifact
 
-    def get_function_list(self) -> list[str]:
-        """The names of the kernels. They are started through the functions of the host's module."""
+    @property
+    def kernels(self) -> list[str]:
+        """The names of the kernels in the PTX."""
         return [launch.symbol for entry in self.artifact.entries for launch in entry.launches]
 
-    def implements_function(self, name: str, query_imports: bool = False) -> bool:
-        return False
+    def get_function_list(self) -> list[str]:
+        """None: kernels are started through the functions of the host's module."""
+        return []
 
     def _find(self, name: str) -> PackedFunc | None:
         return None

@@ -153,7 +153,8 @@ def test_sources_and_imports(adding: Artifact, tmp_path: Path) -> None:
     [device] = module.imported_modules
     assert isinstance(device, CUDAModule)
     assert device.type_key == "cuda"
-    assert device.get_function_list() == ["add_kernel"]
+    assert device.kernels == ["add_kernel"]
+    assert device.get_function_list() == []
     assert ".visible .entry add_kernel(" in device.get_source() == module.get_source("ptx")
     assert 'thread="threadIdx.x"' in module.get_source()
     assert "ptx_kernel" in module.get_ir()
@@ -211,3 +212,14 @@ def test_on_a_device(adding: Artifact) -> None:
     out = empty((1000,), "float32", cuda(0))
     CUDAHostModule(adding)["add"](array(a, cuda(0)), array(a, cuda(0)), out)
     np.testing.assert_array_equal(out.numpy(), a + a)
+
+
+def test_as_a_device_server_lists_it(driver: HostDriver, adding: Artifact) -> None:
+    """What a device server does with such a module: list its functions, call one by name."""
+    module = CUDAHostModule(adding)
+    holders = (*module._closure(), module)
+    assert [name for found in holders for name in found.get_function_list()] == ["add"]
+    x = array(np.ones(3, np.float32), cuda(0))
+    module.get_function("add", query_imports=True)(x, x, x)
+    assert x.numpy().tolist() == [2.0] * 3
+    del x
