@@ -1,0 +1,275 @@
+"""Tuned kernels beside what one would call instead: OpenBLAS through numpy, oneDNN through torch where it is installed.
+
+    python benchmarks/kernels.py                                  a small subset, 64 trials each, one thread
+    python benchmarks/kernels.py --all --trials 1000 --threads all
+    python benchmarks/kernels.py --only conv2d --json             one JSON line a workload
+
+Each workload is tuned by the engine on a private server of this machine. Then the best kernel, numpy's and torch's
+forms of it are timed in one process, in turns, with the same number of threads: medians, after a rest, because the idle
+threads of others spin for a while. The table is Markdown; docs/performance.md takes it in by
+
+    python benchmarks/kernels.py --all --trials 1000 --write docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+REST_S = 0.2
+BEGIN, END = "<!-- kernels: begin -->", "<!-- kernels: end -->"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true", help="every workload, not the small subset")
+    parser.add_argument("--only", default="", help="workloads whose names have this in them")
+    parser.add_argument("--threads", default="1", choices=("1", "all"))
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path, help="put the table into this file, between its marks")
+    args = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))[: 1 if args.threads == "1" else None]
+    if os.environ.get(THREADS[0]) != str(len(cores)):  # libraries read it when they are loaded
+        os.sched_setaffinity(0, set(cores))
+        os.environ.update(dict.fromkeys(THREADS, str(len(cores))))
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    chosen = [c for c in cases() if args.only in c.name and (args.all or args.only or c.small)]
+    rows = []
+    for case in chosen:
+        row = measure(case, len(cores), args.trials, args.seed, args.rounds)
+        rows.append(row)
+        print(json.dumps(row) if args.json else line(row), flush=True)
+    if args.write is not None and rows:
+        write(args.write, table(rows, len(cores), args.trials))
+
+
+# ------------------------------------------------------------------------------------ workloads
+
+
+class Case:
+    """A workload: its function, its inputs' shapes, and the same in numpy and torch. Of inputs (tensors or arrays)
+    `make` gives te's output, `numpy` and `torch` what a user would call."""
+
+    def __init__(
+        self, name: str, shapes: list[tuple[int, ...]], make: Callable[..., Any], numpy: Callable[..., Any] | None,
+        torch: Callable[..., Any] | None = None, small: bool = False,
+    ) -> None:  # fmt: skip
+        self.name, self.shapes, self.make = name, shapes, make
+        self.numpy, self.torch, self.small = numpy, torch, small
+
+    def func(self) -> Any:
+        from compiler.te.operation import placeholder
+        from compiler.te.prim_func import create_prim_func
+
+        inputs = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(self.shapes)]
+        return create_prim_func([*inputs, self.make(*inputs)])
+
+
+def cases() -> list[Case]:
+    """The workloads of the project's goals, float32."""
+    import numpy as np
+
+    from compiler import topi
+    from compiler.topi import nn
+
+    matmul = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (509, 1021, 257)]
+    matmul += [(m, 4096, 4096) for m in (1, 4, 16)]
+    small = {(512, 512, 512), (509, 1021, 257), (4, 4096, 4096)}
+    found = [
+        Case(f"matmul {m}×{n}×{k}", [(m, k), (k, n)], nn.matmul, np.matmul, lambda a, b: a @ b, (m, n, k) in small)
+        for m, n, k in matmul
+    ]
+    found += [
+        Case("batch_matmul 12×128×64×128", [(12, 128, 128), (12, 128, 64)],
+             lambda a, b: nn.batch_matmul(a, b, transpose_b=False), np.matmul, lambda a, b: a @ b),
+        Case("matmul 512³ + bias, relu", [(512, 512), (512, 512), (512,)],
+             lambda a, b, c: nn.relu(topi.add(nn.matmul(a, b), c)), lambda a, b, c: np.maximum(a @ b + c, 0),
+             lambda a, b, c: (a @ b + c).relu(), True),
+    ]  # fmt: skip
+    for name, *sizes in RESNET50:
+        found.append(convolution(name, *sizes))
+    for channels, height, stride in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (256, 28, 1), (512, 14, 1)):
+        found.append(depthwise(channels, height, stride))
+    square, rows, last = [(4096, 4096)], [(128, 4096)], [(512, 1024), (1024,), (1024,)]
+    found += [
+        Case("softmax 128×4096", rows, nn.softmax, softmax, lambda a: a.softmax(-1), True),
+        Case("layer_norm 512×1024", last, nn.layer_norm, layer_norm, torch_norm, True),
+        Case("sum of rows 4096×4096", square, lambda a: topi.sum(a, -1), lambda a: a.sum(-1), lambda a: a.sum(-1)),
+        Case("sum of columns 4096×4096", square, lambda a: topi.sum(a, 0), lambda a: a.sum(0), lambda a: a.sum(0)),
+        Case("sum of all 4096×4096", square, topi.sum, lambda a: a.sum(), lambda a: a.sum()),
+    ]  # fmt: skip
+    return found
+
+
+RESNET50 = (  # name, channels, height, filters, kernel, stride
+    ("stem", 3, 224, 64, 7, 2), ("1.a", 64, 56, 64, 1, 1), ("1.b", 64, 56, 64, 3, 1),
+    ("1.c", 64, 56, 256, 1, 1), ("1.d", 256, 56, 64, 1, 1), ("2.a", 256, 56, 128, 1, 1),
+    ("2.b", 128, 56, 128, 3, 2), ("2.c", 128, 28, 512, 1, 1), ("2.down", 256, 56, 512, 1, 2),
+    ("2.d", 512, 28, 128, 1, 1), ("2.e", 128, 28, 128, 3, 1), ("3.a", 512, 28, 256, 1, 1),
+    ("3.b", 256, 28, 256, 3, 2), ("3.c", 256, 14, 1024, 1, 1), ("3.down", 512, 28, 1024, 1, 2),
+    ("3.d", 1024, 14, 256, 1, 1), ("3.e", 256, 14, 256, 3, 1), ("4.a", 1024, 14, 512, 1, 1),
+    ("4.b", 512, 14, 512, 3, 2), ("4.c", 512, 7, 2048, 1, 1), ("4.down", 1024, 14, 2048, 1, 2),
+    ("4.d", 2048, 7, 512, 1, 1), ("4.e", 512, 7, 512, 3, 1),
+)  # fmt: skip
+
+
+def convolution(name: str, channels: int, height: int, filters: int, kernel: int, stride: int) -> Case:
+    from compiler.topi import nn
+
+    how = {"stride": stride, "padding": kernel // 2}
+    return Case(
+        f"conv2d {name}: {channels}×{height}², {filters} of {kernel}×{kernel}/{stride}",
+        [(1, channels, height, height), (filters, channels, kernel, kernel)],
+        lambda x, w: nn.conv2d_nchw(x, w, dilation=1, **how), None,
+        lambda x, w: torch_conv(x, w, **how), name in ("1.b", "3.e"),
+    )  # fmt: skip
+
+
+def depthwise(channels: int, height: int, stride: int) -> Case:
+    from compiler.topi import nn
+
+    return Case(
+        f"depthwise 3×3/{stride}: {channels}×{height}²", [(1, channels, height, height), (channels, 1, 3, 3)],
+        lambda x, w: nn.depthwise_conv2d_nchw(x, w, stride=stride, padding=1), None,
+        lambda x, w: torch_conv(x, w, stride=stride, padding=1, groups=channels), channels == 128,
+    )  # fmt: skip
+
+
+def softmax(a: Any) -> Any:
+    import numpy as np
+
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(a: Any, gamma: Any, beta: Any) -> Any:
+    return (a - a.mean(-1, keepdims=True)) / (a.var(-1, keepdims=True) + 1e-5) ** 0.5 * gamma + beta
+
+
+def torch_norm(a: Any, gamma: Any, beta: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.layer_norm(a, gamma.shape, gamma, beta)
+
+
+def torch_conv(x: Any, w: Any, **how: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.conv2d(x, w, **how)
+
+
+# ---------------------------------------------------------------------------------- measurement
+
+
+def measure(case: Case, threads: int, trials: int, seed: int, rounds: int) -> dict[str, Any]:
+    """Tune `case`, then time the best kernel and its peers in turns."""
+    import numpy as np
+
+    from compiler.driver import compile_artifact
+    from compiler.ir.module import IRModule
+    from compiler.runtime.module import load_artifact
+    from compiler.runtime.ndarray import array, empty
+    from compiler.target import Target
+    from compiler.tir.ops import as_int
+    from tuner.meta_schedule.tune import tune_tir
+    from tuner.task import count_flops
+
+    func, target = case.func(), Target(f"llvm -num-cores={threads}").resolved()
+    mod = IRModule({"main": func})
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        database = tune_tir(mod, target, folder, trials, seed=seed, measure_callbacks=[])
+        best = database.query_schedule(mod, target)
+    seconds = time.perf_counter() - start
+    if best is None:
+        return {"workload": case.name, "threads": threads, "trials": trials, "tuning_s": seconds, "ms": {}}
+    kernel = load_artifact(compile_artifact(best.func, target, name="main"))["main"]
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape).astype("float32") for shape in case.shapes]
+    out = empty(tuple(as_int(s) for s in func.buffer_map[func.params[-1]].shape), "float32")
+    held = [*map(array, inputs), out]
+    calls: dict[str, Callable[[], Any]] = {"tunefarm": lambda: kernel(*held)}
+    if (own := case.numpy) is not None:
+        calls["numpy"] = lambda: own(*inputs)
+    calls |= with_torch(case, inputs, threads)
+    times = {who: statistics.median(samples) for who, samples in in_turns(calls, rounds).items()}
+    return {
+        "workload": case.name, "threads": threads, "trials": trials, "tuning_s": seconds,
+        "gflops": count_flops(func) / times["tunefarm"] / 1e9, "ms": {w: t * 1e3 for w, t in times.items()},
+        "ratio": min((t for w, t in times.items() if w != "tunefarm"), default=float("nan")) / times["tunefarm"],
+    }  # fmt: skip
+
+
+def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callable[[], Any]]:
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    call, tensors = case.torch, [torch.from_numpy(a) for a in inputs]
+    return {} if call is None else {"torch": lambda: call(*tensors)}
+
+
+def in_turns(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds a call; in each round every side rests, warms up and is timed for about 10 ms."""
+    times: dict[str, list[float]] = {who: [] for who in calls}
+    number = {}
+    for who, call in calls.items():
+        start = time.perf_counter()
+        call()
+        call()
+        number[who] = max(1, int(0.02 / (time.perf_counter() - start)))
+    for _ in range(rounds):
+        for who, call in calls.items():
+            time.sleep(REST_S)
+            for _ in range(number[who]):
+                call()
+            start = time.perf_counter()
+            for _ in range(number[who]):
+                call()
+            times[who].append((time.perf_counter() - start) / number[who])
+    return times
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+def line(row: dict[str, Any]) -> str:
+    if not row["ms"]:
+        return f"| {row['workload']} | failed | | | | |"
+    peers = " | ".join(f"{row['ms'][w]:.3f}" if w in row["ms"] else "–" for w in ("tunefarm", "numpy", "torch"))
+    return f"| {row['workload']} | {peers} | {row['gflops']:.0f} | {row['ratio']:.2f} |"
+
+
+def table(rows: list[dict[str, Any]], threads: int, trials: int) -> str:
+    head = [
+        f"{threads} thread{'s' if threads > 1 else ''}, {trials} trials each; ratio to the faster of the others.",
+        "", "| workload | tunefarm, ms | numpy, ms | torch, ms | GFLOP/s | ratio |", "|---|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    return "\n".join([*head, *map(line, rows)])
+
+
+def write(path: Path, text: str) -> None:
+    """Put `text` between the marks of a file, or at its end."""
+    page = path.read_text()
+    if BEGIN not in page:
+        page = f"{page.rstrip()}\n\n## Tuned kernels and the libraries\n\n{BEGIN}\n{END}\n"
+    before, _, rest = page.partition(BEGIN)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    main()
