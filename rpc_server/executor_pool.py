@@ -136,9 +136,12 @@ class ExecutorPool:
             for executor in self._executors.values()
             if executor.state is ExecutorState.STARTING
         ]
-        if self._missing(wanted, spares=False):
+        if self._stopped:
+            return min(times, default=None)
+        on_hand = len(times) + self.count(ExecutorState.WARM)
+        if wanted > on_hand:
             times.append(self._no_start_before)
-        elif self._missing(wanted, spares=True):
+        elif wanted + self.config.warm > on_hand:
             times.append(max(self._no_start_before, self._no_spare_before))
         return min(times, default=None)
 

@@ -128,6 +128,7 @@ class Supervisor:
         self._started = time.monotonic()
         self._folder = folder
         self._user = executor.user or _own_name()
+        self._due: float | None = None  # when the state last wanted to be told that time passed
         self._next_sample = 0.0
         self._next_disk_sample = 0.0
         self._stop_reason = ""
@@ -170,7 +171,8 @@ class Supervisor:
             os.close(self._wake_fd)
 
     def _poll_ms(self) -> int | None:
-        times = [self._state.next_wakeup()]
+        self._due = self._state.next_wakeup()
+        times = [self._due]
         if self._leases is not None:
             times.append(self._leases.next_expiry())
         if self._state.running():
@@ -183,8 +185,7 @@ class Supervisor:
 
     def _on_time(self) -> None:
         now = time.monotonic()
-        due = self._state.next_wakeup()
-        if due is not None and now >= due:
+        if self._due is not None and now >= self._due:  # what came meanwhile is looked at in the next turn
             self._handle(TimePassed())
         if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
             self._end_leases()
