@@ -24,7 +24,15 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _MOST_FILE = 8 << 20
 
 
-@click.group()
+_EPILOG = """\b
+Examples:
+  tunefarm model train
+  tunefarm model list
+  tunefarm model export 3 model.json.gz
+"""
+
+
+@click.group(epilog=_EPILOG)
 def model() -> None:
     """Train, list and move the models that say which candidates promise most.
 
@@ -67,7 +75,7 @@ def _trained(store: RecordStore, family: str, options: TrainingOptions) -> Store
     return store.add_model(library.pack(family, data.groups, train(data.groups, options)))
 
 
-@model.command("list")
+@model.command("list", epilog="\b\nExample:\n  tunefarm model list --json")
 @_DB
 @_JSON
 @click.pass_obj
@@ -125,11 +133,13 @@ def export(settings: Settings, which: str, file: Path, db: str | None, force: bo
 
 
 @model.command("import", epilog="\b\nExample:\n  tunefarm model import model.json.gz")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @_DB
 @click.pass_obj
 def import_command(settings: Settings, file: Path, db: str | None) -> None:
     """Keep the model of FILE in the store, as the newest of its family. It is checked first, and runs no code."""
+    if not file.is_file():
+        raise ModelError(f"there is no file {file}")
     if file.stat().st_size > _MOST_FILE:
         raise ModelError(f"{file} is larger than {_MOST_FILE >> 20} MiB")
     new = library.from_file(file.read_bytes())

@@ -37,7 +37,7 @@ _EPILOG = """\b
 Examples:
   tunefarm tune matmul:512,512,512:float32
   tunefarm tune matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --trials 200 --key cpu
-  tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random
+  tunefarm tune matmul:1024,1024,1024 --device 127.0.0.1:9091 --strategy random --no-warm-start
   tunefarm tune kernels.toml --trials 100
   tunefarm tune mine.py:blur --key cpu
   tunefarm tune --resume 7
