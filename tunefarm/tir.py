@@ -10,6 +10,16 @@ from compiler.tir import nodes as expr
 from compiler.tir import nodes as function
 from compiler.tir import nodes as stmt
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
+from compiler.tir.gpu_intrin import (
+    atomic_add,
+    atomic_max,
+    atomic_min,
+    tvm_storage_sync,
+    tvm_warp_shuffle,
+    tvm_warp_shuffle_down,
+    tvm_warp_shuffle_up,
+    tvm_warp_shuffle_xor,
+)
 from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin import (
     abs,
@@ -142,6 +152,7 @@ from compiler.tir.ops import floordiv as indexdiv
 from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
+from compiler.tir.ptx_intrin import ptx_commit_group, ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_wait_group
 from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.visit import seq as stmt_seq
 from compiler.transform import tir_passes as transform
@@ -218,6 +229,9 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "atomic_add",
+    "atomic_max",
+    "atomic_min",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -276,6 +290,11 @@ __all__ = [
     "popcount",
     "pow",
     "power",
+    "ptx_commit_group",
+    "ptx_cp_async",
+    "ptx_ldmatrix",
+    "ptx_mma",
+    "ptx_wait_group",
     "reinterpret",
     "round",
     "rsqrt",
@@ -296,4 +315,9 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "tvm_storage_sync",
+    "tvm_warp_shuffle",
+    "tvm_warp_shuffle_down",
+    "tvm_warp_shuffle_up",
+    "tvm_warp_shuffle_xor",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ The layouts are those of the figures for mma.m16n8k16 and ldmatrix in the PTX ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,4 +45,6 @@ def multiply(events: Sequence[tuple[Any, ...]]) -> list[list[float]]:
     return found
 
 
-COLLECTIVE = {"ldmatrix": load_matrices, "mma": multiply}
+Instruction = Callable[[Sequence[tuple[Any, ...]]], Sequence[list[Any]]]
+
+COLLECTIVE: dict[str, Instruction] = {"ldmatrix": load_matrices, "mma": multiply}

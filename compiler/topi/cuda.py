@@ -13,7 +13,7 @@ from typing import Any
 from compiler.target import Target
 from compiler.te.schedule import Schedule
 from compiler.te.tensor import ComputeOp
-from compiler.topi import gpu
+from compiler.topi import gpu, tensor_core
 from compiler.topi.scheduling import computed, inline_elementwise, start
 
 Build = Callable[[Schedule, Target], None]
@@ -74,6 +74,7 @@ def _same_elements(op: ComputeOp, out: ComputeOp) -> bool:
     return op is out or (len(sizes[0]) == len(sizes[1]) and all(str(a) == str(b) for a, b in zip(*sizes)))
 
 
+tensor_core_dense = tensor_core.dense
 schedule_injective = _schedule(
     "schedule_injective", _kernels, "Elementwise operators in one pass, a thread an element."
 )
