@@ -18,7 +18,8 @@ from compiler.schedule.trace import Trace, apply_trace
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records
 from tuner.interchange.foreign import DEVICE_CLASS, Left
-from tuner.interchange.tvm_graph import ForeignError, read_functions
+from tuner.interchange.tvm_functions import read_functions
+from tuner.interchange.tvm_graph import ForeignError
 from tuner.interchange.tvm_records import Carried, bring
 from tuner.interchange.tvm_trace import replay
 from tuner.records.store import RecordStore
@@ -43,6 +44,44 @@ def test_every_schedule_of_the_log_applies_and_keeps_the_meaning(name):
         wanted = w.outputs(record.func)
         np.testing.assert_allclose(w.outputs(made), wanted, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(w.native_outputs(made), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_schedules_of_the_newer_format_apply_and_keep_the_meaning():
+    """Each candidate failed where the log was written, so the import leaves all of them out; their traces are as good
+    as any."""
+    func = read_functions(workload_text("ffi"))["main"]
+    wanted = w.outputs(func)
+    lines = (LOGS / "ffi" / "database_tuning_record.json").read_text().splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        made = replay(func, json.loads(line)[1][0]).func
+        np.testing.assert_allclose(w.outputs(made), wanted, rtol=1e-4, atol=1e-4)
+    left = list(tvm_records.read(LOGS / "ffi"))
+    assert {each.reason for each in left} == {"the candidate failed there, and the log does not say how"}
+
+
+def test_a_log_of_the_newer_format_goes_into_the_store(tmp_path):
+    folder = tmp_path / "log"
+    shutil.copytree(LOGS / "ffi", folder)
+    records = folder / "database_tuning_record.json"
+    records.write_text(records.read_text().replace("10000000000", "0.0001"))
+    with RecordStore.open(tmp_path / "records.db", create=True) as store:
+        brought = bring(store, folder)
+    assert (brought.trials, brought.left) == (4, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"ir.PrimType"', '"ir.Strange"', "a node of type ir.Strange"),
+        ('"tirx.BufferStore"', '"tirx.AsyncStore"', "a node of type tirx.AsyncStore"),
+        ('"float32"', '"float7"', "float7"),
+        ('"type": "int"', '"kind": "int"', "a node without a type"),
+    ],
+)
+def test_what_the_newer_format_has_and_is_not_known_is_named(old, new, reason):
+    with pytest.raises(ForeignError, match=reason):
+        read_functions(workload_text("ffi").replace(old, new))
 
 
 def test_the_workload_computes_what_it_says():
@@ -141,7 +180,7 @@ def test_a_record_that_does_not_carry_over_says_why(tmp_path, change, reason):
     [
         (lambda text: "{", "not JSON"),
         (lambda text: "[]", "no list of nodes"),
-        (lambda text: '{"root_index": 5, "nodes": []}', "TVM 0.21 and later"),
+        (lambda text: '{"root_index": 5, "nodes": []}', "refers to node 5, which is not there"),
         (lambda text: '{"root": 5, "nodes": []}', "node 5, which is not there"),
         (lambda text: '{"root": 0, "nodes": [{"type_key": ""}]}', "neither a module nor a function"),
         (lambda text: text.replace("tir.Max", "tir.Let"), "a node of type tir.Let, which is not read"),

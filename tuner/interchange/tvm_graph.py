@@ -6,7 +6,6 @@ elsewhere, so nothing in it is trusted: references are checked, and depth is lim
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,7 +15,6 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from tuner.errors import TuningError
 
-_MAX_NODES = 1_000_000
 _MAX_DEPTH = 150
 _ITER_TYPES = {0: IterType.DATA_PAR, 2: IterType.COMM_REDUCE}
 _FOR_KINDS = (ForKind.SERIAL, ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.UNROLLED, ForKind.THREAD_BINDING)
@@ -33,27 +31,7 @@ class ForeignError(TuningError):
     kind = "foreign_record"
 
 
-def read_functions(text: str) -> dict[str, n.PrimFunc]:
-    """The functions of the module (or the one function) that `text` holds, by name.
-
-    Raises ForeignError when it is no such text, or has something in it that is not known here.
-    """
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ForeignError(f"the workload is not JSON: {error}") from None
-    match data:
-        case {"root": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
-            return _Graph(nodes).functions(root)
-        case {"root_index": int()}:
-            raise ForeignError(
-                "the workload is in the format of TVM 0.21 and later, which is not read",
-                hint="save it as TVMScript (mod.script()) and tune that, or export it with TVM 0.20",
-            )
-    raise ForeignError("the workload is no list of nodes as TVM writes it")
-
-
-class _Graph:
+class Graph:
     """The nodes, and what was made of them: a node is one object however often it is referred to."""
 
     def __init__(self, nodes: list[Any]) -> None:

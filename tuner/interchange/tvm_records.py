@@ -20,7 +20,8 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.printer import workload_key
 from tuner.errors import TuningError
 from tuner.interchange.foreign import Brought, ForeignTrial, Left, store_trials
-from tuner.interchange.tvm_graph import ForeignError, read_functions
+from tuner.interchange.tvm_functions import read_functions
+from tuner.interchange.tvm_graph import ForeignError
 from tuner.interchange.tvm_trace import replay
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
