@@ -190,7 +190,7 @@ def measure(case: Case, threads: int, trials: int, seed: int, rounds: int) -> di
     mod = IRModule({"main": func})
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        database = tune_tir(mod, target, folder, trials, seed=seed, measure_callbacks=[])
+        database = tune_tir(mod, target, folder, trials, seed=seed)
         best = database.query_schedule(mod, target)
     seconds = time.perf_counter() - start
     if best is None:
