@@ -12,13 +12,13 @@ from tuner.records.model import BestLookup
 from tuner.records.store import RecordStore
 from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, Lookup, RunnerUp
 from webui.api.models import Config, ConfigPage
+from webui.api.params import After, Id
 from webui.api.replies import ERRORS, conditional
 from webui.context import Ctx
 from webui.errors import NoConfigError
 
 router = APIRouter(tags=["best"], responses=ERRORS)
 
-_LARGEST = 2**62
 _OTHERS = 50
 
 Workload = Annotated[str, Query(description="workload key, sha256 in hex", min_length=1, max_length=64)]
@@ -108,7 +108,7 @@ def best_configs(
     workload: Annotated[str | None, Query(description="workload key or name")] = None,
     target: Annotated[str | None, Query(description="target string")] = None,
     device_class: Annotated[str | None, Query(description="device class")] = None,
-    after: Annotated[int, Query(ge=0, le=_LARGEST, description="`next` of the page before")] = 0,
+    after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ConfigPage:
     """Best configs of every workload, target, device class and toolchain."""
@@ -118,6 +118,6 @@ def best_configs(
 
 
 @router.get("/best-configs/{config_id}", response_model=Config)
-def best_config(request: Request, context: Ctx, config_id: int) -> Response:
+def best_config(request: Request, context: Ctx, config_id: Id) -> Response:
     """One best config. Its id stays when a faster candidate takes its place."""
     return conditional(request, Config.of(context.store.best_config(config_id)))

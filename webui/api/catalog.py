@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tuner.records.errors import RecordNotFound
 from webui.api.models import DevicesReply, Health, Workload, WorkloadDetail, WorkloadPage
+from webui.api.params import After
 from webui.api.replies import ERRORS, conditional
 from webui.context import Ctx
 
@@ -18,7 +19,7 @@ router = APIRouter(tags=["catalog"], responses=ERRORS)
 @router.get("/workloads")
 def workloads(
     context: Ctx,
-    after: Annotated[int, Query(ge=0, description="`next` of the page before")] = 0,
+    after: After = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> WorkloadPage:
     """Workloads that were ever tuned, in the order they were first seen."""

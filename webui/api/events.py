@@ -28,6 +28,7 @@ from starlette.responses import StreamingResponse
 from compiler.errors import TunefarmError
 from tuner.records import model
 from tuner.records.store import RecordStore
+from webui.api.params import LARGEST, Id
 from webui.api.replies import ERRORS, body_of
 from webui.api.run_models import CurvePoint, FailureCount, RunProgress, RunTask, Trial
 from webui.api.runs import current_progress
@@ -49,13 +50,15 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 @router.get("/runs/{run_id}/events", responses={**ERRORS, **_STREAM}, response_class=StreamingResponse)
 async def events(
     context: Ctx,
-    run_id: int,
-    after: Annotated[int | None, Query(ge=0, description="send trials after this one; from now without it")] = None,
+    run_id: Id,
+    after: Annotated[
+        int | None, Query(ge=0, le=LARGEST, description="send trials after this one; from now without it")
+    ] = None,
     last_event_id: Annotated[str | None, Header(description="where a reconnecting client was")] = None,
 ) -> StreamingResponse:
     """The run's progress, trials, best costs and failures as they happen; the stream ends with the run."""
     await run_in_threadpool(context.store.run, run_id)
-    if last_event_id is not None and last_event_id.isdigit():
+    if last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) < 19:
         after = int(last_event_id)
     follower = Follower(context.store, run_id, after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

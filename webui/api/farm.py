@@ -22,14 +22,12 @@ from webui.api.farm_models import (
     LeasesReply,
     NewDeviceEvent,
 )
+from webui.api.params import After, Before, Id
 from webui.api.replies import CHANGE_ERRORS, ERRORS
 from webui.context import Ctx
 
 router = APIRouter(tags=["farm"], responses=ERRORS)
 
-_LARGEST = 2**62
-Before = Annotated[int | None, Query(ge=1, le=_LARGEST, description="`next` of the page before")]
-After = Annotated[int, Query(ge=0, le=_LARGEST, description="`next` of the page before")]
 
 
 @router.get("/device-events")
@@ -82,14 +80,14 @@ def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(
 
 
 @router.get("/benchmarks/{run_id}")
-def benchmark(context: Ctx, run_id: int) -> BenchRun:
+def benchmark(context: Ctx, run_id: Id) -> BenchRun:
     """One benchmark run."""
     return BenchRun.of(context.store.bench_run(run_id))
 
 
 @router.get("/benchmarks/{run_id}/results")
 def benchmark_results(
-    context: Ctx, run_id: int, after: After = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
+    context: Ctx, run_id: Id, after: After = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> BenchResultPage:
     """A benchmark run's results, in order."""
     context.store.bench_run(run_id)

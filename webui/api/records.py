@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from tuner.records.browse import Cursor, TrialFilter
 from tuner.records.model import TrialStatus
+from webui.api.params import LARGEST
 from webui.api.replies import ERRORS
 from webui.api.run_models import RecordPage, Trial
 from webui.context import Ctx
@@ -21,7 +22,7 @@ def records(
     context: Ctx,
     workload: Annotated[str | None, Query(description="workload key or name", max_length=400)] = None,
     target: Annotated[str | None, Query(description="target string", max_length=4000)] = None,
-    run: Annotated[int | None, Query(ge=1, le=2**62, description="only of this run")] = None,
+    run: Annotated[int | None, Query(ge=1, le=LARGEST, description="only of this run")] = None,
     device_class: Annotated[str | None, Query(max_length=400)] = None,
     device: Annotated[str | None, Query(description="a device's name", max_length=200)] = None,
     status: Annotated[TrialStatus | None, Query(description="only such trials")] = None,

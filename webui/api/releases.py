@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from tuner.records import release_files
 from webui.access import Admin, Tuner
-from webui.api.farm import Before
 from webui.api.farm_models import NewRelease, Release, ReleaseDetail, ReleaseDiff, ReleaseEntry, ReleasePage
+from webui.api.params import Before
 from webui.api.replies import CHANGE_ERRORS, ERRORS, conditional, conditional_bytes
 from webui.context import Ctx
 

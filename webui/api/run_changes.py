@@ -13,6 +13,7 @@ from tuner.records.errors import RunBusy
 from tuner.records.model import RunState
 from webui.access import Tuner
 from webui.api.farm_models import Body
+from webui.api.params import Id
 from webui.api.replies import CHANGE_ERRORS, ERRORS
 from webui.api.run_models import Run
 from webui.context import Context, Ctx
@@ -60,14 +61,14 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
 
 
 @router.post("/runs/{run_id}/cancel", status_code=202)
-def cancel_run(context: Ctx, by: Tuner, run_id: int) -> Run:
+def cancel_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
     """Ask whoever tunes the run, here or elsewhere, to end it, which takes some seconds. What was measured stays, and
     the run can be resumed."""
     return Run.of(context.store.request_stop(run_id, by or "the web app"))
 
 
 @router.post("/runs/{run_id}/resume", status_code=202)
-def resume_run(context: Ctx, by: Tuner, run_id: int) -> Run:
+def resume_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
     """Go on with a run that was interrupted or failed, on devices of the key it began with."""
     launcher = _launcher(context)
     run = context.store.run(run_id)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from tuner.records import model
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
+from webui.api.params import LARGEST, Before, Id
 from webui.api.replies import ERRORS
 from webui.api.run_models import (
     CurvePoint,
@@ -37,7 +38,7 @@ _LAST = 2**31 - 1  # above every sequence number
 @router.get("/runs")
 def runs(
     context: Ctx,
-    before: Annotated[int | None, Query(ge=1, description="`next` of the page before")] = None,
+    before: Before = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """Runs, newest first."""
@@ -47,7 +48,7 @@ def runs(
 
 
 @router.get("/runs/{run_id}")
-def run(context: Ctx, run_id: int) -> RunDetail:
+def run(context: Ctx, run_id: Id) -> RunDetail:
     """One run, its failures by kind and its progress."""
     return run_detail(context.store, run_id)
 
@@ -69,10 +70,10 @@ def current_progress(store: RecordStore, run: model.Run) -> Progress:
 @router.get("/runs/{run_id}/trials")
 def trials(
     context: Ctx,
-    run_id: int,
-    after: Annotated[int | None, Query(ge=0, description="only trials after this sequence number")] = None,
+    run_id: Id,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST, description="only trials after this sequence number")] = None,
     before: Annotated[
-        int | None, Query(ge=0, description="only trials before this one, latest first; 0: from the end")
+        int | None, Query(ge=0, le=LARGEST, description="only trials before this one, latest first; 0: from the end")
     ] = None,
     status: Annotated[model.TrialStatus | None, Query(description="only such trials")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -100,7 +101,7 @@ def trial_page(
 
 
 @router.get("/trials/{trial_id}")
-def trial(context: Ctx, trial_id: int) -> TrialDetail:
+def trial(context: Ctx, trial_id: Id) -> TrialDetail:
     """One trial with its trace and the full text of its failure."""
     found = context.store.trial(trial_id)
     return TrialDetail(
@@ -116,7 +117,7 @@ def trial(context: Ctx, trial_id: int) -> TrialDetail:
 @router.get("/runs/{run_id}/curve")
 def curve(
     context: Ctx,
-    run_id: int,
+    run_id: Id,
     workload: Annotated[str | None, Query(description="only this workload key")] = None,
     max_points: Annotated[int, Query(ge=2, le=5000, description="most points a curve")] = 500,
 ) -> CurveReply:

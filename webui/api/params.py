@@ -1,0 +1,16 @@
+"""Kinds of parameters that several routes take. A number the databases cannot hold is refused as one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+LARGEST = 2**62
+
+Id = Annotated[int, Path(ge=0, le=LARGEST)]
+"""Which run, trial, config: in the path."""
+Before = Annotated[int | None, Query(ge=1, le=LARGEST, description="`next` of the page before")]
+"""The cursor of lists whose newest come first."""
+After = Annotated[int, Query(ge=0, le=LARGEST, description="`next` of the page before")]
+"""The cursor of lists whose oldest come first."""
