@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.codegen.gen import Gen
 from compiler.codegen.memory import address
+from compiler.codegen.types import element_bytes, memory_type
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -78,13 +79,14 @@ def ldmatrix(g: Gen, call: n.Call) -> str:
 
 
 def cp_async(g: Gen, call: n.Call) -> str:
-    """cp.async; 16 bytes go around the first-level cache. Offsets count elements of 16 bits."""
+    """cp.async; 16 bytes go around the first-level cache."""
     size = ops.as_int(call.args[4])
     assert size in COPY_BYTES
+    element = (memory_type(call.dtype), element_bytes(call.dtype))
     name = f"@llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}"
     g.module.declare(name, f"void {name}({_SHARED}, {_GLOBAL})")
-    target = _in_space(g, _place(g, call.args[0], call.args[1], "i16", 2), _SHARED)
-    source = _in_space(g, _place(g, call.args[2], call.args[3], "i16", 2), _GLOBAL)
+    target = _in_space(g, _place(g, call.args[0], call.args[1], *element), _SHARED)
+    source = _in_space(g, _place(g, call.args[2], call.args[3], *element), _GLOBAL)
     g.w.effect(f"call void {name}({_SHARED} {target}, {_GLOBAL} {source})")
     return "0"
 

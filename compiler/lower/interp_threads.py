@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from compiler.dtype import element_of, lanes_of
+from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.errors import LoweringError
 from compiler.lower.interp import compile_with
 from compiler.lower.interp_expr import Value
@@ -217,7 +217,8 @@ def _ldmatrix(w: ThreadWriter, call: n.Call) -> None:
 def _cp_async(w: ThreadWriter, call: n.Call) -> None:
     target, at = w.at(call.args[0], call.args[1])
     source, start = w.at(call.args[2], call.args[3])
-    w.line(f"T.copy_later({target}, {at}, {source}, {start}, {(ops.as_int(call.args[4]) or 0) // 2})")
+    count = (ops.as_int(call.args[4]) or 0) * 8 // parse_dtype(call.dtype).bits
+    w.line(f"T.copy_later({target}, {at}, {source}, {start}, {count})")
 
 
 _WARP_CALLS: dict[str, Callable[[ThreadWriter, n.Call], None]] = {

@@ -125,7 +125,7 @@ class _Dense:
                 row, column = ops.floordiv(chunk, a_row), ops.floormod(chunk, a_row) * _CHUNK
                 at = (stage * size + row) * self.pitch + column
                 start = (block * size + row) * k + step * tile.k + column
-                found.append(_run(ptx.ptx_cp_async(target.data, at, source.data, start, 2 * _CHUNK)))
+                found.append(_run(ptx.ptx_cp_async(self.dtype, target.data, at, source.data, start, 2 * _CHUNK)))
         return found
 
     def _steps(self) -> Stmt:
@@ -157,8 +157,10 @@ class _Dense:
         loads += [self._load(self.w_part, j, self.shared[1], w_at) for j in range(self.along // 2)]
         name = {"float16": "fp16", "bfloat16": "bf16"}[self.dtype]
         products = [
-            ptx.ptx_mma("m16n8k16", "row", "col", name, name, "fp32", self.x_part.data, 8 * i, self.w_part.data, 4 * j,
-                        self.sums.data, 4 * (i * self.along + j))
+            ptx.ptx_mma(
+                "float32", "m16n8k16", "row", "col", name, name, "fp32",
+                self.x_part.data, 8 * i, self.w_part.data, 4 * j, self.sums.data, 4 * (i * self.along + j),
+            )
             for i in range(self.across) for j in range(self.along)
         ]  # fmt: skip
         return seq(*loads, *(_run(product) for product in products))
@@ -166,7 +168,7 @@ class _Dense:
     def _load(self, part: n.Buffer, index: int, shared: n.Buffer, at: PrimExpr) -> Stmt:
         """Sixteen rows of 16 elements, the `index`-th from `at` on."""
         place = at + 16 * index * self.pitch
-        return _run(ptx.ptx_ldmatrix(False, 4, part.data, 8 * index, shared.data, place))
+        return _run(ptx.ptx_ldmatrix(self.dtype, False, 4, ".b16", part.data, 8 * index, shared.data, place))
 
     def _zero(self) -> Stmt:
         size = self.across * self.along * 4

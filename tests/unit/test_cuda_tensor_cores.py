@@ -13,8 +13,10 @@ from compiler.lower import interp_threads
 from compiler.lower.inject_barriers import inject_barriers
 from compiler.lower.thread_memory import RaceError
 from compiler.lower.thread_tensor import load_matrices, multiply
+from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir import ptx_intrin as ptx
+from compiler.tir.structural import structural_equal
 from compiler.tir.visit import map_children
 from compiler.topi.tensor_core import WarpTile, dense
 
@@ -55,6 +57,11 @@ def product(func: n.PrimFunc, dtype: str, m: int, n_: int, k: int) -> tuple[np.n
 def test_a_product_is_exact_and_without_a_race(dtype: str, tile: WarpTile, sizes: tuple[int, int, int]) -> None:
     found, wanted = product(inject_barriers(dense(*sizes, dtype, tile)), dtype, *sizes)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_its_text_reads_back() -> None:
+    func = dense(32, 32, 32, "bfloat16", TINY)
+    assert structural_equal(from_source(func.script()), func)
 
 
 def test_what_is_not_waited_for_has_not_arrived() -> None:
@@ -103,8 +110,8 @@ def test_what_does_not_fit_is_refused() -> None:
         dense(128, 128, 64, "float32")
     data = n.Var("data", "handle")
     with pytest.raises(IRError, match="there is no ptx_mma"):
-        ptx.ptx_mma("m8n8k4", "row", "col", "fp16", "fp16", "fp32", data, 0, data, 0, data, 0)
+        ptx.ptx_mma("float32", "m8n8k4", "row", "col", "fp16", "fp16", "fp32", data, 0, data, 0, data, 0)
     with pytest.raises(IRError, match="4, 8 or 16 bytes, not 12"):
-        ptx.ptx_cp_async(data, 0, data, 0, 12)
+        ptx.ptx_cp_async("float16", data, 0, data, 0, 12)
     with pytest.raises(IRError, match="load four"):
-        ptx.ptx_ldmatrix(False, 2, data, 0, data, 0)
+        ptx.ptx_ldmatrix("float16", False, 2, ".b16", data, 0, data, 0)
