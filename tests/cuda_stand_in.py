@@ -21,6 +21,7 @@ class HostDriver:
         self.memory: dict[int, np.ndarray[Any, Any]] = {}
         self.launches: list[tuple[Any, ...]] = []
         self.copies: list[int] = []
+        self.filled: list[int] = []
         self.clock = 0
         self.loaded = 0
 
@@ -28,7 +29,7 @@ class HostDriver:
         return self.devices
 
     def attribute(self, device: int, name: str) -> Any:
-        return {"warp_size": 32, "compute_version": "8.0"}.get(name)
+        return {"warp_size": 32, "compute_version": "8.0", "l2_cache_size_bytes": 4096}.get(name)
 
     def allocate(self, device: int, nbytes: int) -> tuple[int, Any]:
         data = np.empty(nbytes, np.uint8)
@@ -61,6 +62,7 @@ class HostDriver:
         self._at(target, nbytes)[:] = self._at(source, nbytes)
 
     def fill(self, device: int, address: int, value: int, nbytes: int, stream: Any) -> None:
+        self.filled.append(nbytes)
         self._at(address, nbytes)[:] = value
 
     def synchronize(self, device: int, stream: Any) -> None:

@@ -24,10 +24,12 @@ from compiler.runtime.ndarray import NDArray
 from compiler.runtime.nvml import gpu_state, gpu_warnings
 from compiler.runtime.packed import PackedFunc
 from compiler.runtime.preprocess import preprocessor
+from compiler.runtime.registry import register_func
 from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 
 # How a scalar is passed to a kernel, by dtype; other integers by their size.
 _CODES = {"float32": "f", "float64": "d", "bool": "?", "int64": "q", "uint64": "Q", "int32": "i", "uint32": "I"}
+_LARGE_L2 = 64 << 20  # taken for a device's cache where it does not tell
 _SMALL = {("int", 8): "b", ("uint", 8): "B", ("int", 16): "h", ("uint", 16): "H"}
 
 
@@ -157,6 +159,18 @@ class PreparedCall:
     def __call__(self) -> None:
         for start in self.starts:
             start()
+
+
+@register_func("l2_cache_flush_cuda")
+def flush_l2(*args: Any) -> None:
+    """Write through twice the second-level cache of the device of the arguments. The field's name."""
+    devices = {arg.device for arg in args if isinstance(arg, NDArray) and isinstance(arg.handle, DeviceMemory)}
+    for device in devices:
+        api, size = cuda_api(device), 2 * (device.l2_cache_size_bytes or _LARGE_L2)
+        memory = api.allocate(device, size)
+        api.driver.fill(device.device_id, memory.address, 0, size, api.stream(device))
+        api.sync(device, api.stream(device))
+        api.free(device, memory)
 
 
 def _code(spec: ArgSpec) -> str:

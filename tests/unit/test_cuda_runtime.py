@@ -118,6 +118,8 @@ def test_time_is_that_between_events(driver: HostDriver, adding: Artifact) -> No
     result = CUDAHostModule(adding).time_evaluator("add", cuda(0), number=5, repeat=3)(x, x, x)
     assert result.results == pytest.approx((1e-6,) * 3)
     assert len(driver.launches) == 16
+    CUDAHostModule(adding).time_evaluator("add", cuda(0), repeat=2, f_preproc="l2_cache_flush_cuda")(x, x, x)
+    assert driver.filled == [2 * 4096] * 2
     with pytest.raises(DeviceError, match="cannot be timed on cpu"):
         CUDAHostModule(adding).time_evaluator("add", cpu())
     del x
