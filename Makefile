@@ -43,8 +43,9 @@ clean:                   ## remove what the targets above made
 fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
 
-soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most)
+soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python tests/e2e/soak.py $(or $(TIME),120) $(SEED)
+	$(BIN)/python tests/e2e/kill_writers.py $(or $(KILLS),100)
 
 bench: $(STAMP)          ## every benchmark, one after the other; PEER=/path/to/python with apache-tvm adds its numbers
 	@for script in benchmarks/*.py; do \

@@ -1,0 +1,159 @@
+"""Kills what writes to a record store, over and over, and looks for all it had promised.
+
+    python tests/e2e/kill_writers.py [TIMES]     (default 100)
+
+A *tuner* adds trials in batches, claims candidates and renews its run; a *web app* makes releases and tokens over HTTP.
+Each says on a pipe what the store acknowledged. It is killed (SIGKILL) at a random moment after some of that. Then all
+that was acknowledged has to be there, whole, and what was not either whole or not there at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
+from tuner.records.store import RecordStore
+
+TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
+BATCH = 7
+
+
+def tune(address: str, life: int) -> None:
+    """Write as a tuner does until killed; a line on stdout for each batch that the store has."""
+    with RecordStore.open(address) as store:
+        device, run = store.devices()[0], store.runs(1)[0]
+        task, number = run.tasks[0].id, 0
+        store.take_run(run.id, f"tuner-{life}", lambda _: True)
+        while True:
+            digests = [f"{life}-{number}-{i}" for i in range(BATCH)]
+            store.claim(task, device.id, digests)
+            trials = [
+                NewTrial(
+                    task_id=task, digest=d, trace=json.dumps({"of": d}), device_id=device.id, verified=True,
+                    samples=(1.0 / (1 + life * 1000 + number), 1.0),
+                )
+                for d in digests
+            ]  # fmt: skip
+            store.add_trials(trials, f"tuner-{life}")
+            store.renew_run(run.id, f"tuner-{life}")
+            print(json.dumps(digests), flush=True)
+            number += 1
+
+
+def serve(address: str) -> None:
+    """The web app, which says its port first."""
+    from webui.server import WebOptions, serve
+
+    serve(WebOptions(db=address, port=0), lambda line: print(line, flush=True))
+
+
+def prepare(address: str) -> None:
+    with RecordStore.open(address, create=True) as store:
+        workload = store.upsert_workload(NewWorkload(key="w" * 64, name="w"))
+        store.upsert_device(NewDevice(name="d", key="cpu", device_class="c"))
+        task = NewRunTask(workload_id=workload.id, target_id=store.upsert_target(TARGET).id, budget=10**6)
+        store.start_run(NewRun(tasks=(task,), toolchain={}))
+
+
+@contextmanager
+def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """This file as a process of its own, killed when the block ends."""
+    command = [sys.executable, __file__, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout
+        finally:
+            process.kill()
+
+
+def kill_tuner(address: str, life: int, rng: random.Random) -> None:
+    """One life of a tuner: some batches, then death in the middle of another."""
+    promised: list[str] = []
+    with running("tune", address, str(life)) as (process, said):
+        for _ in range(rng.randint(1, 6)):
+            promised += json.loads(said.readline())
+        process.kill()
+        promised += [digest for line in said if line.endswith("\n") for digest in json.loads(line)]
+    check_trials(address, life, promised)
+
+
+def check_trials(address: str, life: int, promised: list[str]) -> None:
+    with RecordStore.open(address) as store:
+        run = store.run(store.runs(1)[0].id)
+        trials = list(store.all_trials(run.id))
+        found = [t.digest for t in trials if t.digest is not None and t.digest.startswith(f"{life}-")]
+        assert set(promised) <= set(found), f"lost: {sorted(set(promised) - set(found))[:3]}"
+        assert len(found) % BATCH == 0, "a batch is there in part"
+        assert [t.sequence for t in trials] == list(range(1, len(trials) + 1))
+        assert run.trials == run.tasks[0].trials == len(trials), "counts and trials differ"
+        assert all(t.trace == json.dumps({"of": t.digest}) and len(t.samples) == 2 for t in trials), "a torn row"
+        best = store.best("w" * 64, TARGET, "c").config
+        assert best is not None
+        assert best.digest in {t.digest for t in trials}
+
+
+def kill_web(address: str, life: int, rng: random.Random) -> None:
+    """One life of the web app: releases made over HTTP, then death while another is."""
+    import httpx
+
+    promised = []
+    with running("serve", address) as (process, said):
+        url = said.readline().split()[-1]
+        for number in range(rng.randint(1, 3)):
+            name = f"r{life}-{number}"
+            httpx.post(f"{url}/api/v1/releases", json={"name": name}, timeout=60).raise_for_status()
+            promised.append(name)
+        body = json.dumps({"name": f"r{life}-last"}).encode()
+        host, port = url.removeprefix("http://").split(":")
+        send_and_leave(host, int(port), body)
+        process.kill()
+    with RecordStore.open(address) as store:
+        names = {release.name for release in store.releases(1000)}
+        assert set(promised) <= names, f"lost: {sorted(set(promised) - names)}"
+        for release in store.releases(5):
+            assert len(store.release_entries(release.name)) == release.entry_count, "a release in part"
+            store.approve_release(release.name, "checker")  # refuses one whose rows do not agree with its digest
+
+
+def send_and_leave(host: str, port: int, body: bytes) -> None:
+    import socket
+
+    with socket.create_connection((host, port)) as opened:
+        head = f"POST /api/v1/releases HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        opened.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def kill_all(address: str, times: int, seed: int) -> None:
+    """Every fourth life is a web app's."""
+    prepare(address)
+    rng = random.Random(seed)
+    for life in range(1, times + 1):
+        (kill_web if life % 4 == 0 else kill_tuner)(address, life, rng)
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["tune", address, life]:
+            tune(address, int(life))
+        case ["serve", address]:
+            serve(address)
+        case rest:
+            times = int(rest[0]) if rest else 100
+            given = os.environ.get("TUNEFARM_KILL_DB")
+            with tempfile.TemporaryDirectory() as folder:
+                kill_all(given or str(Path(folder, "records.db")), times, 1)
+            print(f"killed {times} times: no acknowledged trial or release lost, no torn row")
+
+
+if __name__ == "__main__":
+    main()
