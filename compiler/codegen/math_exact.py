@@ -1,4 +1,5 @@
-"""fmod, ldexp, hypot of float32, computed in float64, where the steps are exact."""
+"""fmod, ldexp, hypot: of float32 computed in float64, where the steps are exact; of float64 with powers of two that
+keep all steps in range."""
 
 from __future__ import annotations
 
@@ -24,6 +25,38 @@ def hypot(m: MathBody, x: str, y: str) -> str:
     length = _narrow(m, d, d.call("sqrt", d.fma(a, a, d.mul(b, b))))
     infinite = (m.test("oeq", m.fabs(v), math.inf) for v in (x, y))
     return m.choose(m.emit(f"or {m.mask} {next(infinite)}, {next(infinite)}"), math.inf, length)
+
+
+def ldexp64(m: MathBody, x: str, power: str) -> str:
+    """x 2^power, rounded once: the last of three factors is the only one that makes a number denormal, unless the
+    result is 0."""
+    rest = m.at_least(m.at_most(power, 2200.0), -2200.0)
+    last = _factor(m, rest)
+    rest = m.sub(rest, last)
+    middle = _factor(m, rest)
+    scaled = x
+    for count in (m.sub(rest, middle), middle, last):
+        scaled = m.mul(scaled, m.power_of_two(m.nearest(count)[1]))
+    return scaled
+
+
+def _factor(m: MathBody, power: str) -> str:
+    """As much of `power` as 2^power is a normal number for."""
+    return m.at_least(m.at_most(power, 1023.0), -1022.0)
+
+
+def hypot64(m: MathBody, x: str, y: str) -> str:
+    """sqrt(x² + y²) of numbers brought near 1 where squares would overflow or vanish. Infinite where either is, NaN or
+    not the other."""
+    a, b = m.fabs(x), m.fabs(y)
+    larger = m.choose(m.test("ogt", a, b), a, b)
+    huge, tiny = m.test("ogt", larger, 2.0**500), m.test("olt", larger, 2.0**-450)
+    scale = m.choose(huge, 2.0**-600, m.choose(tiny, 2.0**600, 1.0))
+    back = m.choose(huge, 2.0**600, m.choose(tiny, 2.0**-600, 1.0))
+    u, v = m.mul(a, scale), m.mul(b, scale)
+    length = m.mul(m.call("sqrt", m.fma(u, u, m.mul(v, v))), back)
+    infinite = m.emit(f"or {m.mask} {m.test('oeq', a, math.inf)}, {m.test('oeq', b, math.inf)}")
+    return m.choose(infinite, math.inf, length)
 
 
 def fmod(m: MathBody, x: str, y: str) -> str:

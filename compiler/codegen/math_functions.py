@@ -17,11 +17,11 @@ OF_SMALL = {"exp": "exp_of_small"}
 _BOTH: dict[str, Define] = {
     "exp": math_exp.exp, "exp2": math_exp.exp2, "exp10": math_exp.exp10, "sinh": math_exp.sinh, "cosh": math_exp.cosh,
     "tanh": math_exp.tanh, "sigmoid": math_exp.sigmoid, "erf": math_exp.erf, "log": math_log.log,
-    "log2": math_log.log2, "log10": math_log.log10, "log1p": math_log.log1p,
+    "log2": math_log.log2, "log10": math_log.log10, "log1p": math_log.log1p, "asin": math_arc.asin,
+    "acos": math_arc.acos, "atan": math_arc.atan, "atan2": math_arc.atan2,
 }  # fmt: skip
 _SINGLE: dict[str, Define] = {
-    "sin": math_trig.sin, "cos": math_trig.cos, "tan": math_trig.tan, "pow": math_log.power, "asin": math_arc.asin,
-    "acos": math_arc.acos, "atan": math_arc.atan, "atan2": math_arc.atan2, "fmod": math_exact.fmod,
+    "sin": math_trig.sin, "cos": math_trig.cos, "tan": math_trig.tan, "pow": math_log.power, "fmod": math_exact.fmod,
     "hypot": math_exact.hypot,
 }  # fmt: skip
 NAMES = (*_BOTH, *_SINGLE)
@@ -30,7 +30,7 @@ _BY_DTYPE: dict[int, dict[str, Define]] = {
     32: {**_BOTH, **_SINGLE, OF_SMALL["exp"]: math_exp.exp_of_small, "ldexp": math_exact.ldexp},
     64: {
         **_BOTH, "sin": math_trig64.sin, "cos": math_trig64.cos, "tan": math_trig64.tan,
-        "pow": math_pow64.power,
+        "pow": math_pow64.power, "hypot": math_exact.hypot64, "ldexp": math_exact.ldexp64,
         OF_SMALL["exp"]: math_exp.exp_of_small,
     },
 }  # fmt: skip

@@ -45,7 +45,6 @@ REFERENCE: dict[str, Callable[[Array], Array]] = {
     "sinh": np.sinh, "cosh": np.cosh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
 }  # fmt: skip
 FAR = {"sin", "cos", "tan"}  # of a float64 that is large, the C library's
-SINGLE_ONLY = {"asin", "acos", "atan"}
 TWO = {"pow": intrin.power, "atan2": intrin.atan2, "hypot": intrin.hypot, "fmod": intrin.fmod}
 
 
@@ -96,8 +95,6 @@ def samples(dtype: str) -> Array:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", list(REFERENCE))
 def test_error_is_within_the_documented_bound(name: str, dtype: str, cpu: Target) -> None:
-    if dtype == "float64" and name in SINGLE_ONLY:
-        pytest.skip("the C library's")
     x = samples(dtype)
     got = by_machine(elementwise([dtype], dtype, getattr(intrin, name), len(x)), [x], cpu)
     with np.errstate(all="ignore"):
@@ -159,12 +156,17 @@ def pairs() -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
 @pytest.mark.parametrize(("name", "reference"), [("atan2", np.arctan2), ("hypot", np.hypot)])
-def test_angles_and_lengths(name: str, reference: Callable[..., Array], cpu: Target) -> None:
+@pytest.mark.parametrize(("dtype", "wide"), [("float32", np.float64), ("float64", np.longdouble)])
+def test_angles_and_lengths(name: str, reference: Callable[..., Array], dtype: str, wide: Any, cpu: Target) -> None:
     a, b = pairs()
-    got = by_machine(elementwise(["float32"] * 2, "float32", getattr(intrin, name), len(a)), [a, b], cpu)
+    if dtype == "float64":
+        far = np.random.default_rng(9).permutation(samples("float64"))[:60_000]
+        with np.errstate(all="ignore"):
+            a, b = np.concatenate([a, far[::2], far[::3]]), np.concatenate([b, far[1::2], far[::3] * 0.7])
+    got = by_machine(elementwise([dtype] * 2, dtype, getattr(intrin, name), len(a)), [a, b], cpu)
     with np.errstate(all="ignore"):
-        want = reference(a.astype(np.float64), b.astype(np.float64))
-    assert error(got, want).max() <= BOUNDS[name]
+        want = reference(a.astype(wide), b.astype(wide))
+    assert error(got, want).max() <= (0.51 if (name, dtype) == ("hypot", "float32") else BOUNDS[name])
     zeros = want == 0
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
 
@@ -185,11 +187,12 @@ def test_remainders_are_exact(dtype: str, cpu: Target) -> None:
 
 
 @pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
-def test_scaling_is_rounded_once(cpu: Target) -> None:
-    x = samples("float32")
-    powers = np.random.default_rng(8).integers(-330, 330, len(x)).astype("int32")
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 330), ("float64", 2300)])
+def test_scaling_is_rounded_once(dtype: str, most: int, cpu: Target) -> None:
+    x = samples(dtype)
+    powers = np.random.default_rng(8).integers(-most, most, len(x)).astype("int32")
     powers[:4] = [2**31 - 1, -(2**31), 2**24 + 1, -(2**24) - 1]
-    got = by_machine(elementwise(["float32", "int32"], "float32", intrin.ldexp, len(x)), [x, powers], cpu)
+    got = by_machine(elementwise([dtype, "int32"], dtype, intrin.ldexp, len(x)), [x, powers], cpu)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(got, np.ldexp(x, powers))
 
@@ -222,13 +225,13 @@ TARGETS = {
     "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512",
     "neon": "llvm -mtriple=aarch64-linux-gnu",
 }
-FLOAT64 = [name for name in REFERENCE if name not in SINGLE_ONLY | FAR]
+FLOAT64 = [*(name for name in REFERENCE if name not in FAR), "pow", "atan2", "hypot"]
 
 
 @pytest.mark.parametrize("spec", TARGETS.values(), ids=list(TARGETS))
 @pytest.mark.parametrize(
     ("dtype", "names"),
-    [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", [*FLOAT64, "pow"])],
+    [("float32", [*REFERENCE, *TWO]), ("float16", [*REFERENCE, *TWO]), ("float64", FLOAT64)],
 )
 def test_no_function_is_called(spec: str, dtype: str, names: list[str]) -> None:
     """Neither a library's, nor one of ours that was not inlined."""
