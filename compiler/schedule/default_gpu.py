@@ -6,6 +6,7 @@ from compiler.schedule import tree
 from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
 from compiler.schedule.state import block_path
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import IterType
 from compiler.tir.visit import free_vars
 
@@ -42,7 +43,8 @@ def _bind(sch: Schedule, block: BlockRV, threads: int) -> None:
         return
     if rest:
         sch.reorder(*data, *rest)
-    fused = sch.fuse(*data) if len(data) > 1 else data[0]
-    outer, inner = sch.split(fused, factors=[None, threads])
-    sch.bind(outer, "blockIdx.x")
-    sch.bind(inner, "threadIdx.x")
+    *outer, last = data
+    known = ops.as_int(sch.get(last).extent)
+    rest, thread = sch.split(last, factors=[None, min(threads, known or threads)])
+    sch.bind(sch.fuse(*outer, rest) if outer else rest, "blockIdx.x")  # split before: it is plain who has what
+    sch.bind(thread, "threadIdx.x")

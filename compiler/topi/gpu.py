@@ -51,10 +51,26 @@ def each_result(schedule: Schedule, op: ComputeOp, target: Target) -> None:
     """A thread for each result of a reduction, which it sums alone."""
     stage = schedule[op]
     stage.reorder(*op.axis, *op.reduce_axis)
-    threads = min(256, int(target.get("max_num_threads", THREADS)))
-    block, thread = stage.split(stage.fuse(*op.axis), factor=threads)
-    stage.bind(block, thread_axis("blockIdx.x"))
-    stage.bind(thread, thread_axis("threadIdx.x"))
+    bind_innermost(stage, list(op.axis), min(256, int(target.get("max_num_threads", THREADS))))
+
+
+def bind_innermost(stage: Stage, axes: Sequence[IterVar], threads: int) -> None:
+    """Threads along the last axis, and along the one before it where that is short; blocks over the rest.
+
+    Axes are split before they are fused, so that it is plain which results a thread has.
+    """
+    *outer, last = axes
+    width = min(threads, extent([last]) or threads)
+    rest, x = stage.split(last, factor=width)
+    blocks = [*outer, rest]
+    inner = [x]
+    if outer and (height := min(threads // width, extent([outer[-1]]) or 1)) > 1:
+        above, y = stage.split(outer[-1], factor=height)
+        stage.bind(y, thread_axis("threadIdx.y"))
+        blocks, inner = [*outer[:-1], above, rest], [y, x]
+    stage.reorder(*blocks, *inner)
+    stage.bind(stage.fuse(*blocks) if len(blocks) > 1 else blocks[0], thread_axis("blockIdx.x"))
+    stage.bind(x, thread_axis("threadIdx.x"))
 
 
 def _one_result(stage: Stage, op: ComputeOp, target: Target) -> None:

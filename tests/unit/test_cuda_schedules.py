@@ -71,7 +71,8 @@ CASES: dict[str, Case] = {
         cuda.schedule_batch_matmul, lambda a, b: a @ b.transpose(0, 2, 1),
     ),
     "conv2d": (
-        lambda x, w: topi.nn.conv2d_nchw(x, w, 1, 1, 1), [(1, 3, 6, 7), (4, 3, 3, 3)], cuda.schedule_conv2d_nchw, conv,
+        lambda x, w: topi.nn.conv2d_nchw(x, w, 1, 1, 1), [(1, 2, 14, 22), (3, 2, 3, 3)],
+        cuda.schedule_conv2d_nchw, conv,
     ),
 }  # fmt: skip
 
