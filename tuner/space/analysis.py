@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.arith.affine import as_affine
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars, walk
@@ -21,10 +22,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """One buffer a block touches: the axes in each of its dimensions' indices."""
+    """One buffer a block touches: the axes in each of its dimensions' indices. `steps`: how far apart in its last
+    dimension neighbours along an axis are, where the index is a sum of multiples of axes."""
 
     buffer: n.Buffer
     axes_by_dim: tuple[frozenset[int], ...]
+    steps: tuple[tuple[int, int], ...] = ()
 
     @property
     def axes(self) -> frozenset[int]:
@@ -92,7 +95,9 @@ def _describe(block: n.Block) -> BlockInfo | None:
 
 def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
     dims = tuple(frozenset(index[v] for v in free_vars(r.min) if v in index) for r in region.region)
-    return Access(region.buffer, dims)
+    last = as_affine(region.region[-1].min, tuple(index)) if region.region else None
+    steps = () if last is None else tuple((index[v], step) for v, step in zip(index, last[0]) if step)
+    return Access(region.buffer, dims, steps)
 
 
 def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo, ...]:

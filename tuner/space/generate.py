@@ -17,7 +17,7 @@ from tuner.space.elementwise import inline_chains, spread
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
-from tuner.space.pixels import flatten, has_pixels
+from tuner.space.pixels import flatten, has_gaps, has_pixels
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values
@@ -53,7 +53,10 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     dots = None if unit is None else dot_sketch(func, main.name, roles, unit, target)
     if dots is not None:
         return (dots,)  # no other instruction comes near
-    shapes = [*_shapes(main, roles, hardware), *_flat_shapes(func, main, roles, hardware)]
+    shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
+    if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
+        shapes = [shape for shape in shapes if shape.name == "panels"]
+    shapes += flat
     made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
     return tuple(sketch for sketch in made if sketch is not None)
 

@@ -20,14 +20,21 @@ from tuner.space.contraction import Roles
 
 
 def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
-    """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone."""
+    """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone or is read with gaps."""
     above = _above(info, roles)
     if above is None or roles.m is None or roles.vector_operand is None:
         return False
     operand, scalar = info.inputs[roles.vector_operand], roles.scalar_operand
     both = {above.position, roles.v.position} <= operand.axes
     apart = scalar is not None and not {above.position, roles.v.position} & info.inputs[scalar].axes
-    return both and apart and above.extent > 1 and roles.v.extent % (2 * lanes) != 0 and len(info.inputs) == 2
+    if not both or not apart or above.extent < 2 or len(info.inputs) != 2:
+        return False
+    return roles.v.extent % lanes != 0 or has_gaps(info, roles)
+
+
+def has_gaps(info: BlockInfo, roles: Roles) -> bool:
+    """Whether neighbours along `v` are no neighbours in memory, as in a convolution with strides."""
+    return roles.vector_operand is not None and dict(info.inputs[roles.vector_operand].steps).get(roles.v.position) != 1
 
 
 def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> str | None:
