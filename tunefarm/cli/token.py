@@ -17,7 +17,7 @@ from tuner.records.types import utcnow
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
-@click.group()
+@click.group(epilog="\b\nExample:\n  tunefarm token new ci --role read")
 def token() -> None:
     """Make, list and revoke tokens of the web app."""
 
