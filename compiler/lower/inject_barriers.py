@@ -75,6 +75,7 @@ class _Injector:
         self._kernel = kernel
         self._private = set(private)
         axes: dict[n.Var, str] = {}
+        lets: set[n.Var] = set()
         for node in walk(kernel):
             match node:
                 case n.For(kind=ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)):
@@ -83,12 +84,15 @@ class _Injector:
                     axes[var] = tag
                 case n.Allocate() if node.scope.startswith(("local", "warp")):
                     self._private.add(node.buffer_var)
+                case n.LetStmt() | n.Let():
+                    lets.add(node.var)
                 case _:
                     pass
         self._extents = {
             tag: max((ops.as_int(e) or 0 for e in extents), default=0) for tag, extents in bound_extents(kernel).items()
         }
-        self._threads = Threads({t: e for t, e in self._extents.items() if t.startswith("threadIdx")}, axes)
+        extents = {tag: extent for tag, extent in self._extents.items() if tag.startswith("threadIdx")}
+        self._threads = Threads(extents, axes, frozenset(lets))
         self._moving = {var for var, tag in axes.items() if tag.startswith("threadIdx")}  # differ between threads
         self._loops: list[n.For] = []
         self._conditions: list[PrimExpr] = []

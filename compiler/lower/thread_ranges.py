@@ -70,6 +70,7 @@ class Threads:
 
     extents: Mapping[str, int]
     axes: Mapping[n.Var, str]
+    opaque: frozenset[n.Var] = frozenset()  # variables that stand for what a thread computed
     _known: dict[tuple[int, frozenset[n.Var]], tuple[Access, _Touched | None]] = field(default_factory=dict)
 
     def may_meet(self, a: Access, b: Access, repeated: n.For | None = None) -> bool:
@@ -84,13 +85,18 @@ class Threads:
             if loop is not other or loop is repeated:
                 break
             common.add(loop.loop_var)
-        first, second = self._split(a.index, common), self._split(b.index, common)
+        first, second = self._split(a.index, self._moving(a, common)), self._split(b.index, self._moving(b, common))
         if first is None or second is None or not _equal(first[0], second[0]):
             return True
         here, there = self._touched(first[1], a, common), self._touched(second[1], b, common)
         return here is None or there is None or here.meets(there)
 
-    def _split(self, index: PrimExpr, common: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
+    def _moving(self, access: Access, common: set[n.Var]) -> set[n.Var]:
+        """The variables that differ between threads or between the iterations meant; all others have one value."""
+        threads = {var for var, tag in self.axes.items() if tag.startswith("threadIdx")}
+        return threads | ({loop.loop_var for loop in access.loops} - common)
+
+    def _split(self, index: PrimExpr, moving: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
         """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
         base, lanes = (index.base, index) if isinstance(index, n.Ramp) else (index, None)
         form = LinearForms().form(base)
@@ -98,20 +104,17 @@ class Threads:
         rest: PrimExpr = ops.const(form.offset, base.dtype)
         for atom, scale in form.terms:
             used = free_vars(atom)
-            fixed = {v for v in used if v in common or self._is_fixed(v)}
-            if used and fixed == used:
+            if used & self.opaque:
+                return None
+            if used and not used & moving:
                 kept.append((atom, scale))
-            elif fixed or not _countable(atom):
+            elif not used <= moving or not _countable(atom):
                 return None
             else:
                 rest = ops.add(rest, ops.mul(atom, scale))
         if lanes is not None:
             rest = n.Ramp(rest, lanes.stride, lanes.lanes)
         return kept, rest
-
-    def _is_fixed(self, var: n.Var) -> bool:
-        """Whether a variable has one value for all of a block: no loop of the kernel's threads moves it."""
-        return self.axes.get(var, "").startswith("blockIdx")
 
     def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
         """The elements that threads touch; None where they cannot be counted. An access is asked about many times."""
@@ -172,9 +175,12 @@ class Threads:
         forms.ranges |= dict.fromkeys(self.axes, (0, None))
         form = forms.form(n.Sub(low, high))
         rest: PrimExpr = ops.const(form.offset - slack, low.dtype)
+        moving = self._moving(access, common)
         for atom, scale in form.terms:
             used = free_vars(atom)
-            if any(v in common or self._is_fixed(v) for v in used) or not used:
+            if used & self.opaque:
+                return None
+            if not used or not used <= moving:
                 least = forms.bounds(atom)[0 if scale > 0 else 1]
                 if least is None:
                     return None

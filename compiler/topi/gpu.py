@@ -91,9 +91,12 @@ def reduction(schedule: Schedule, op: ComputeOp, target: Target) -> None:
     """A block for each result where neighbours in memory belong to one; else a thread for each result, whose
     neighbours read neighbours."""
     stage = schedule[op]
-    if not op.axis:
+    alone = op.reduction is not None and len(op.reduction.source) > 1  # threads do not combine pairs such as argmax's
+    if not op.axis and alone:
+        stage.bind(stage.fuse(), thread_axis("blockIdx.x"))
+    elif not op.axis:
         _one_result(stage, op, target)
-    elif reduces_along_memory(op):
+    elif reduces_along_memory(op) and not alone:
         results = extent(op.axis)
         block = stage.fuse(*op.axis)
         threads = cooperating(op.reduce_axis, target, many=results is None or results > FEW)

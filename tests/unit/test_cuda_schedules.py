@@ -18,6 +18,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule import create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import intrin
+from compiler.tir import nodes as n
 from compiler.tir.structural import structural_equal
 from compiler.topi import cuda, generic
 from compiler.transform.tir_passes import DefaultGPUSchedule
@@ -92,7 +93,7 @@ def test_against_numpy(name: str) -> None:
 
 def test_generic_schedules_bind_threads_for_a_gpu() -> None:
     x = placeholder((4, 8), name="x")
-    for name in (n for n in dir(generic) if n.startswith("schedule_") and n != "schedule_extern"):
+    for name in (x for x in dir(generic) if x.startswith("schedule_") and x != "schedule_extern"):
         if hasattr(cuda, name):
             out = topi.exp(x)
             assert "threadIdx.x" in str(lower(getattr(generic, name)(SM80, [out]), [x, out])), name
@@ -167,3 +168,28 @@ def test_functions_that_nobody_scheduled_get_threads(name: str) -> None:
     np.testing.assert_allclose(found, reference(*(a.astype(np.float64) for a in arrays)), rtol=2e-4, atol=1e-4)
     assemble(compile_artifact(lowered, SM80).blobs["ptx"], "sm_80")
     assert structural_equal(DefaultGPUSchedule()(lowered)["main"], lowered["main"])
+
+
+def test_one_build_serves_every_size() -> None:
+    """A matrix product of a size that the call tells, of tiles that do not fill it."""
+    rows = n.Var("rows", "int32")
+    a, b = placeholder((rows, 20), name="a"), placeholder((20, 24), name="b")
+    out = topi.matmul(a, b)
+    with SM80:
+        module = lower(cuda.schedule_matmul([out]), [a, b, out])
+    [entry] = compile_artifact(module, SM80).entries
+    assert entry.launches[0].grid == ("1", "(rows + 63)//64", "1")
+    x, w = np.random.default_rng(0).standard_normal((5, 20)), np.random.default_rng(1).standard_normal((20, 24))
+    found = np.zeros((5, 24), np.float32)
+    run_threads(module, x.astype(np.float32), w.astype(np.float32), found)
+    np.testing.assert_allclose(found, x @ w, rtol=1e-3, atol=1e-4)
+
+
+def test_pairs_are_reduced_by_one_thread() -> None:
+    x = placeholder((5, 33), name="x")
+    out = topi.argmax(x, axis=1)
+    data = np.random.default_rng(0).standard_normal((5, 33)).astype(np.float32)
+    found = np.zeros(5, np.int32)
+    with SM80:
+        check(cuda.schedule_reduce([out]), [x, out], [data, found])
+    np.testing.assert_array_equal(found, data.argmax(1))

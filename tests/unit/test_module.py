@@ -297,7 +297,9 @@ def replaced(**changes: Any) -> Artifact:
 def test_other_machines_code_is_refused() -> None:
     with pytest.raises(ArtifactError, match="for riscv64; this machine"):
         load_artifact(replaced(target="llvm -mtriple=riscv64-linux-gnu"))
-    with pytest.raises(ArtifactError, match="for cuda, not for a CPU"):
+    with pytest.raises(ArtifactError, match="for opencl, not for a CPU"):
+        load_artifact(replaced(target="opencl"))
+    with pytest.raises(ArtifactError, match="the artifact holds no PTX"):
         load_artifact(replaced(target="cuda -arch=sm_80"))
 
 
