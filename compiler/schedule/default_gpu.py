@@ -37,14 +37,14 @@ def _bind(sch: Schedule, block: BlockRV, threads: int) -> None:
     pairs = list(zip(realize.block.iter_vars, realize.iter_values))
     reduced = {v for iv, value in pairs if iv.iter_type is not IterType.DATA_PAR for v in free_vars(value)}
     data: list[LoopRV] = [loop for loop, node in zip(loops, nodes) if node.loop_var not in reduced]
-    rest = [loop for loop in loops if loop not in data]
+    reducing = [loop for loop in loops if loop not in data]
     if not data:  # one result: one thread
         sch.bind(sch.add_unit_loop(loops[0] if loops else block), "blockIdx.x")
         return
-    if rest:
-        sch.reorder(*data, *rest)
+    if reducing:
+        sch.reorder(*data, *reducing)
     *outer, last = data
     known = ops.as_int(sch.get(last).extent)
-    rest, thread = sch.split(last, factors=[None, min(threads, known or threads)])
-    sch.bind(sch.fuse(*outer, rest) if outer else rest, "blockIdx.x")  # split before: it is plain who has what
+    above, thread = sch.split(last, factors=[None, min(threads, known or threads)])
+    sch.bind(sch.fuse(*outer, above) if outer else above, "blockIdx.x")  # split before: it is plain who has what
     sch.bind(thread, "threadIdx.x")
