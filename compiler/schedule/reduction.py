@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.schedule import tree
 from compiler.schedule.dataflow import fresh_block_name, scope_around, with_regions
-from compiler.schedule.expr import conjunction, conjuncts, subst, subst_tree, variables
+from compiler.schedule.expr import Mapped, conjunction, conjuncts, subst, subst_tree, variables
 from compiler.schedule.injective import repeating_loop
 from compiler.schedule.loops import loop_roles
 from compiler.schedule.state import Effect, Illegal, loop_path, replaced
@@ -65,7 +65,12 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
     init = init_nest(realize, inside, data, init_name)
-    update_block = with_regions(replace(realize.block, name_hint=update_name, init=None))
+    update_block = replace(realize.block, name_hint=update_name, init=None)
+    if tree.realizes(update_block.body):  # its regions are in the axes of blocks inside: take those that are known
+        own_reads = tuple(w for w in update_block.writes if not any(r.buffer is w.buffer for r in update_block.reads))
+        update_block = replace(update_block, reads=(*own_reads, *update_block.reads))
+    else:
+        update_block = with_regions(update_block)
     loop_depth = path.index(inside[0])
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
     new = replaced(func, path[: loop_depth + 1], seq(init, update))
@@ -103,10 +108,12 @@ def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], na
         tuple(replace(iv, var=new_vars[iv.var]) for iv, _ in kept),
         (), (), name, subst_tree(block.init, new_vars), span=block.span,
     )  # fmt: skip
+    if tree.realizes(own.body):
+        own = replace(own, writes=tuple(_in_axes(w, new_vars) for w in block.writes))
+    else:
+        own = with_regions(own)
     conditions = [c for c in conjuncts(realize.predicate) if not variables(c) & dropped]
-    body: Stmt = n.BlockRealize(
-        tuple(subst(v, fresh) for _, v in kept), subst(conjunction(conditions), fresh), with_regions(own)
-    )
+    body: Stmt = n.BlockRealize(tuple(subst(v, fresh) for _, v in kept), subst(conjunction(conditions), fresh), own)
     for loop in reversed(loops):
         kind = loop.kind if loop.kind is ForKind.THREAD_BINDING else ForKind.SERIAL
         binding = loop.thread_binding if kind is ForKind.THREAD_BINDING else None
@@ -114,3 +121,9 @@ def init_nest(realize: n.BlockRealize, inside: list[n.For], data: set[n.Var], na
             new_loops[loop.loop_var], subst(loop.min, fresh), subst(loop.extent, fresh), kind, body, binding
         )
     return body
+
+
+def _in_axes(region: n.BufferRegion, axes: Mapped) -> n.BufferRegion:
+    return n.BufferRegion(
+        region.buffer, tuple(n.Range(subst(side.min, axes), subst(side.extent, axes)) for side in region.region)
+    )

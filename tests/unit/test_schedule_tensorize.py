@@ -19,6 +19,7 @@ from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.verify import Stage, verify
+from compiler.tir.visit import free_vars
 
 
 def agree(func: PrimFunc, sch: Schedule) -> None:
@@ -199,3 +200,16 @@ def test_an_intrinsic_may_look_at_its_buffers_through_views() -> None:
     s.tensorize(i1, "test.views")
     assert s.func.script().count("T.match_buffer(") == 3
     w.check_everywhere(s, func)
+
+
+def test_an_init_taken_out_of_a_block_of_blocks_knows_its_regions() -> None:
+    """In the axes of the block that has them, so that a copy made next finds its place."""
+    func = w.blur(10, 2)
+    sch = Schedule(func)
+    tile = sch.blockize(sch.get_loops(sch.get_block("C"))[1])
+    init = sch.decompose_reduction(tile, sch.get_loops(tile)[0])
+    for block in (tile, init):
+        own = {iv.var for iv in sch.get(block).iter_vars}
+        assert all(free_vars(side.min) <= own for region in sch.get(block).writes for side in region.region)
+    sch.cache_write(tile, 0, "local")
+    w.check_everywhere(sch, func)
