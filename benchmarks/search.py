@@ -2,11 +2,11 @@
 
     python benchmarks/search.py
 
-`ask` and `tell` are of the strategy alone, for each candidate of a run of `--trials`. `score` is of the analytic draft
-over 4,096 points of the space. `engine` plays a run with recorded results on one device that takes no time, so what is
-left is the engine, the store and the search, in wall time and in time on the processor for each trial. The share is of
-the latter beside a trial that takes `--trial-ms`: with a core to itself the engine works while devices measure, so what
-a run is longer by is less.
+`ask` and `tell` are of the strategy alone, for each candidate of a run of `--trials`. `score` is of features and the
+model in use over 4,096 points of the space. `engine` plays a run with recorded results on one device that takes no
+time, so what is left is the engine, the store and the search, in wall time and in time on the processor for each trial.
+The share is of the latter beside a trial that takes `--trial-ms`: with a core to itself the engine works while devices
+measure, so what a run is longer by is less.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ import numpy as np
 from compiler.target import Target
 from rpc_server.measure import MeasureResult
 from tuner.engine import tune
+from tuner.model.guide import Guide
+from tuner.model.library import newest
+from tuner.model.machine import target_family
 from tuner.options import RunOptions
 from tuner.replay import ReplayBuilder, ReplayFleet
 from tuner.search.plan import sketch_search
+from tuner.search.population import sample
 from tuner.search.registry import STRATEGIES
 from tuner.space.generate import generate
 from tuner.task import TuningTask
@@ -51,14 +55,14 @@ def strategy_costs(task: TuningTask, name: str, trials: int) -> tuple[float, flo
 
 
 def score(task: TuningTask) -> float:
-    """Seconds to score 4,096 points."""
-    sketch = max(generate(task.func, task.target), key=lambda s: s.size)
-    rng = np.random.default_rng(0)
-    points = [p for p in (sketch.random(rng) for _ in range(_POINTS)) if p is not None]
-    began = time.perf_counter()
-    for point in points:
-        sketch.score(point)
-    return (time.perf_counter() - began) * _POINTS / len(points)
+    """Seconds on the processor to compute the features of 4,096 points and score them by the model in use."""
+    sketches = generate(task.func, task.target)
+    sketch = max(sketches, key=lambda s: s.size)
+    points = np.resize(np.array(sample(sketch, _POINTS, np.random.default_rng(0))), (_POINTS, len(sketch.decisions)))
+    guide = Guide.of(sketches, task.func, task.target, lambda: newest(None, target_family(task.target)))
+    began = time.process_time()
+    guide.describe(sketch, points)
+    return time.process_time() - began
 
 
 def engine(task: TuningTask, name: str, trials: int) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from tuner.search.repair import repair
 from tuner.search.surrogate import Surrogate
 from tuner.space.sketch import Sketch
 
-_NEAR = 60  # points looked at to repair one
+_NEAR = 24  # points looked at to repair one
 _ENOUGH = 4  # measured candidates before a surrogate is fitted
 _SHORTLIST = 64  # candidates whose uncertainty is looked at
 _FAILED = 2.0  # times the worst cost: what a failure is taken for
@@ -41,7 +41,7 @@ class EvolutionOptions:
     crossover: float = 0.35
     elite: int = 24
     population: int = 256
-    children: int = 128
+    children: int = 96
     batch: int = 8
     curiosity: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
 

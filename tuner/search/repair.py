@@ -20,22 +20,26 @@ def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) ->
     start = tuple(min(max(0, at), len(d.values) - 1) for at, d in zip(point, sketch.decisions, strict=True))
     if sketch.is_allowed(start):
         return start
-    scales = [_scale(decision.values) for decision in sketch.decisions]
+    squares = []  # how far each value of a decision is from the one to begin with, squared
+    for decision, at in zip(sketch.decisions, start):
+        scale = _scale(decision.values)
+        squares.append([(place - scale[at]) ** 2 for place in scale])
     waiting = [(0.0, start)]
     found = {start}
     for _ in range(most):
         if not waiting:
             return None
-        _, here = heapq.heappop(waiting)
-        if sketch.is_allowed(here):
+        away, here = heapq.heappop(waiting)
+        if here != start and sketch.is_allowed(here):
             return here
-        for axis, scale in enumerate(scales):
-            for at in (here[axis] - 1, here[axis] + 1):
-                there = (*here[:axis], at, *here[axis + 1 :])
-                if 0 <= at < len(scale) and there not in found:
-                    found.add(there)
-                    away = math.dist([s[i] for s, i in zip(scales, there)], [s[i] for s, i in zip(scales, start)])
-                    heapq.heappush(waiting, (away, there))
+        for axis, square in enumerate(squares):
+            own = here[axis]
+            for at in (own - 1, own + 1):
+                if 0 <= at < len(square):
+                    there = (*here[:axis], at, *here[axis + 1 :])
+                    if there not in found:
+                        found.add(there)
+                        heapq.heappush(waiting, (away - square[own] + square[at], there))
     return None
 
 
