@@ -7,8 +7,8 @@
 
 The rows are those a tuner writes (a run of 1,000 trials for each of 100 workloads, ten times over, every twentieth
 trial failed), put into the database directly, as writing them like a tuner does would take an hour. Resuming reads a
-run's trials back, makes its candidates again from their traces and tells the search. Best of `--repeat`; medians for the
-calls that take less than a millisecond. Lookups over HTTP are asked of a `tunefarm web` process, by two client
+run's trials back, makes its candidates again from their traces and tells the search. Best of `--repeat`; medians for
+the calls that take less than a millisecond. Lookups over HTTP are asked of a `tunefarm web` process, by two client
 processes on the same machine.
 """
 

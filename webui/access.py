@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -137,10 +137,10 @@ def secret_of(authorization: str) -> str | None:
             return None
 
 
-def needs(role: Role) -> Callable[[Request], str]:
+def needs(role: Role) -> Callable[[Request], Awaitable[str]]:
     """A dependency of routes that change something: refuses lesser roles, and gives the name of who asks."""
 
-    def check(request: Request) -> str:
+    async def check(request: Request) -> str:
         has: Role = request.scope["tunefarm_role"]
         if not has.allows(role):
             raise Forbidden(f"this takes a token of role {role}; yours is {has}", hint="`tunefarm token new` makes one")

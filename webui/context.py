@@ -25,7 +25,7 @@ class Context:
     launcher: Launcher | None = None
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:  # async: not a trip to a thread on each request
     context: Context = request.app.state.context
     return context
 
