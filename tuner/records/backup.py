@@ -33,6 +33,8 @@ def backup(address: str | Path, file: Path) -> int:
             _dump_postgres(url, part)
         _sync(part)
         part.rename(file)
+    except RecordError:
+        raise
     except OSError as error:
         raise RecordError(f"cannot write {file}: {error.strerror}") from None
     finally:
