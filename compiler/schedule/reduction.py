@@ -62,6 +62,7 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
             hint="decompose at a loop inside it",
         )
     check_separable(realize, around, position, data, "init")
+    _check_alone(realize, inside[0])
     init_name = fresh_block_name(func, f"{block}_init")
     update_name = fresh_block_name(func, f"{block}_update")
     init = init_nest(realize, inside, data, init_name)
@@ -75,6 +76,20 @@ def decompose_reduction(func: n.PrimFunc, block: str, loop: n.Var) -> Effect:
     update = tree.replace_at(path[loop_depth:], tree.with_block(realize, update_block))
     new = replaced(func, path[: loop_depth + 1], seq(init, update))
     return Effect(new, (init_name,), {block: update_name})
+
+
+def _check_alone(realize: n.BlockRealize, loop: n.For) -> None:
+    """No other block in the loop writes what the reduction does, or reads it before: the init would be in its way."""
+    own = {w.buffer for w in realize.block.writes}
+    behind = False
+    for other in tree.realizes(loop):
+        if other is realize:
+            behind = True
+            continue
+        touched = {r.buffer for r in (other.block.writes if behind else (*other.block.writes, *other.block.reads))}
+        if own & touched:
+            name = realize.block.name_hint
+            raise Illegal(f"block {other.block.name_hint!r} in the loop uses what block {name!r} writes", loop.loop_var)
 
 
 def check_separable(

@@ -140,3 +140,17 @@ def test_what_was_read_before_is_not_written_earlier() -> None:
         "reverse_compute_inline",
         "block 'C' writes what is read after block 'B'",
     )
+
+
+def test_an_init_is_not_put_before_another_block_that_writes_there() -> None:
+    func = w.row_scale(4, 6)
+    sch = Schedule(func)
+    _, j = sch.get_loops(sch.get_block("D"))
+    sch.compute_at(sch.get_block("S"), j)
+    sch.loop_partition(j, [1, 1])
+    w.check_refused(
+        sch.func,
+        lambda s: s.decompose_reduction(s.get_block("S_j1"), s.get_loops(s.get_block("S_j1"))[0]),
+        "decompose_reduction",
+        "block 'S_j0' in the loop uses what block 'S_j1' writes",
+    )
