@@ -8,6 +8,7 @@ from model_kit import candidates, fill, made_up_cost, task
 from compiler.schedule.trace import Trace, apply_trace
 from tuner.model.errors import ModelError
 from tuner.model.guide import Guide
+from tuner.model.library import newest
 from tuner.records.models import NewModel
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
@@ -122,12 +123,23 @@ def test_a_model_that_is_of_no_use_is_said_and_gone_without(tmp_path):
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
         broken = NewModel(
             target_family="llvm-x86_64-256", feature_version=1, format="lightgbm", body=b"tree\n", trained_on={},
-            rank_accuracy={},
+            rank_accuracy={"spearman": 0.9},
         )  # fmt: skip
         store.add_model(broken)
         search = sketch_search(task("matmul:16,16,16"), knowledge=Knowledge(store))
     assert search.guide.startswith("the analytic draft, because the model is of no use:")
     assert len(search.strategy.ask(4)) == 4
+
+
+def test_a_stored_model_that_ranks_badly_leaves_the_shipped_one_in_use(tmp_path):
+    with RecordStore.open(tmp_path / "r.db", create=True) as store:
+        for accuracy in ({}, {"spearman": -0.1}):
+            poor = NewModel(
+                target_family="llvm-x86_64-256", feature_version=1, format="lightgbm", body=b"never read",
+                trained_on={}, rank_accuracy=accuracy,
+            )  # fmt: skip
+            store.add_model(poor)
+            assert newest(store, "llvm-x86_64-256").origin == "the shipped model of llvm-x86_64-256"
 
 
 def test_without_features_the_sketches_own_drafts_are_gone_by():

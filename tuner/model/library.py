@@ -19,6 +19,7 @@ from tuner.records.models import NewModel
 from tuner.records.store import RecordStore
 
 FORMAT = "lightgbm"
+_PROVEN = 0.4  # rank correlation on held-out workloads
 _FILE_FORMAT = "tunefarm.model"
 _FILE_VERSION = 1
 
@@ -35,12 +36,18 @@ class Found:
 
 
 def newest(store: RecordStore | None, family: str) -> Found | None:
-    """The model in use for a target family. Raises ModelError when it cannot be used."""
+    """The model in use for a target family: the store's newest, unless one is shipped and the store's was not shown to
+    rank workloads it had not seen. Raises ModelError when it cannot be used."""
     stored = None if store is None else store.newest_model(family, FEATURE_VERSION)
-    if stored is not None:
-        return _found(stored, f"model {stored.version} of {family} in the store")
     made = shipped(family)
+    if stored is not None and (made is None or _is_proven(stored)):
+        return _found(stored, f"model {stored.version} of {family} in the store")
     return None if made is None else _found(made, f"the shipped model of {family}")
+
+
+def _is_proven(model: NewModel) -> bool:
+    spearman = model.rank_accuracy.get("spearman")
+    return isinstance(spearman, float) and spearman >= _PROVEN
 
 
 def _found(model: NewModel, origin: str) -> Found:
