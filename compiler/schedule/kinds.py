@@ -90,8 +90,8 @@ def bind(func: n.PrimFunc, loop: n.Var, thread_axis: str) -> Effect:
 
 
 def _shares_work(outer: n.For, inner: n.For) -> bool:
-    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis: none of these hangs on
-    which thread of `outer` it is in, and all they write is seen by every thread."""
+    """Whether the threads of `outer` may share the iterations of `inner`, bound to the same axis: none of these hangs
+    on which thread of `outer` it is in, and all they write is seen by every thread."""
     if _tag(outer) == "vthread" or _tag(inner) == "vthread":
         return True
     return all(

@@ -7,9 +7,9 @@ import pytest
 from compiler.errors import IRError, ScheduleError
 from compiler.lower.check_bounds import AccessOutOfBounds
 from compiler.te import operation as te
-from compiler.te.scan import scan
 from compiler.te.prim_func import create_prim_func
 from compiler.te.replay import schedule_to_func
+from compiler.te.scan import scan
 from compiler.te.schedule import create_schedule
 
 A = te.placeholder((4, 8), name="A")

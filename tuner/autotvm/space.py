@@ -66,7 +66,7 @@ class Config(ABC):
         """A config that is chosen only says how many loops come out."""
         return [Axis(None, i) for i in range(num_output)]
 
-    def multi_filter(self, filter: Callable[[ConfigEntity], bool]) -> None:
+    def multi_filter(self, filter: Callable[[ConfigEntity], bool]) -> None:  # noqa: B027  (a chosen config ignores it)
         """Keep only configs for which `filter` holds: a constraint over several knobs."""
 
     # -- telling
