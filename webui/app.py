@@ -22,6 +22,7 @@ from webui import export, metrics
 from webui.access import Access
 from webui.api import best, catalog, events, farm, records, releases, run_changes, runs
 from webui.api.replies import error_response, log_failure
+from webui.check_log import CheckLog
 from webui.context import Context
 from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
@@ -64,7 +65,12 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        checks = None if tracker is None else CheckLog(store, tracker)
+        if checks is not None:
+            checks.start()
         yield
+        if checks is not None:
+            checks.stop()
         fleet.close()
 
     app = FastAPI(

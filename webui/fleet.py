@@ -27,6 +27,9 @@ PATIENCE_S = 1.5
 """How long a page waits for the tracker; the answer may be on the next one."""
 
 
+_PAGE = 1000
+
+
 class DeviceSource(Protocol):
     """A tracker, as far as the web app needs it (see `tracker.client`)."""
 
@@ -128,22 +131,25 @@ class Fleet:
 
     def _tracked(self, infos: Sequence[DeviceInfo], numbers: FarmNumbers) -> FleetView:
         now = utcnow()
-        known = {device.name: device for device in self._known()}
+        known = newest_by_name(self._store)
         devices = tuple(_from_tracker(info, known.get(info.id), now) for info in infos)
         return FleetView("tracker", devices, "", now, numbers)
 
     def _recorded(self, problem: str) -> FleetView:
-        devices = tuple(_from_records(device) for device in self._known())
+        devices = tuple(_from_records(device) for device in newest_by_name(self._store).values())
         return FleetView("records", devices, problem, utcnow())
 
-    def _known(self) -> list[Device]:
-        """The newest fingerprint of each device on record."""
-        newest: dict[str, Device] = {}
-        for device in self._store.devices(limit=1000):
+def newest_by_name(store: RecordStore) -> dict[str, Device]:
+    """The newest fingerprint of each device on record, by name."""
+    newest: dict[str, Device] = {}
+    after = 0
+    while page := store.devices(after, _PAGE):
+        for device in page:
             known = newest.get(device.name)
             if known is None or device.last_seen >= known.last_seen:
                 newest[device.name] = device
-        return list(newest.values())
+        after = page[-1].id
+    return newest
 
 
 def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> FleetDevice:
