@@ -166,6 +166,7 @@ def test_a_file_holds_the_model_and_what_is_known_of_it(trained):
         gzip.compress(json.dumps({"format": "tunefarm.model", "version": 2}).encode()),
         gzip.compress(b" " * (9 << 20)),  # small here, large unpacked
     ],
+    ids=["empty", "plain", "object", "cut", "deep", "old", "hollow", "huge"],
 )
 def test_files_that_hold_no_model_are_refused(data):
     with pytest.raises(ModelError):
