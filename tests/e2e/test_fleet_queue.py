@@ -23,7 +23,7 @@ from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tracker() -> Iterator[Tracker]:
     with (
         Tracker("127.0.0.1", port=0, silent=True) as running,
@@ -43,7 +43,7 @@ def test_a_slot_that_asks_again_and_again_keeps_its_place(tracker: Tracker) -> N
         lease = holder.lease("k", wait_s=PATIENCE_S)
         with pytest.raises(NoDeviceError):
             fleet.open(0, wait_s=0.0)
-        until(fleet.has_turn_coming)
+        until(lambda: fleet.waiting().startswith("number 1 of 1"))  # it stands in line before the late one asks
         late = other.ask("k")
         until(lambda: late.place is not None)
         with pytest.raises(NoDeviceError, match="number 1 of"):
