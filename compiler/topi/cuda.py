@@ -8,29 +8,22 @@ not fit its threads, is a kernel of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from compiler.target import Target
 from compiler.te.schedule import Schedule
 from compiler.te.tensor import ComputeOp
 from compiler.topi import gpu, tensor_core
-from compiler.topi.scheduling import computed, inline_elementwise, start
-
-Build = Callable[[Schedule, Target], None]
+from compiler.topi.scheduling import Build, computed, inline_elementwise, named
 
 
 def _schedule(name: str, build: Build, what: str) -> Callable[..., Schedule]:
-    def make(*args: Any) -> Schedule:
-        target, schedule = start(name, args)
+    """`named`, with what is elementwise computed where it is read."""
+
+    def inlined(schedule: Schedule, target: Target) -> None:
         inline_elementwise(schedule)
         build(schedule, target)
-        return schedule
 
-    make.__name__ = name
-    make.__doc__ = (
-        f"{what} Takes `(outs)`, for the current target, or `(target, outs)`. Raises ScheduleError on other arguments."
-    )
-    return make
+    return named(name, inlined, what)
 
 
 def _kernels(schedule: Schedule, target: Target) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.dtype import parse_dtype
@@ -60,6 +60,24 @@ def start(what: str, given: Sequence[Any]) -> tuple[Target, Schedule]:
     """The target and a schedule of the tensors given."""
     target, outs = arguments(what, given)
     return target, create_schedule([out.op for out in outs])
+
+
+Build = Callable[[Schedule, Target], None]
+
+
+def named(name: str, build: Build, what: str) -> Callable[..., Schedule]:
+    """The schedule function `name` of a kind of target; `build` schedules for it, `what` begins the docstring."""
+
+    def make(*args: Any) -> Schedule:
+        target, schedule = start(name, args)
+        build(schedule, target)
+        return schedule
+
+    make.__name__ = name
+    make.__doc__ = (
+        f"{what} Takes `(outs)`, for the current target, or `(target, outs)`. Raises ScheduleError on other arguments."
+    )
+    return make
 
 
 def reduces_along_memory(op: ComputeOp) -> bool:
