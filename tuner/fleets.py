@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from compiler.artifact import Artifact
@@ -27,7 +27,7 @@ from rpc_server.server import Server
 from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import Queued
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
-from tracker.capability import Capabilities, parse_capability
+from tracker.capability import Capabilities, Predicate, parse_capability
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.holdings import Lease
@@ -40,7 +40,19 @@ _LOCALHOST = "127.0.0.1"
 _CONNECT_S = 5.0
 _POLL_S = 0.2
 _DEFAULT_KEY = "cpu"
-_OUT_OF_SERVICE = ("gone", "quarantined", "draining")
+_OUT_OF_SERVICE = ("gone", "quarantined", "draining")  # a closed device opens again by itself
+
+
+def usable(devices: Iterable[TrackedDevice], wanted: Predicate) -> list[TrackedDevice]:
+    """Those of a tracker's devices that match, and that it lends, now or once their hours begin; by id."""
+    matching = (
+        d
+        for d in devices
+        if d.state not in _OUT_OF_SERVICE
+        and wanted.admits(d.id)
+        and wanted.matches(Capabilities.of(d.key, d.tags, d.attributes))
+    )
+    return sorted(matching, key=lambda device: device.id)
 
 
 class WrongDeviceError(TuningError):
@@ -296,14 +308,8 @@ class TrackerFleet:
 
     def _in_service(self) -> list[TrackedDevice]:
         """Registered devices that match and are of the run's class, once it has one, by id."""
-        return [
-            d
-            for d in self._tracker.devices()
-            if d.state not in _OUT_OF_SERVICE
-            and self._class.name in ("", d.fingerprint)
-            and self._wanted.admits(d.id)
-            and self._wanted.matches(Capabilities.of(d.key, d.tags, d.attributes))
-        ]
+        found = usable(self._tracker.devices(), self._wanted)
+        return [device for device in found if self._class.name in ("", device.fingerprint)]
 
     def _request(self) -> str:
         """The expression to lease by. Once the class is known it is narrowed to what the class says of a device, so

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from rpc_server.keys import KeyRing
-from tracker.capability import Capabilities, parse_capability
+from tracker.capability import parse_capability
 from tracker.client import connect_tracker
 from tuner.errors import NoDevicesError
 from tuner.fleet import DeviceSession, Fleet
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet
-
-_OUT_OF_SERVICE = ("gone", "quarantined", "draining", "closed")
+from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet, usable
 
 
 @dataclass(frozen=True)
@@ -34,13 +32,7 @@ def tracked_stands(host: str, port: int, expression: str, keys: KeyRing | None =
     """
     wanted = parse_capability(expression or "*")
     with connect_tracker(host, port, keys=keys) as tracker:
-        found = sorted(
-            device.id
-            for device in tracker.devices()
-            if device.state not in _OUT_OF_SERVICE
-            and wanted.admits(device.id)
-            and wanted.matches(Capabilities.of(device.key, device.tags, device.attributes))
-        )
+        found = [device.id for device in usable(tracker.devices(), wanted) if device.state != "closed"]
     if not found:
         raise NoDevicesError(
             f"the tracker at {host}:{port} has no device in service that matches {expression or '*'!r}",
