@@ -14,6 +14,7 @@ threads of others spin for a while. The table is Markdown; docs/performance.md t
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="workloads whose names have this in them")
     parser.add_argument("--threads", default="1", choices=("1", "all"))
     parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=1, help="tune so often; the run in the middle counts")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", type=Path, help="put the table into this file, between its marks")
@@ -48,11 +49,11 @@ def main() -> None:
     chosen = [c for c in cases() if args.only in c.name and (args.all or args.only or c.small)]
     rows = []
     for case in chosen:
-        row = measure(case, len(cores), args.trials, args.seed, args.rounds)
+        row = measure(case, len(cores), args.trials, args.seeds, args.rounds)
         rows.append(row)
         print(json.dumps(row) if args.json else line(row), flush=True)
     if args.write is not None and rows:
-        write(args.write, table(rows, len(cores), args.trials))
+        write(args.write, table(rows, len(cores), args.trials, args.seeds))
 
 
 # ------------------------------------------------------------------------------------ workloads
@@ -173,43 +174,53 @@ def torch_conv(x: Any, w: Any, **how: Any) -> Any:
 # ---------------------------------------------------------------------------------- measurement
 
 
-def measure(case: Case, threads: int, trials: int, seed: int, rounds: int) -> dict[str, Any]:
-    """Tune `case`, then time the best kernel and its peers in turns."""
+def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> dict[str, Any]:
+    """Tune `case` once for each seed, then time the kernels and their peers in turns. "tunefarm" is the kernel of the
+    run in the middle."""
     import numpy as np
 
-    from compiler.driver import compile_artifact
-    from compiler.ir.module import IRModule
-    from compiler.runtime.module import load_artifact
     from compiler.runtime.ndarray import array, empty
     from compiler.target import Target
     from compiler.tir.ops import as_int
-    from tuner.meta_schedule.tune import tune_tir
     from tuner.task import count_flops
 
     func, target = case.func(), Target(f"llvm -num-cores={threads}").resolved()
-    mod = IRModule({"main": func})
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        database = tune_tir(mod, target, folder, trials, seed=seed)
-        best = database.query_schedule(mod, target)
-    seconds = time.perf_counter() - start
-    if best is None:
-        return {"workload": case.name, "threads": threads, "trials": trials, "tuning_s": seconds, "ms": {}}
-    kernel = load_artifact(compile_artifact(best.func, target, name="main"))["main"]
+    runs = [tuned(func, target, trials, seed) for seed in range(seeds)]
+    kernels = {f"seed {seed}": kernel for seed, kernel in enumerate(runs) if kernel is not None}
+    seconds = (time.perf_counter() - start) / seeds
+    about = {"workload": case.name, "threads": threads, "trials": trials, "seeds": seeds, "tuning_s": seconds}
+    if len(kernels) < seeds:
+        return {**about, "ms": {}}
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype("float32") for shape in case.shapes]
     out = empty(tuple(as_int(s) for s in func.buffer_map[func.params[-1]].shape), "float32")
     held = [*map(array, inputs), out]
-    calls: dict[str, Callable[[], Any]] = {"tunefarm": lambda: kernel(*held)}
+    calls: dict[str, Callable[[], Any]] = {who: functools.partial(kernel, *held) for who, kernel in kernels.items()}
     if (own := case.numpy) is not None:
         calls["numpy"] = lambda: own(*inputs)
     calls |= with_torch(case, inputs, threads)
     times = {who: statistics.median(samples) for who, samples in in_turns(calls, rounds).items()}
+    each = [times.pop(who) for who in kernels]
+    peer = min(times.values(), default=float("nan"))
+    times["tunefarm"] = statistics.median_high(each)
     return {
-        "workload": case.name, "threads": threads, "trials": trials, "tuning_s": seconds,
-        "gflops": count_flops(func) / times["tunefarm"] / 1e9, "ms": {w: t * 1e3 for w, t in times.items()},
-        "ratio": min((t for w, t in times.items() if w != "tunefarm"), default=float("nan")) / times["tunefarm"],
+        **about, "gflops": count_flops(func) / times["tunefarm"] / 1e9, "ms": {w: t * 1e3 for w, t in times.items()},
+        "ratio": peer / times["tunefarm"], "ratios": [peer / one for one in each],
     }  # fmt: skip
+
+
+def tuned(func: Any, target: Any, trials: int, seed: int) -> Callable[..., Any] | None:
+    """The best kernel of a run, loaded; None when nothing was measured."""
+    from compiler.driver import compile_artifact
+    from compiler.ir.module import IRModule
+    from compiler.runtime.module import load_artifact
+    from tuner.meta_schedule.tune import tune_tir
+
+    mod = IRModule({"main": func})
+    with tempfile.TemporaryDirectory() as folder:
+        best = tune_tir(mod, target, folder, trials, seed=seed).query_schedule(mod, target)
+    return None if best is None else load_artifact(compile_artifact(best.func, target, name="main"))["main"]
 
 
 def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callable[[], Any]]:
@@ -254,9 +265,10 @@ def line(row: dict[str, Any]) -> str:
     return f"| {row['workload']} | {peers} | {row['gflops']:.0f} | {row['ratio']:.2f} |"
 
 
-def table(rows: list[dict[str, Any]], threads: int, trials: int) -> str:
+def table(rows: list[dict[str, Any]], threads: int, trials: int, seeds: int) -> str:
+    runs = "" if seeds == 1 else f"; the run in the middle of {seeds}, by speed"
     head = [
-        f"{threads} thread{'s' if threads > 1 else ''}, {trials} trials each; ratio to the faster of the others.",
+        f"{threads} thread{'s' if threads > 1 else ''}, {trials} trials each{runs}; ratio to the faster of the others.",
         "", "| workload | tunefarm, ms | numpy, ms | torch, ms | GFLOP/s | ratio |", "|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     return "\n".join([*head, *map(line, rows)])
