@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from compiler.artifact import ArgSpec, Artifact
-from compiler.errors import TunefarmError
+from compiler.errors import DeviceError, TunefarmError
 from compiler.runtime import native
 from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import empty
@@ -38,6 +38,7 @@ from rpc_server.messages import Data, public_codec
 from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.processes import ExecutorSettings
 from rpc_server.stream import FrameStream, StreamClosed
+from rpc_server.trial_subject import end_if_lost
 from rpc_server.wire import Address, Buffer, Kind, Limits, check_frames, encode_error
 
 _FETCH_LIMITS = Limits(max_buffer=1 << 30)
@@ -153,6 +154,8 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
             reply, buffers = session.handle(message.body, message.buffers)
             answer = public_codec.encode(reply, Kind.REPLY, request_id=header.request_id, buffers=buffers)
         except TunefarmError as error:
+            if isinstance(error, DeviceError):
+                end_if_lost(error)
             answer = encode_error(error, header.request_id)
         except MemoryError as error:
             answer = encode_error(OutOfMemory(f"out of memory: {error}"), header.request_id)

@@ -19,16 +19,18 @@ from compiler.artifact import Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import conditions, timing
 from compiler.runtime.conditions import Reading
+from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device, device
 from compiler.runtime.module import CPUFunction, KernelError, load_artifact
-from compiler.runtime.ndarray import NDArray, empty
-from compiler.runtime.preprocess import flush_caches
+from compiler.runtime.ndarray import empty
 from rpc_server.adaptive import is_enough, is_hopeless, is_slower
 from rpc_server.compare import disagreement, fill
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import REFERENCE_PHASE, Measured, Need
+from rpc_server.trial_subject import Subject, ending_if_lost, subject
 
 AnyArray = npt.NDArray[Any]
+Function = CPUFunction | CUDAFunction
 
 
 class TrialFailed(Exception):
@@ -82,18 +84,19 @@ class Trials:
             self._run_reference(request, reference, place)
             started = time.monotonic()
         self._phase("load", request.timeout_s if reference is not None else None)
-        function = _load(data, request.entry)
+        function = _load(data, request.entry, place)
         arguments = _arguments(function.entry, request.seed, place)
+        ready = _ready(function, arguments, place)
         self._phase("first run", None)
         before = time.perf_counter()
-        _call(function, arguments)
+        _call(ready)
         once = time.perf_counter() - before
         if request.reference is not None:
             self._phase("check", None)
             self._compare(request, function.entry, arguments)
         self._phase("timing", None)
         left = request.timeout_s - (time.monotonic() - started)
-        return _time(function, arguments, request.options, once, left)
+        return _time(ready, request.options, once, left)
 
     # --- the reference ------------------------------------------------------------------------------------
 
@@ -105,9 +108,9 @@ class Trials:
     def _run_reference(self, request: MeasureRequest, data: memoryview, place: Device) -> None:
         self._phase(REFERENCE_PHASE, request.reference_timeout_s)
         try:
-            function = _load(data, request.entry)
+            function = _load(data, request.entry, place)
             arguments = _arguments(function.entry, request.seed, place)
-            _call(function, arguments)
+            _call(_ready(function, arguments, place))
         except TrialFailed as failure:
             raise TrialFailed(failure.kind, f"the reference, not the candidate: {failure.text}") from None
         folder = self._kept(request).with_suffix(".partial")
@@ -139,7 +142,7 @@ class Trials:
                 raise TrialFailed(FailureKind.WRONG_RESULT, f"output {spec.name}: {text}")
 
 
-def _load(data: memoryview, entry: str) -> CPUFunction:
+def _load(data: memoryview, entry: str, place: Device) -> Function:
     try:
         module = load_artifact(Artifact.from_bytes(data))
     except ArtifactError as error:
@@ -148,14 +151,21 @@ def _load(data: memoryview, entry: str) -> CPUFunction:
         function = module.get_function(entry) if entry else module.entry_func
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
-    if not isinstance(function, CPUFunction):
-        raise TrialFailed(FailureKind.LAUNCH, f"trials run on CPUs; {function.name} is for another device")
+    if isinstance(function, CUDAFunction):
+        runs_on = "cuda"
+    elif isinstance(function, CPUFunction):
+        runs_on = "cpu"
+    else:
+        raise TrialFailed(FailureKind.LAUNCH, f"{function.name} runs neither on a CPU nor on a GPU")
+    if place.device_type != runs_on:
+        raise TrialFailed(FailureKind.LAUNCH, f"{function.name} is built for {runs_on}, the trial is on {place}")
     return function
 
 
 def _arguments(entry: EntryPoint, seed: int, place: Device) -> list[Any]:
     try:
-        return [_argument(spec_index, entry, seed, place) for spec_index in range(len(entry.args))]
+        with ending_if_lost(place):
+            return [_argument(spec_index, entry, seed, place) for spec_index in range(len(entry.args))]
     except DeviceError as error:
         raise TrialFailed(FailureKind.OUT_OF_MEMORY, error.message) from None
     except TunefarmError as error:
@@ -170,9 +180,16 @@ def _argument(index: int, entry: EntryPoint, seed: int, place: Device) -> Any:
     return empty(value.shape, spec.dtype, place).copyfrom(value)
 
 
-def _call(function: CPUFunction, arguments: list[Any]) -> None:
+def _ready(function: Function, arguments: list[Any], place: Device) -> Subject:
     try:
-        function(*arguments)
+        return subject(function, arguments, place)
+    except TunefarmError as error:
+        raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+
+
+def _call(ready: Subject) -> None:
+    try:
+        ready.call()
     except KernelError as error:
         kind = FailureKind.OUT_OF_MEMORY if error.detail.get("code") == -1 else FailureKind.LAUNCH
         raise TrialFailed(kind, str(error)) from None
@@ -196,9 +213,8 @@ class _Samples:
     samples not taken yet: a rough time is worth more than a time-out.
     """
 
-    def __init__(self, function: CPUFunction, slots: bytes, stop_at: float, options: EvaluatorOptions) -> None:
-        self._function = function
-        self._slots = slots
+    def __init__(self, ready: Subject, stop_at: float, options: EvaluatorOptions) -> None:
+        self._ready = ready
         self._stop_at = stop_at
         self._options = options
         self._taken: list[tuple[int, int]] = []  # calls, nanoseconds; the first is the warm-up
@@ -206,7 +222,7 @@ class _Samples:
     def run(self, number: int) -> int:
         if self._taken and time.monotonic() >= self._stop_at:
             raise _TimeUp
-        spent = self._function.run_timed(self._slots, number)
+        spent = self._ready.timed(number)
         self._taken.append((number, spent))
         if is_hopeless(spent * 1e-9, number, self._options):
             raise _Hopeless
@@ -219,12 +235,9 @@ class _Samples:
         return tuple(spent * 1e-9 / number for spent in counted)
 
 
-def _time(
-    function: CPUFunction, arguments: list[Any], options: EvaluatorOptions, once: float, left: float
-) -> MeasureResult:
+def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -> MeasureResult:
     """Time a kernel whose first call took `once` seconds, with `left` seconds to its deadline."""
-    arrays = [argument for argument in arguments if isinstance(argument, NDArray)]
-    samples = _Samples(function, function.pack(tuple(arguments)), time.monotonic() + 0.7 * left, options)
+    samples = _Samples(ready, time.monotonic() + 0.7 * left, options)
     affordable = int(0.4 * left / (once * options.repeat)) if once > 0 else options.number
     number = max(1, min(options.number, affordable))
     before, faults = conditions.take(), _page_faults()
@@ -240,7 +253,7 @@ def _time(
                 cooldown_interval_ms=options.cooldown_interval_ms,
                 repeats_to_cooldown=options.repeats_to_cooldown,
             ),
-            prepare=(lambda: flush_caches(arrays)) if options.flush_cache else (lambda: None),
+            prepare=ready.flush if options.flush_cache else (lambda: None),
             observe=None,
             until=lambda taken: is_enough(taken, options),
         ).results
@@ -251,6 +264,7 @@ def _time(
         costs, rejected = samples.so_far(), True
     environment = _environment(before, conditions.take())
     environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0], "number": float(number)}
+    environment |= ready.environment()
     if rejected:
         environment["rejected"] = 1.0
     return MeasureResult(costs=costs, environment=environment)

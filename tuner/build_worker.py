@@ -124,18 +124,21 @@ def build(request: BuildRequest) -> BuildResult:
 def _compile(request: BuildRequest) -> bytes:
     from compiler.driver import compile_artifact
 
-    made = _instantiate(request.source)
+    made = _instantiate(request.source, Target(request.target))
     if isinstance(made, Artifact):
         return made.to_bytes()
     return compile_artifact(made, Target(request.target), name=request.name).to_bytes()
 
 
-def _instantiate(source: Source) -> PrimFunc | Artifact:
+def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
     from compiler.schedule.trace import Trace, apply_trace
+    from tuner.untuned import runnable
 
     match source:
         case TraceSource(func, trace):
-            return _unpack(func) if trace is None else apply_trace(_unpack(func), Trace.from_json(trace)).func
+            if trace is None:
+                return runnable(_unpack(func), target)
+            return apply_trace(_unpack(func), Trace.from_json(trace)).func
         case FuncSource(func):
             return _unpack(func)
         case MakeSource(make):

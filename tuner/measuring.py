@@ -9,6 +9,7 @@ from rpc_server.measure import MeasureRequest
 from tuner.engine_events import SubmitMeasure
 from tuner.options import RunOptions
 from tuner.records.model import TrialPurpose
+from tuner.untuned import device_type
 
 _BASELINE_PATIENCE = 6  # untuned code may be that much slower than any candidate may be
 
@@ -28,6 +29,7 @@ def measurement(command: SubmitMeasure, options: RunOptions) -> tuple[MeasureReq
         reference_timeout_s=_BASELINE_PATIENCE * options.run_timeout_s,
         rtol=options.rtol,
         atol=options.atol,
+        device_type=device_type(candidate),
     )
     return request, (candidate,) if baseline else (candidate, reference)
 

@@ -212,6 +212,12 @@ def find_api(device_type: str) -> DeviceAPI:
     return AbsentAPI(f"this tunefarm has no runtime for {device_type} devices on this machine")
 
 
+def used_api(device_type: str) -> DeviceAPI | None:
+    """What serves local devices of a type, where this process has asked for one before; else None, and no driver is
+    looked for."""
+    return _apis.get(device_type)
+
+
 def enabled(target: str) -> bool:
     """Whether code for a target kind or device type can run on this machine: `enabled("llvm")`.
 

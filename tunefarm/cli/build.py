@@ -27,6 +27,7 @@ from tunefarm.settings import Settings
 from tuner.fleet import DeviceSession
 from tuner.fleets import LocalFleet, local_target
 from tuner.task import TuningTask
+from tuner.untuned import device_type, runnable
 
 _EPILOG = """\b
 Examples:
@@ -135,9 +136,9 @@ def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], release:
 
 def _build(task: TuningTask, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
     """Replay the trace (or none), build, write, and check on the device if there is one."""
-    func = task.func
+    func = runnable(task.func, task.target)
     if reply.trace is not None:
-        func = apply_trace(func, Trace.from_json(reply.trace)).func
+        func = apply_trace(task.func, Trace.from_json(reply.trace)).func
     artifact = compile_artifact(func, task.target, name="main")
     measured = _check(task, artifact, session) if session is not None else None
     return Built(task, reply, artifact, _write(artifact, task.name, out) if out is not None else None, measured)
@@ -155,8 +156,14 @@ def _write(artifact: Artifact, name: str, out: Path) -> Path:
 
 def _check(task: TuningTask, artifact: Artifact, session: DeviceSession) -> MeasureResult:
     """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
-    reference = compile_artifact(task.func, task.target, name="main")
-    request = MeasureRequest(artifact=artifact.digest, reference=reference.digest, options=_CHECK, timeout_s=60.0)
+    reference = compile_artifact(runnable(task.func, task.target), task.target, name="main")
+    request = MeasureRequest(
+        artifact=artifact.digest,
+        reference=reference.digest,
+        options=_CHECK,
+        timeout_s=60.0,
+        device_type=device_type(artifact),
+    )
     return session.measure(request, (artifact, reference))
 
 

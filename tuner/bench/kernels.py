@@ -11,10 +11,12 @@ from compiler.driver import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.script.entry import from_source
+from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.bench.suites import Config, Suite
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
+from tuner.untuned import runnable
 
 _CHAIN = """
 @T.prim_func
@@ -64,7 +66,7 @@ class Workshop:
         whatever the compiler, the caches and the neighbours do."""
         with self._lock:
             if target not in self._calibration:
-                self._calibration[target] = compile_artifact(self._chain, target, name="main")
+                self._calibration[target] = compile_artifact(runnable(self._chain, Target(target)), target, name="main")
             return self._calibration[target]
 
     @cached_property
@@ -75,7 +77,7 @@ class Workshop:
 
     def _build(self, task: TuningTask, device_class: str, config: Config) -> Built:
         try:
-            untuned = compile_artifact(task.func, task.target, name="main")
+            untuned = compile_artifact(runnable(task.func, task.target), task.target, name="main")
             best = self._store.best(task.key, str(task.target), device_class) if config == "best" else None
             if best is None or best.config is None:
                 return Built(task, untuned)

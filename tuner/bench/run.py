@@ -27,6 +27,7 @@ from tuner.fleets import device_target
 from tuner.recorded import device_row, workload_row
 from tuner.records.model_farm import BenchResult, NewBenchResult
 from tuner.records.store import RecordStore
+from tuner.untuned import device_type
 
 CONFIRMED = "confirmed"
 """What the notes of a result say when it was suspect and measuring again bore it out."""
@@ -230,6 +231,7 @@ class _Device:
             options=options,
             timeout_s=self._options.timeout_s,
             reference=None if reference is None else reference.digest,
+            device_type=device_type(artifact),
         )
         return self._session.measure(request, [artifact] if reference is None else [artifact, reference])
 

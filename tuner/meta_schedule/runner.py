@@ -18,6 +18,7 @@ from tuner.errors import TuningError
 from tuner.fleet import DeviceSession, Fleet
 from tuner.fleets import LocalFleet, TrackerFleet
 from tuner.meta_schedule.record import TensorInfo
+from tuner.untuned import device_type
 
 _OPEN_WAIT_S = 60.0
 
@@ -115,7 +116,12 @@ class Runner(ABC):
     def _measure(self, session: DeviceSession, given: RunnerInput) -> RunnerResult:
         try:
             artifact = Artifact.from_bytes(Path(given.artifact_path).read_bytes())
-            request = MeasureRequest(artifact=artifact.digest, options=self.evaluator(), timeout_s=self.timeout_sec)
+            request = MeasureRequest(
+                artifact=artifact.digest,
+                options=self.evaluator(),
+                timeout_s=self.timeout_sec,
+                device_type=device_type(artifact),
+            )
             measured = session.measure(request, (artifact,))
         except (TunefarmError, OSError) as error:
             return RunnerResult(None, str(error))
