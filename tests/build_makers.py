@@ -63,3 +63,8 @@ def gated(folder: Path) -> PrimFunc:
     while not (folder / "open").exists():
         time.sleep(0.05)
     return add_one()
+
+
+def asked(variable: str) -> PrimFunc:
+    """Says what the worker's environment has, and whose child it is."""
+    raise ValueError(f"{variable} is {os.environ.get(variable)}, parent {os.getppid()}.")

@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -79,15 +79,17 @@ def pack_func(func: PrimFunc) -> bytes:
     return pickle.dumps(func)
 
 
-def start_worker(memory_bytes: int, niceness: int) -> None:
-    """Prepare a process for builds: low priority, so that measurements on the same machine keep their cores, and a
-    limit on its memory (0: none)."""
+def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str]) -> None:
+    """Prepare a process for builds: low priority, so that measurements on the same machine keep their cores, a limit
+    on its memory (0: none), and the tuner's environment of today."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.clear()
+    os.environ.update(environment)
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     os.nice(niceness)
     if memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    import compiler.driver  # noqa: F401  (paid once, before the first job's clock)
+    import tuner.build_preload  # noqa: F401  (there already, unless the fork server is one of the program's own)
 
 
 def _end_with_parent() -> None:

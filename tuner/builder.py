@@ -1,8 +1,8 @@
 """Turning candidates into artifacts, in worker processes of this machine.
 
-A build is pure (see `tuner.build_worker`). Each worker is a `concurrent.futures` pool of one spawned process (never
-forked from a loaded, threaded one), so a build that ends its process takes no other one with it, and what ended it
-is known.
+A build is pure (see `tuner.build_worker`). Each worker is a `concurrent.futures` pool of one process, so a build that
+ends its process takes no other one with it, and what ended it is known. Workers are forked from a process that has
+imported the compiler and nothing else (see `tuner.spawning`), never from this one: a new one is there in milliseconds.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
@@ -33,7 +32,7 @@ from tuner.build_worker import (
     pack_func,
     start_worker,
 )
-from tuner.spawning import main_not_imported
+from tuner.spawning import main_not_imported, sigint_blocked, start_fork_server
 
 __all__ = [
     "BuildRequest",
@@ -154,20 +153,21 @@ class _Worker:
         self._pool = self._new_pool()
 
     def _new_pool(self) -> ProcessPoolExecutor:
+        start_fork_server()
         return ProcessPoolExecutor(
             1,
-            mp_context=multiprocessing.get_context("spawn"),
+            mp_context=multiprocessing.get_context("forkserver"),
             initializer=start_worker,
-            initargs=self._settings,
+            initargs=(*self._settings, dict(os.environ)),
         )
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         try:
-            with _sigint_blocked(), self._main():  # the first submit starts the process
+            with sigint_blocked(), self._main():  # the first submit starts the process
                 future = self._pool.submit(build, request)
         except BrokenProcessPool:  # it died between two builds: of nobody's doing
             self.replace()
-            with _sigint_blocked(), self._main():
+            with sigint_blocked(), self._main():
                 future = self._pool.submit(build, request)
         self._process = next(iter((getattr(self._pool, "_processes", None) or {}).values()), None)
         return future
@@ -206,14 +206,3 @@ class _Worker:
 
 def _failed(text: str, seconds: float = 0.0) -> BuildResult:
     return BuildResult(None, FailureKind.BUILD, text, seconds)
-
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """What is started meanwhile inherits the mask: Ctrl-C goes to the terminal's whole process group, and a worker
-    that is just coming up would answer it with a traceback. This process gets the signal afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from functools import partial
 
 import build_makers
+import psutil
 import pytest
 
 from compiler.artifact import Artifact
@@ -101,6 +104,21 @@ def test_what_cannot_be_sent_to_a_worker(builder: LocalBuilder) -> None:
     result = run(builder, MakeSource(lambda: build_makers.add_one()))
     assert result.failure is FailureKind.BUILD
     assert "could not be sent to a worker" in result.text
+
+
+def test_workers_are_forked_from_one_process_without_threads(
+    builder: LocalBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents = set()
+    for value in ("before", "after"):
+        monkeypatch.setenv("OF_THE_TUNER", value)
+        run(builder, MakeSource(build_makers.leaving))  # the next worker is a new one
+        said = run(builder, MakeSource(partial(build_makers.asked, "OF_THE_TUNER"))).text
+        assert f"OF_THE_TUNER is {value}," in said
+        parents.add(int(said.split("parent ")[-1].split(".")[0]))
+    [server] = parents
+    assert psutil.Process(server).ppid() == os.getpid()
+    assert psutil.Process(server).num_threads() == 1
 
 
 def test_closing_answers_everyone() -> None:
