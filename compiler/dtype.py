@@ -78,6 +78,24 @@ def with_lanes(dtype: str, lanes: int) -> str:
     return str(DType(parsed.code, parsed.bits, lanes))
 
 
+_SIGNIFICANT = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+_EXPONENT = {"float16": 5, "bfloat16": 8, "float32": 8, "float64": 11}
+
+
+def holds_all_of(dtype: str, other: str) -> bool:
+    """Whether every number of dtype `other` is one of `dtype`, so that a cast there and back changes nothing."""
+    wide, narrow = parse_dtype(element_of(dtype)), parse_dtype(element_of(other))
+    if narrow.is_int:
+        value_bits = narrow.bits - narrow.is_signed
+        if wide.is_int:
+            return wide.bits - wide.is_signed >= value_bits and (wide.is_signed or not narrow.is_signed)
+        return wide.is_float and _SIGNIFICANT[str(wide)] >= value_bits
+    if narrow.is_float and wide.is_float:
+        a, b = str(wide), str(narrow)
+        return _SIGNIFICANT[a] >= _SIGNIFICANT[b] and _EXPONENT[a] >= _EXPONENT[b]
+    return wide == narrow
+
+
 def is_float(dtype: str) -> bool:
     return parse_dtype(dtype).is_float
 

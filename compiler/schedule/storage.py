@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.dtype import lanes_of, parse_dtype, with_lanes
+from compiler.dtype import holds_all_of, lanes_of, parse_dtype, with_lanes
 from compiler.ir.base import Node
 from compiler.lower.align_storage import BUFFER_DIM_ALIGN
 from compiler.schedule import tree
@@ -42,7 +42,8 @@ def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: st
 @primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
 def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
     """Keep the `buffer_index`-th buffer that a block writes in `dtype`: what is stored is cast to it, what is loaded is
-    cast back. Unsafe, as that changes the result where `dtype` holds less. Arguments of the function keep theirs.
+    cast back, unless it is cast on and `dtype` holds every number it held. Unsafe, as that changes the result where
+    `dtype` holds less. Arguments of the function keep theirs.
 
         B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
         C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
@@ -57,7 +58,12 @@ def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str
         return Effect(func)
     new = replace(buffer, data=n.Var(buffer.data.name, "handle"), dtype=dtype)
 
+    wider = holds_all_of(dtype, buffer.dtype)
+
     def converted(node: Node) -> Node | None:
+        match node:
+            case n.Cast(value=n.Cast(value=n.BufferLoad(buffer=read) as load)) if wider and read is new:
+                return ops.cast(node.dtype, load)
         if isinstance(node, n.BufferStore) and node.buffer is buffer:
             value = ops.cast(with_lanes(dtype, lanes_of(node.value.dtype)), node.value)
             return n.BufferStore(new, value, node.indices, node.predicate, node.span)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.arith.affine import as_affine
+from compiler.dtype import holds_all_of
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars, walk
@@ -23,11 +24,13 @@ class Axis:
 @dataclass(frozen=True)
 class Access:
     """One buffer a block touches: the axes in each of its dimensions' indices. `steps`: how far apart in its last
-    dimension neighbours along an axis are, where the index is a sum of multiples of axes."""
+    dimension neighbours along an axis are, where the index is a sum of multiples of axes. `used_as`: the dtype its
+    elements are cast to wherever the block loads them, if there is one that holds them all."""
 
     buffer: n.Buffer
     axes_by_dim: tuple[frozenset[int], ...]
     steps: tuple[tuple[int, int], ...] = ()
+    used_as: str | None = None
 
     @property
     def axes(self) -> frozenset[int]:
@@ -86,7 +89,11 @@ def _describe(block: n.Block) -> BlockInfo | None:
         axes.append(Axis(iv.var.name, extent, position, iv.iter_type == n.IterType.COMM_REDUCE))
     index = {iv.var: i for i, iv in enumerate(block.iter_vars)}
     output = _access(block.writes[0], index)
-    inputs = tuple(_access(r, index) for r in block.reads if r.buffer is not output.buffer)
+    inputs = tuple(
+        replace(_access(r, index), used_as=_used_as(block, r.buffer))
+        for r in block.reads
+        if r.buffer is not output.buffer
+    )
     conditional = any(
         isinstance(e, n.Call) and getattr(e.op, "name", "") == "tir.if_then_else" for e in walk(block.body)
     )
@@ -98,6 +105,17 @@ def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
     last = as_affine(region.region[-1].min, tuple(index)) if region.region else None
     steps = () if last is None else tuple((index[v], step) for v, step in zip(index, last[0]) if step)
     return Access(region.buffer, dims, steps)
+
+
+def _used_as(block: n.Block, buffer: n.Buffer) -> str | None:
+    nodes = list(walk(block.body))
+    loads = [e for e in nodes if isinstance(e, n.BufferLoad) and e.buffer is buffer]
+    casts = [e for e in nodes if isinstance(e, n.Cast) and any(e.value is load for load in loads)]
+    dtypes = {cast.dtype for cast in casts}
+    if len(dtypes) != 1 or len(casts) != len(loads):
+        return None
+    [dtype] = dtypes
+    return dtype if holds_all_of(dtype, buffer.dtype) else None
 
 
 def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo, ...]:

@@ -39,6 +39,7 @@ def panel_dim(access: Access, axis: int) -> int | None:
 def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV) -> None:
     """Fill the panels that `block` reads under `at` there."""
     copy = _copying(sch, block, panel)
+    widen(sch, copy, panel.access)
     sch.compute_at(copy, at, preserve_unit_loops=True)
     rank = len(panel.access.axes_by_dim)
     loops = sch.get_loops(copy)[-rank:]
@@ -60,9 +61,16 @@ def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV) -> None:
     sch.transform_layout(copy, ("write", 0), layout, sizes=[panel.size])
 
 
+def widen(sch: Schedule, copy: BlockRV, access: Access) -> None:
+    """Let a copy of narrow numbers hold what they are computed with: they are converted once, not for each product."""
+    if access.used_as is not None:
+        sch.unsafe_set_dtype(copy, 0, access.used_as)
+
+
 def copy_region(sch: Schedule, block: BlockRV, access: Access, at: LoopRV, lanes: int) -> None:
     """Copy the part of an operand that `block` reads under `at` into a buffer of its own, in vectors."""
     packed = sch.cache_read(block, sch.read_index(block, access.buffer.name), "global")
+    widen(sch, packed, access)
     sch.compute_at(packed, at, preserve_unit_loops=True)
     _, lane = sch.split(sch.get_loops(packed)[-1], [None, lanes])
     sch.vectorize(lane)
