@@ -194,7 +194,9 @@ class _Injector:
         outer_moving, self._moving = self._moving, set(self._moving)
         guarded = [node for node in walk(stmt) if isinstance(node, n.For) and node.kind is not ForKind.THREAD_BINDING]
         depth = len(self._loops)
+        before, self._repeated = self._repeated, []  # a barrier for these stands in front of the whole
         self._inside(stmt, inside)
+        self._repeated = before
         del self._loops[depth:]
         self._moving = outer_moving
         if inside.holds_barrier:
