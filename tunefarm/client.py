@@ -145,7 +145,8 @@ class Client:
         return self.pages("/api/v1/records", "trials", **wanted)
 
     def start_run(self, workloads: Sequence[str], **options: Any) -> RunReply:
-        """Have the web app begin a run: `key` and `target` of the devices, `trials`, `strategy`, `seed`."""
+        """Have the web app begin a run: `key` of the devices, `target` (by default theirs), `trials`, `strategy`,
+        `seed`."""
         return _run_reply(self.post("/api/v1/runs", {"workloads": list(workloads), **options}))
 
     def run(self, run_id: int) -> RunReply:
@@ -156,9 +157,9 @@ class Client:
         """Ask for a run's end, which takes some seconds."""
         return _run_reply(self.post(f"/api/v1/runs/{run_id}/cancel"))
 
-    def resume_run(self, run_id: int) -> RunReply:
-        """Go on with a run that was interrupted or failed."""
-        return _run_reply(self.post(f"/api/v1/runs/{run_id}/resume"))
+    def resume_run(self, run_id: int, trials: int | None = None) -> RunReply:
+        """Go on with a run that was interrupted or failed, with another budget when `trials` says so."""
+        return _run_reply(self.post(f"/api/v1/runs/{run_id}/resume", {"trials": trials}))
 
     def get(self, path: str, **query: Any) -> Mapping[str, Any]:
         """Any GET of the API, as parsed JSON."""

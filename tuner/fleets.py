@@ -55,6 +55,12 @@ def usable(devices: Iterable[TrackedDevice], wanted: Predicate) -> list[TrackedD
     return sorted(matching, key=lambda device: device.id)
 
 
+def tracked_target(device: TrackedDevice) -> str:
+    """What to build for on a tracker's device; "" when it does not say."""
+    target, threads = device.attributes.get("target"), device.attributes.get("threads")
+    return device_target(target, threads) if isinstance(target, str) and isinstance(threads, int) else ""
+
+
 class WrongDeviceError(TuningError):
     """A device of another class than the run's: its times would not compare."""
 
@@ -244,10 +250,9 @@ class TrackerFleet:
             time.sleep(_POLL_S)
         first = found[0]
         self._class.admit(first.id, first.fingerprint)
-        target, threads = first.attributes.get("target"), first.attributes.get("threads")
-        if not isinstance(target, str) or not isinstance(threads, int):
-            raise TuningError(f"{first.id} does not say what to build for", hint="name it: --target 'llvm -mcpu=...'")
-        return device_target(target, threads)
+        if target := tracked_target(first):
+            return target
+        raise TuningError(f"{first.id} does not say what to build for", hint="name it: --target 'llvm -mcpu=...'")
 
     def count(self) -> int:
         return max(1, len(self._in_service()))

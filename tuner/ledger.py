@@ -81,14 +81,14 @@ class Ledger:
     """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
     the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
 
-    def __init__(self, store: RecordStore, run: Run) -> None:
+    def __init__(self, store: RecordStore, run: Run, queued_only: bool = False) -> None:
         self._store = store
         self._run = run
         self._owner = process_name()
         self._devices: dict[int, _Device] = {}
         self._any_device: _Device | None = None
         self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
-        store.take_run(run.id, self._owner, is_gone)
+        store.take_run(run.id, self._owner, is_gone, queued_only)
 
     @staticmethod
     def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
@@ -96,16 +96,16 @@ class Ledger:
         return Ledger(store, write_down(store, tasks, options, command))
 
     @staticmethod
-    def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask]) -> Ledger:
+    def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> Ledger:
         """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
-        another process works on it."""
+        another process works on it; with `queued_only`, RunStopped when it was stopped before it began."""
         run = store.run(run_id)
         if [t.workload.key for t in run.tasks] != [t.key for t in tasks]:
             raise TuningError(
                 f"run {run_id} tuned other functions: the workloads' definitions have changed since",
                 hint="start a new run; earlier records stay in the store",
             )
-        return Ledger(store, run)
+        return Ledger(store, run, queued_only)
 
     @property
     def run_id(self) -> int:

@@ -27,6 +27,7 @@ from webui.context import Context
 from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
 from webui.launcher import Launcher
+from webui.left_runs import LeftRuns
 from webui.pages import explore
 from webui.pages import farm as farm_pages
 from webui.pages import routes as pages
@@ -66,9 +67,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         checks = None if tracker is None else CheckLog(store, tracker)
+        left = LeftRuns(store)
         if checks is not None:
             checks.start()
+        left.start()
         yield
+        left.stop()
         if checks is not None:
             checks.stop()
         fleet.close()

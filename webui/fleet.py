@@ -15,6 +15,9 @@ from typing import Literal, Protocol
 from compiler.errors import TunefarmError
 from rpc_server.tracker_messages import FarmNumbers
 from rpc_server.tracker_records import CheckInfo, DeviceInfo
+from tracker.capability import Predicate
+from tuner.errors import NoDevicesError
+from tuner.fleets import tracked_target, usable
 from tuner.records.model import Device
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
@@ -25,7 +28,6 @@ FRESH_S = 1.0
 """A tracker is asked at most this often, however many people look."""
 PATIENCE_S = 1.5
 """How long a page waits for the tracker; the answer may be on the next one."""
-
 
 _PAGE = 1000
 
@@ -42,7 +44,8 @@ class DeviceSource(Protocol):
 
 @dataclass(frozen=True)
 class FleetDevice:
-    """A device on a page. `state` is the tracker's, or "recorded" without one. `seen_at`: its last sign of life."""
+    """A device on a page. `state` is the tracker's, or "recorded" without one. `seen_at`: its last sign of life.
+    `info`: all that the tracker says of it."""
 
     name: str
     key: str
@@ -59,6 +62,7 @@ class FleetDevice:
     check: CheckInfo | None = None
     lease: str | None = None
     held_s: float = 0.0
+    info: DeviceInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,17 @@ class Fleet:
 
     def close(self) -> None:
         self._asker.shutdown(wait=False, cancel_futures=True)
+
+    def target_of(self, wanted: Predicate) -> str:
+        """What to build for on the tracker's devices that match: what the first of them is. Raises NoDevicesError."""
+        infos = [device.info for device in self.view().devices if device.info is not None]
+        for info in usable(infos, wanted):
+            if target := tracked_target(info):
+                return target
+        raise NoDevicesError(
+            "the tracker has no device that matches and says what to build for",
+            hint="see /api/v1/devices, or say the target",
+        )
 
     def view(self) -> FleetView:
         """The fleet now, or as it was a moment ago. Waits at most `PATIENCE_S`."""
@@ -139,6 +154,7 @@ class Fleet:
         devices = tuple(_from_records(device) for device in newest_by_name(self._store).values())
         return FleetView("records", devices, problem, utcnow())
 
+
 def newest_by_name(store: RecordStore) -> dict[str, Device]:
     """The newest fingerprint of each device on record, by name."""
     newest: dict[str, Device] = {}
@@ -172,6 +188,7 @@ def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> Flee
         check=info.check,
         lease=info.lease,
         held_s=info.held_s,
+        info=info,
     )
 
 

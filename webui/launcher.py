@@ -1,9 +1,11 @@
 """Starting tuning runs that were asked for over the API: each is a `tunefarm tune --resume` of its own process, which
-outlives the web app and is told to stop through the store."""
+outlives the web app and is told to stop through the store. `left_runs` finds those whose process died meanwhile."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compiler.errors import TunefarmError
+from tuner.identity import is_gone
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 
@@ -27,13 +30,13 @@ class Launcher(Protocol):
     def has_tracker(self) -> bool:
         """Whether devices are leased from a tracker; else they are this machine's."""
 
-    def start(self, run_id: int, key: str) -> None:
-        """Have a run that is in the store tuned, on devices that match `key`."""
+    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
+        """Have a queued run of the store tuned, on devices that match `key`; `trials` changes its budget."""
 
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """Starts `command` (how the `tunefarm` command is run here). `db` is the store's address as the command takes it,
+    """Starts `command` (how the `tunefarm` command is run here). `db` is the store's URL as the command takes it,
     `tracker` HOST:PORT, or "" for this machine's own device."""
 
     store: RecordStore
@@ -45,26 +48,42 @@ class ProcessLauncher:
     def has_tracker(self) -> bool:
         return bool(self.tracker)
 
-    def start(self, run_id: int, key: str) -> None:
-        words = [*self.command, "tune", "--resume", str(run_id), "--quiet", f"--db={self.db}"]
+    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
+        words = [*self.command, "tune", "--resume", str(run_id), "--if-queued", "--quiet"]
+        if trials is not None:
+            words.append(f"--trials={trials}")
         if self.tracker:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
-        process = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=said, start_new_session=True)
+        environment = {**os.environ, "TUNEFARM_DB": self.db}  # not for everyone to see: it may hold a password
+        process = subprocess.Popen(
+            words, stdin=nothing, stdout=nothing, stderr=said, start_new_session=True, env=environment
+        )
 
         def watch() -> None:
             with said:
-                if process.wait() != 0:
+                if (status := process.wait()) != 0:
                     said.seek(0)
-                    self._failed(run_id, said.read().decode(errors="replace")[-_LAST:].strip())
+                    self._failed(run_id, status, said.read().decode(errors="replace")[-_LAST:].strip())
 
         threading.Thread(target=watch, name=f"run-{run_id}", daemon=True).start()
 
-    def _failed(self, run_id: int, said: str) -> None:
-        """A process that ended before it took the run leaves its reason; one that had it has said so itself."""
+    def _failed(self, run_id: int, status: int, said: str) -> None:
+        """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it
+        was killed."""
+        how = f"the tuning process was killed by {_signal_name(-status)}" if status < 0 else said
         try:
+            if self.store.end_left_run(run_id, is_gone, how or "the tuning process ended at once"):
+                return
             if self.store.run(run_id).state is RunState.QUEUED:
-                self.store.set_run_state(run_id, RunState.FAILED, said or "the tuning process ended at once")
+                self.store.set_run_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
         except TunefarmError as error:
             _log.warning("run %d ended, and the store could not be told why: %s", run_id, error.message)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -170,7 +170,7 @@ class Launched:
     def __init__(self) -> None:
         self.started: list[tuple[int, str]] = []
 
-    def start(self, run_id: int, key: str) -> None:
+    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
         self.started.append((run_id, key))
 
 

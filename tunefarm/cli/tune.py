@@ -73,6 +73,7 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--builders", metavar="N|dask://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
+@click.option("--if-queued", is_flag=True, hidden=True, help="With --resume: only a run that waits to be begun.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 @click.pass_obj
@@ -103,7 +104,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
                 if resumed is None:
                     ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
                 else:
-                    ledger = Ledger.resume(store, given["resume"], tasks)
+                    ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
         finally:
             fleet.close()

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from rpc_server.measure import FailureKind
 from tuner.records import catalog
-from tuner.records.errors import RunBusy, RunTakenOver
+from tuner.records.errors import RunBusy, RunStopped, RunTakenOver
 from tuner.records.keys import toolchain_key
 from tuner.records.model import Run, RunState, TrialPurpose
 from tuner.records.runs import no_run, set_state
@@ -48,7 +48,9 @@ class ClaimAnswer:
 # --------------------------------------------------------------------------------------- runs
 
 
-def take_run(connection: Connection, run_id: int, owner: str, is_gone: Callable[[str], bool]) -> None:
+def take_run(
+    connection: Connection, run_id: int, owner: str, is_gone: Callable[[str], bool], queued_only: bool
+) -> None:
     row = _locked(connection, run_id)
     now = current_time(connection)
     held = row.owner not in ("", owner) and row.owned_until is not None and row.owned_until > now
@@ -58,6 +60,8 @@ def take_run(connection: Connection, run_id: int, owner: str, is_gone: Callable[
             f"run {run_id} is being tuned by {row.owner}",
             hint=f"stop it there first; if it is dead, the run is free in {left:.0f} s",
         )
+    if queued_only and row.state != RunState.QUEUED:
+        raise RunStopped(f"run {run_id} was stopped before it began: it is {row.state}")
     connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
     _own(connection, run_id, owner, now)
 
@@ -73,6 +77,11 @@ def renew_run(connection: Connection, run_id: int, owner: str) -> None:
 def leave_run(connection: Connection, run_id: int, owner: str, state: RunState, message: str) -> Run:
     row = _locked(connection, run_id)
     check_owner(run_id, row.owner, owner)
+    return free_run(connection, run_id, state, message)
+
+
+def free_run(connection: Connection, run_id: int, state: RunState, message: str) -> Run:
+    """Nobody's any more, whoever had it, and nothing is claimed for it."""
     connection.execute(delete(ClaimRow).where(ClaimRow.run_id == run_id))
     connection.execute(update(RunRow).where(RunRow.id == run_id).values(owner="", owned_until=None))
     return set_state(connection, run_id, state, message, None)
@@ -88,7 +97,7 @@ def check_owner(run_id: int, found: str, owner: str) -> None:
 
 
 def _locked(connection: Connection, run_id: int) -> AnyRow:
-    query = select(RunRow.owner, RunRow.owned_until).where(RunRow.id == run_id).with_for_update()
+    query = select(RunRow.state, RunRow.owner, RunRow.owned_until).where(RunRow.id == run_id).with_for_update()
     row = connection.execute(query).first()
     if row is None:
         raise no_run(run_id)

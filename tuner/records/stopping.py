@@ -1,14 +1,24 @@
-"""Asking a run to end, from wherever the store is reached: whoever tunes it learns of it when it renews the run."""
+"""Ends of runs that do not come from who tunes them: one that is asked for, from wherever the store is reached (whoever
+tunes the run learns of it when it renews it), and that of a run whose process died."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select, update
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
-from tuner.records.claims import current_time
+from sqlalchemy import Connection, func, select, update
+
+from tuner.records.claims import current_time, free_run
 from tuner.records.errors import InvalidRecord, RunStopped
 from tuner.records.model import Run, RunState
 from tuner.records.runs import get_run, no_run, set_state
 from tuner.records.schema import RunRow
+from tuner.records.types import AnyRow
+
+QUIET_S = 120.0
+"""How long nothing may be heard of a run whose process cannot be seen until it counts as left."""
+_NEWEST = 500  # runs that are looked at
+_LIVE = (RunState.QUEUED, RunState.RUNNING)
 
 
 def request(connection: Connection, run_id: int, by: str) -> Run:
@@ -40,3 +50,32 @@ def check(connection: Connection, run_id: int) -> None:
 
 def _message(by: str) -> str:
     return f"stopped by {by}" if by else "stopped"
+
+
+def left(connection: Connection, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
+    """Which of the newest runs nobody works on, though they have not ended."""
+    query = select(RunRow.id, RunRow.state, RunRow.owner, RunRow.owned_until, RunRow.updated_at).where(
+        RunRow.id > select(func.max(RunRow.id)).scalar_subquery() - _NEWEST, RunRow.state.in_(_LIVE)
+    )
+    now = current_time(connection)
+    return tuple(row.id for row in connection.execute(query) if _is_left(row, now, is_gone))
+
+
+def end_left(connection: Connection, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:
+    """End the run if it is one of `left` now; whether it was."""
+    query = select(RunRow.state, RunRow.owner, RunRow.owned_until, RunRow.updated_at).where(RunRow.id == run_id)
+    row = connection.execute(query.with_for_update()).first()
+    if row is None or not _is_left(row, current_time(connection), is_gone):
+        return False
+    free_run(connection, run_id, RunState.INTERRUPTED, message)
+    return True
+
+
+def _is_left(row: AnyRow, now: datetime, is_gone: Callable[[str], bool]) -> bool:
+    """A running one without an owner is not: a program adds to it without being asked for signs of life."""
+    if RunState(row.state).ended:
+        return False
+    quiet = timedelta(seconds=QUIET_S)
+    if row.owner:
+        return is_gone(row.owner) or bool(row.owned_until is None or row.owned_until + quiet < now)
+    return bool(row.state == RunState.QUEUED and row.updated_at + quiet < now)

@@ -171,13 +171,20 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """Change tasks' trial budgets, by position. Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: runs.set_budgets(c, run_id, budgets))
 
-    def take_run(self, run_id: int, owner: str, is_gone: Callable[[str], bool] = lambda _owner: False) -> None:
+    def take_run(
+        self,
+        run_id: int,
+        owner: str,
+        is_gone: Callable[[str], bool] = lambda _owner: False,
+        queued_only: bool = False,
+    ) -> None:
         """Make the run `owner`'s for `claims.LEASE_S` seconds. Raises RunBusy while it is another's who renews it,
-        unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped."""
+        unless `is_gone` knows that one to be dead. Claims an earlier owner left are dropped. `queued_only`: raises
+        RunStopped when the run does not wait to be begun any more."""
         self._sites.forget()
 
         def take(connection: Connection) -> None:
-            claims.take_run(connection, run_id, owner, is_gone)
+            claims.take_run(connection, run_id, owner, is_gone, queued_only)
             stopping.clear(connection, run_id)
 
         self._write(take)
@@ -196,6 +203,15 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """Ask whoever tunes the run to end it, which happens when that process next renews it; a run that nobody tunes
         is interrupted at once. Raises RecordNotFound; InvalidRecord when it has ended."""
         return self._write(lambda c: stopping.request(c, run_id, by))
+
+    def left_runs(self, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
+        """Runs that have not ended though nobody works on them: their owner is gone, as `is_gone` says or because it
+        was not heard of for `stopping.QUIET_S` seconds; or no process took them up for as long."""
+        return self._read(lambda c: stopping.left(c, is_gone))
+
+    def end_left_run(self, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:
+        """Interrupt a run of `left_runs`, so that it can be resumed; False when it is none any more."""
+        return self._write(lambda c: stopping.end_left(c, run_id, is_gone, message))
 
     def leave_run(self, run_id: int, owner: str, state: RunState, message: str = "") -> Run:
         """Give the run up in the state given, and every claim of it. Raises RunTakenOver."""

@@ -25,7 +25,8 @@ router = APIRouter(tags=["runs"], responses={**ERRORS, **CHANGE_ERRORS})
 
 class NewRun(Body):
     """What to tune: operators with their sizes, as `tunefarm tune` takes them (files are not read). `key` chooses the
-    tracker's devices, and `target` is theirs; without a tracker this machine measures."""
+    tracker's devices; without a tracker this machine measures. `target` is what to build for, by default what the first
+    of the devices is."""
 
     workloads: list[str] = Field(min_length=1, max_length=200)
     target: str = Field(default="", max_length=4000)
@@ -40,12 +41,14 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
     """Begin a run. It is `queued` until its process has a device; follow its events."""
     launcher = _launcher(context)
     if launcher.has_tracker:
-        if not new.key or not new.target:
-            raise BadRequest("a run on the tracker's devices needs their key and target")
-        parse_capability(new.key)
+        if not new.key:
+            raise BadRequest("a run on the tracker's devices needs their key", hint='"*" stands for any device')
+        wanted = parse_capability(new.key)
+        target = new.target or context.fleet.target_of(wanted)
     elif new.key:
         raise NoLauncher("this web app has no tracker to lease devices from", hint="leave the key out")
-    target = new.target or local_target()
+    else:
+        target = new.target or local_target()
     made = queue_run(
         context.store,
         new.workloads,
@@ -67,20 +70,28 @@ def cancel_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
     return Run.of(context.store.request_stop(run_id, by or "the web app"))
 
 
+class Resume(Body):
+    """`trials`: the budget of each workload from now on, without it the one it had."""
+
+    trials: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
 @router.post("/runs/{run_id}/resume", status_code=202)
-def resume_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
-    """Go on with a run that was interrupted or failed, on devices of the key it began with."""
+def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -> Run:
+    """Go on with a run that was interrupted or failed, or, with more `trials`, is finished, on devices of the key it
+    began with."""
     launcher = _launcher(context)
     run = context.store.run(run_id)
-    if run.state in (RunState.RUNNING, RunState.QUEUED):
+    trials = None if how is None else how.trials
+    if not run.state.ended:
         raise RunBusy(f"run {run_id} is {run.state} already")
-    if run.state is RunState.FINISHED:
-        raise BadRequest(f"run {run_id} is finished", hint=f"tunefarm tune --resume {run_id} --trials N goes further")
+    if run.state is RunState.FINISHED and all(task.trials >= (trials or 0) for task in run.tasks):
+        raise BadRequest(f"run {run_id} is finished", hint="more `trials` than it had go further")
     if any("file" in record for record in run.options.get("workloads", [])):
         hint = f"where they are: tunefarm tune --resume {run_id}"
         raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
     queued = context.store.set_run_state(run_id, RunState.QUEUED, "")
-    launcher.start(run_id, key_of(run))
+    launcher.start(run_id, key_of(run), trials)
     return Run.of(queued)
 
 
