@@ -1,7 +1,11 @@
-"""A client's line to the tracker: one thread that owns the socket, sends what is posted, hands out what comes.
+"""A client's line to the tracker: a thread of its own keeps it, and other threads lend a hand.
 
 The line mends itself: ZeroMQ connects again, and whoever uses the channel says on every beat again what the
 tracker must not forget. Only questions (`ask`) have an answer of their own and fail when none comes.
+
+Who posts a message sends it, and who waits for news of the tracker takes it in: to wake the channel's thread, and be
+woken by it, would cost more than what it has to do. A lock says whose turn it is to use the socket. Both wait for its
+descriptor, exclusively: the kernel wakes the first in line that waits, which is `await_news` if someone is there.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import atexit
 import contextlib
 import logging
 import os
+import select
 import socket
 import threading
 import time
@@ -38,8 +43,8 @@ _BURST = 256
 class Channel:
     """Connected once made.
 
-    `on_message` gets every note of the tracker; `on_beat` gives what to say every `BEAT_S`. Both run in the
-    channel's thread and must not block. `last_words` are said when it ends, at the latest with this process.
+    `on_message` gets every note of the tracker, in whichever thread took it in; `on_beat` gives what to say every
+    `BEAT_S`. Neither may block. `last_words` are said when it ends, at the latest with this process.
     Raises ConnectError when no tracker answers within `timeout_s`.
     """
 
@@ -70,7 +75,12 @@ class Channel:
         except BaseException:
             self._context.term()
             raise
+        self._turn_lock = threading.Lock()  # its holder uses the socket
+        self._waiter_lock = threading.Lock()  # its holder is in `await_news`
+        self._waiter_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waiter_watch = _watch(self._socket, self._waiter_fd)
         self._wake_fd: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread_watch = _watch(self._socket, self._wake_fd)
         self._thread = threading.Thread(target=self._run, name="tracker-channel", daemon=True)
         self._thread.start()
         _open.add(self)
@@ -83,8 +93,22 @@ class Channel:
     def post(self, message: FromClient) -> None:
         """Send a note, if the line stands. What must arrive is said again on a beat."""
         if os.getpid() == self._pid and not self._closing:
-            self._outbox.put((message, None))
-            self._wake()
+            self._submit(message, None)
+
+    def await_news(self, news: threading.Event, timeout_s: float) -> bool:
+        """Wait until `news` is set, which a message of the tracker's has done. False when that took too long."""
+        if os.getpid() != self._pid or self._closing or not self._waiter_lock.acquire(blocking=False):
+            return news.wait(timeout_s)
+        try:
+            deadline = time.monotonic() + timeout_s
+            while not news.is_set() and not self._closing and (left := deadline - time.monotonic()) > 0:
+                for fd, _ in self._waiter_watch.poll(left):
+                    if fd == self._waiter_fd:
+                        _clear(fd)
+                self._take_turn(nudge=False)
+        finally:
+            self._waiter_lock.release()
+        return news.is_set()
 
     def ask(self, question: Query | Admin, timeout_s: float) -> ToClient:
         """Send a question and wait for its answer; raises the error it answers with, or ConnectError."""
@@ -96,8 +120,7 @@ class Channel:
         if self._closing:
             raise ConnectError(f"the session with the tracker at {self.address} is closed")
         answer: Future[ToClient] = Future()
-        self._outbox.put((question, answer))
-        self._wake()
+        self._submit(question, answer)
         try:
             return answer.result(timeout_s)
         except FutureTimeout:
@@ -123,39 +146,37 @@ class Channel:
             if self._wake_fd is not None:
                 os.eventfd_write(self._wake_fd, 1)
 
-    # The thread
+    # Turns, in whichever thread
 
-    def _run(self) -> None:
-        wake_fd = self._wake_fd
-        assert wake_fd is not None
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(wake_fd, zmq.POLLIN)
-        beat_at = time.monotonic() + BEAT_S
+    def _submit(self, message: FromClient, answer: Future[ToClient] | None) -> None:
+        """Say something now, or have the thread say it when it is another's turn."""
+        self._outbox.put((message, answer))
+        if not self._take_turn(wait=False):
+            self._wake()
+
+    def _take_turn(self, *, wait: bool = True, nudge: bool = True) -> bool:
+        """Say what is to be said, take in what has come, and `nudge` who waits for that. False when it is another's
+        turn, for which this may `wait`, or the line is closed."""
+        if not self._turn_lock.acquire(wait):
+            return False
         try:
-            while not self._closing:
-                poller.poll(max(0, int((beat_at - time.monotonic()) * 1000) + 1))
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(wake_fd)
-                try:
-                    self._flush()
-                    self._receive()
-                    if time.monotonic() >= beat_at:
-                        beat_at = time.monotonic() + BEAT_S
-                        for message in self._on_beat():
-                            self._send(message, Kind.NOTE)
-                except Exception:  # a defect must not silently end the renewal of leases
-                    logger.exception("the line to the tracker failed; it goes on")
+            if self._socket.closed:
+                return False
             self._flush()
-            self._send(self._last_words, Kind.NOTE)
+            taken = 0
+            # The descriptor tells only of what comes after everything was taken.
+            while taken < _BURST and self._receive():
+                taken += 1
+            if taken == _BURST:
+                self._wake()
+            if taken and nudge and self._waiter_lock.locked():
+                os.eventfd_write(self._waiter_fd, 1)
+        except Exception:  # a defect must not silently end the renewal of leases
+            logger.exception("the line to the tracker failed; it goes on")
+            self._wake()
         finally:
-            with self._wake_lock:
-                self._wake_fd = None
-                os.close(wake_fd)
-            self._socket.close(linger=500)
-            self._context.term()
-            for answer in self._asked.values():
-                answer.set_exception(ConnectError(f"the session with the tracker at {self.address} is closed"))
+            self._turn_lock.release()
+        return True
 
     def _flush(self) -> None:
         with contextlib.suppress(Empty):
@@ -177,30 +198,86 @@ class Channel:
             return False
         return True
 
-    def _receive(self) -> None:
-        for _ in range(_BURST):
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self.heard = time.monotonic()
-            try:
-                header = check_frames(frames, LIMITS)
-                answer = self._asked.pop(header.request_id, None) if header.kind is not Kind.NOTE else None
-                try:
-                    message = to_client.decode(frames).body
-                except TunefarmError as error:
-                    if answer is None:
-                        raise
-                    answer.set_exception(error)
-                    continue
-            except TunefarmError as error:
-                logger.warning("the tracker at %s: %s", self.address, error.message)
-                continue
+    def _receive(self) -> bool:
+        """Take in a message; False when there is none."""
+        try:
+            frames = self._socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        self.heard = time.monotonic()
+        answer: Future[ToClient] | None = None
+        try:
+            header = check_frames(frames, LIMITS)
+            if header.kind is not Kind.NOTE:
+                answer = self._asked.pop(header.request_id, None)
+            message = to_client.decode(frames).body
+        except TunefarmError as error:
             if answer is not None:
-                answer.set_result(message)
-            elif header.kind is Kind.NOTE:
-                self._on_message(message)
+                answer.set_exception(error)
+            else:
+                logger.warning("the tracker at %s: %s", self.address, error.message)
+            return True
+        if answer is not None:
+            answer.set_result(message)
+        elif header.kind is Kind.NOTE:
+            self._on_message(message)
+        return True
+
+    # The thread
+
+    def _run(self) -> None:
+        beat_at = time.monotonic() + BEAT_S
+        try:
+            while not self._closing:
+                for fd, _ in self._thread_watch.poll(max(0.0, beat_at - time.monotonic())):
+                    if fd == self._wake_fd:
+                        _clear(fd)
+                self._take_turn()
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + BEAT_S
+                    self._beat()
+        finally:
+            self._finish()
+
+    def _beat(self) -> None:
+        with self._turn_lock:
+            try:
+                for message in self._on_beat():
+                    self._send(message, Kind.NOTE)
+            except Exception:
+                logger.exception("the line to the tracker failed; it goes on")
+
+    def _finish(self) -> None:
+        self._closing = True
+        with self._turn_lock:
+            self._flush()
+            self._send(self._last_words, Kind.NOTE)
+            self._socket.close(linger=500)
+        for answer in self._asked.values():
+            answer.set_exception(ConnectError(f"the session with the tracker at {self.address} is closed"))
+        os.eventfd_write(self._waiter_fd, 1)
+        with self._waiter_lock:  # whoever waited has gone
+            self._waiter_watch.close()
+            os.close(self._waiter_fd)
+        with self._wake_lock:
+            assert self._wake_fd is not None
+            self._thread_watch.close()
+            os.close(self._wake_fd)
+            self._wake_fd = None
+        self._context.term()
+
+
+def _watch(sock: zmq.Socket[bytes], own_fd: int) -> select.epoll:
+    """Tells of messages, unless one that was made before and is waited on does, and of what is written to `own_fd`."""
+    watch = select.epoll()
+    watch.register(int(sock.getsockopt(zmq.FD)), select.EPOLLIN | select.EPOLLEXCLUSIVE)
+    watch.register(own_fd, select.EPOLLIN)
+    return watch
+
+
+def _clear(eventfd: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        os.eventfd_read(eventfd)
 
 
 _open: weakref.WeakSet[Channel] = weakref.WeakSet()

@@ -53,7 +53,7 @@ class Turn:
             left = _LOOK_S if deadline is None else min(_LOOK_S, deadline - time.monotonic())
             if left <= 0:
                 return None
-            if pending.news.wait(left):
+            if self._line.await_news(pending.news, left):
                 pending.news.clear()
                 if on_offered is not None and pending.offered:
                     on_offered(pending.offered)
