@@ -103,7 +103,7 @@ def test_the_product_has_fewer_multiplications() -> None:
 def test_what_is_no_such_convolution_is_refused() -> None:
     for func, words in (
         (convolution((1, 2, 9, 9), 2, stride=2), "no axis by itself"),
-        (convolution((1, 2, 6, 6), 2, kernel=1, padding=0), "window"),
+        (convolution((1, 2, 6, 6), 2, kernel=1, padding=0), "fast filter"),
         (convolution((1, 2, 6, 6), 2, dtype="int32"), "floating-point"),
     ):
         with pytest.raises(ScheduleError, match=words):
