@@ -28,9 +28,11 @@ from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
 from webui.launcher import Launcher
 from webui.left_runs import LeftRuns
+from webui.pages import devices as device_pages
 from webui.pages import explore
 from webui.pages import farm as farm_pages
 from webui.pages import routes as pages
+from webui.remembered import Freshness, Remembered
 
 _STATIC = Path(__file__).parent / "static"
 _API = (
@@ -63,6 +65,7 @@ def create_app(
     """
     fleet = Fleet(store, tracker)
     access = Access(store, tokens, None if tokens else open_role)
+    freshness = Freshness(store.watch())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,6 +78,7 @@ def create_app(
         left.stop()
         if checks is not None:
             checks.stop()
+        freshness.close()
         fleet.close()
 
     app = FastAPI(
@@ -93,11 +97,13 @@ def create_app(
     app.include_router(pages.router)
     app.include_router(explore.router)
     app.include_router(farm_pages.router)
+    app.include_router(device_pages.router)
     app.include_router(export.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.add_middleware(Remembered, freshness=freshness)
     app.add_middleware(Guard, hosts=hosts, access=access, error_page=_error_page)
     return app
 

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, claims, ingest, prune, runs, stats, stopping, trials
+from tuner.records import catalog, changes, claims, ingest, prune, runs, stats, stopping, trials
 from tuner.records.base import page_size
 from tuner.records.claims import ClaimAnswer
 from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
@@ -346,6 +346,10 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
             return trials.top(connection, workload_key, count, target, device_class)
 
     # -------------------------------------------------------------------------- the store itself
+
+    def watch(self) -> changes.ChangeWatch:
+        """Tells whether anything in the store changed, by whomever. To be closed before the store is."""
+        return changes.watch(self._engine)
 
     def stats(self, most_workloads: int = 50) -> StoreStats:
         """What is in the store, with the workloads that have the most trials."""

@@ -113,10 +113,15 @@ def conditional_bytes(request: Request, body: bytes) -> Response:
     """The same of JSON that is made already."""
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    known = {entry.strip().removeprefix("W/") for entry in request.headers.get("if-none-match", "").split(",")}
-    if tag in known or "*" in known:
+    if has_tag(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
+
+
+def has_tag(given: str, tag: str) -> bool:
+    """Whether an If-None-Match header names `tag`."""
+    known = {entry.strip().removeprefix("W/") for entry in given.split(",")}
+    return tag in known or "*" in known
 
 
 def log_failure(request: Request, error: Exception) -> None:

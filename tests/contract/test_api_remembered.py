@@ -1,0 +1,192 @@
+"""Lookups that were answered before: given again without asking the store, until anything in it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
+from sqlalchemy import event
+from web_server import running_app
+
+from tuner.records.model_farm import DeviceEventKind, Role
+from tuner.records.store import RecordStore
+from webui.remembered import Answer, Answers, Freshness
+
+QUERY = {"workload": KEY, "target": V3, "device_class": ZEN3}
+
+
+@pytest.fixture
+def farm(store: RecordStore) -> Farm:
+    return Farm(store)
+
+
+@pytest.fixture
+def api(farm: Farm) -> Iterator[httpx.Client]:
+    with running_app(farm.store) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
+        yield client
+
+
+@contextmanager
+def statements(store: RecordStore) -> Iterator[list[str]]:
+    """What the store is asked meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        found.append(statement)
+
+    event.listen(store._engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(store._engine, "before_cursor_execute", note)
+
+
+def cost(api: httpx.Client) -> float:
+    return float(api.get("/best", params=QUERY).json()["config"]["cost_s"])
+
+
+def test_a_question_asked_again_is_not_looked_up(api: httpx.Client, farm: Farm) -> None:
+    farm.trial(farm.run(), "d", 1.0, 1.0)
+    first = api.get("/best", params=QUERY)
+    with statements(farm.store) as asked:
+        again = api.get("/best", params=QUERY)
+        unchanged = api.get("/best", params=QUERY, headers={"If-None-Match": first.headers["etag"]})
+    assert asked == []
+    assert again.status_code == 200
+    assert again.content == first.content
+    assert again.headers["etag"] == first.headers["etag"]
+    assert again.headers["x-content-type-options"] == "nosniff"
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+
+
+def test_a_new_best_shows_on_the_next_request(api: httpx.Client, farm: Farm) -> None:
+    """Each time, also when another process (another store, as far as the database can tell) wrote it."""
+    run = farm.run()
+    with RecordStore.open(farm.store._engine.url.render_as_string(hide_password=False)) as elsewhere:
+        for number in range(1, 13):
+            writer = elsewhere if number % 2 else farm.store
+            writer.add_trial(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
+            assert cost(api) == 1.0 / number
+            assert cost(api) == 1.0 / number
+
+
+def test_a_tag_ends_with_what_it_stood_for(api: httpx.Client, farm: Farm) -> None:
+    run = farm.run()
+    farm.trial(run, "d", 1.0, 1.0)
+    tag = {"If-None-Match": api.get("/best", params=QUERY).headers["etag"]}
+    assert api.get("/best", params=QUERY, headers=tag).status_code == 304
+    farm.trial(run, "e", 0.5, 0.5)
+    changed = api.get("/best", params=QUERY, headers=tag)
+    assert (changed.status_code, changed.json()["config"]["cost_s"]) == (200, 0.5)
+
+
+def test_whatever_an_answer_rests_on_ends_it(api: httpx.Client, farm: Farm) -> None:
+    """Not only trials: what devices may be given, and what is in doubt."""
+    farm.trial(farm.run(), "d", 1.0, 1.0)
+    there = {**QUERY, "device_class": SPR}
+    assert api.get("/best", params=there).status_code == 404
+    assert api.get("/best", params=there).status_code == 404
+    farm.store.declare_compatible(SPR, [ZEN3])
+    assert api.get("/best", params=there).json()["match"] == "compatible"
+    farm.store.record_device_event(farm.zen3, DeviceEventKind.CHECK_FAILED)
+    assert api.get("/best", params=there).status_code == 404
+    assert "set aside" in " ".join(api.get("/best", params=QUERY).json()["error"]["detail"]["explain"])
+
+
+def test_errors_stay_what_they_are(api: httpx.Client) -> None:
+    for _ in range(2):
+        miss = api.get("/best", params={**QUERY, "workload": OTHER_KEY})
+        assert (miss.status_code, miss.json()["error"]["kind"]) == (404, "no_config")
+        wrong = api.get("/best", params={**QUERY, "target": "-?-"})
+        assert (wrong.status_code, wrong.json()["error"]["kind"]) == (400, "target")
+        assert api.get("/best").json()["error"]["kind"] == "bad_request"
+
+
+def test_a_remembered_answer_still_takes_a_token(farm: Farm) -> None:
+    farm.trial(farm.run(), "d", 1.0, 1.0)
+    token = {"Authorization": f"Bearer {farm.store.new_token('t', Role.READ)[1]}"}
+    with running_app(farm.store, open_role=None) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
+        assert client.get("/best", params=QUERY, headers=token).status_code == 200
+        assert client.get("/best", params=QUERY, headers=token).status_code == 200
+        assert client.get("/best", params=QUERY).status_code == 401
+        assert client.get("/best", params=QUERY, headers={"Authorization": "Bearer wrong"}).status_code == 401
+
+
+def test_marks_differ_exactly_after_a_commit(store: RecordStore) -> None:
+    watch = store.watch()
+    before = watch.mark()
+    assert watch.mark() == before
+    store.runs()
+    assert watch.mark() == before
+    store.upsert_target(V3)
+    after = watch.mark()
+    assert after != before
+    assert watch.mark() == after
+    watch.close()
+    assert watch.mark() != after, "a new connection cannot know what happened before it"
+    watch.close()
+
+
+def test_no_two_marks_are_equal_while_the_database_is_away(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = store.watch()
+
+    def fail() -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(watch, "_ask", fail)
+    assert watch.mark() != watch.mark()
+
+
+class SlowWatch:
+    """Looks when told to, and says how often it has looked."""
+
+    quick = False
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.begun, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    def mark(self) -> int:
+        self.looks += 1
+        look = self.looks
+        self.begun.release()
+        assert self.go_on.acquire(timeout=60)
+        return look
+
+    def close(self) -> None: ...
+
+
+def test_a_look_begun_too_early_is_not_shared() -> None:
+    watch = SlowWatch()
+
+    async def ask() -> list[object]:
+        freshness = Freshness(watch)  # type: ignore[arg-type]
+        first = asyncio.ensure_future(freshness.mark())
+        assert await asyncio.to_thread(watch.begun.acquire, True, 60)
+        later = [asyncio.ensure_future(freshness.mark()) for _ in range(5)]
+        await asyncio.sleep(0)
+        watch.go_on.release()
+        assert await first == 1
+        watch.go_on.release()
+        return [await asked for asked in later]
+
+    assert asyncio.run(ask()) == [2] * 5
+    assert watch.looks == 2
+
+
+def test_answers_make_room_for_newer_ones() -> None:
+    answers = Answers(most_bytes=10_000)
+    answer = Answer.of({"type": "http.response.start", "status": 200, "headers": []}, b"x" * 1000)
+    for number in range(10):
+        assert answers.get(number, "mark") is None
+        answers.keep(number, "mark", answer)
+    assert [number for number in range(10) if answers.get(number, "mark")] == [7, 8, 9]
+    answers.keep("late", "an earlier mark", answer)
+    assert answers.get("late", "mark") is None
+    assert answers.get(9, "another mark") is None
