@@ -46,6 +46,7 @@ def split_host_device(func: n.PrimFunc, name: str) -> HostDevice:
     a block's extent is not known or two loops want different grids."""
     plan = HostDevice()
     found = list(_kernels(func.body, (), name, plan))
+    _check_private(found, name)
     passed: list[tuple[n.Var, n.Buffer | None]] = [(param, func.buffer_map.get(param)) for param in func.params]
     passed += [(shape.var, None) for shape in shape_vars(func)]
     passed += [(n.Var(f"{buffer.name}_workspace", "handle"), buffer) for buffer in plan.workspaces]
@@ -53,6 +54,21 @@ def split_host_device(func: n.PrimFunc, name: str) -> HostDevice:
     if not plan.kernels:
         raise _unbound(name)
     return plan
+
+
+def _check_private(found: list[tuple[Stmt, tuple[n.Allocate, ...]]], name: str) -> None:
+    """Memory of threads and blocks goes with their kernel: another one cannot read it."""
+    users: dict[n.Var, int] = {}
+    for body, private in found:
+        used = _used(body)
+        for alloc in private:
+            users[alloc.buffer_var] = users.get(alloc.buffer_var, 0) + (alloc.buffer_var in used)
+    for var, count in users.items():
+        if count > 1:
+            raise CodegenError(
+                f"{name}: {var.name} is memory of a thread or a block, and {count} kernels use it",
+                hint='what one kernel passes on to another is in scope "global"',
+            )
 
 
 def _unbound(name: str) -> CodegenError:

@@ -193,3 +193,15 @@ def test_pairs_are_reduced_by_one_thread() -> None:
     with SM80:
         check(cuda.schedule_reduce([out]), [x, out], [data, found])
     np.testing.assert_array_equal(found, data.argmax(1))
+
+
+def test_memory_of_threads_does_not_go_from_kernel_to_kernel() -> None:
+    x = placeholder((64,), name="x")
+    y = compute((64,), lambda i: x[i] + 1.0, name="y")
+    z = compute((64,), lambda i: y[i] * 2.0, name="z")
+    s = create_schedule(z.op)
+    s[y].set_scope("local")
+    for stage in (y, z):
+        s[stage].bind(stage.op.axis[0], thread_axis("threadIdx.x"))
+    with pytest.raises(CodegenError, match="y is memory of a thread or a block, and 2 kernels use it"):
+        compile_artifact(lower(s, [x, z]), "cuda")
