@@ -1,8 +1,10 @@
-"""Instructions that multiply groups of narrow lanes and add them to wide ones: AVX-512 VNNI, AVX512-BF16.
+"""Instructions that multiply groups of narrow lanes and add them to wide ones: VNNI, AVX512-BF16, and PMADDWD.
 
 `x86_dpbusd(c, a, b)`: c[i] + Σ_{j<4} a[j] * b[4 i + j], with c of int32, a of uint8 (one group for all lanes of c) and
-b of int8. `x86_dpbf16ps(c, a, b)`: the same in float32 with groups of two bfloat16. Intel, "Intrinsics Guide":
-_mm512_dpbusd_epi32, _mm512_dpbf16_ps; the latter adds the second of a group first and takes denormals for 0.
+b of int8. `x86_dpbf16ps(c, a, b)`: the same in float32 with groups of two bfloat16. `x86_pmaddwd(c, a, b)`: in int32
+with groups of two int16; the addition is an instruction of its own, except where VNNI has one for both (vpdpwssd).
+Intel, "Intrinsics Guide": _mm512_dpbusd_epi32, _mm512_dpbf16_ps, _mm256_madd_epi16; the second adds the second
+of a group first and takes denormals for 0.
 """
 
 from __future__ import annotations
@@ -18,23 +20,39 @@ from compiler.tir import nodes as n
 
 @dataclass(frozen=True)
 class DotProduct:
-    """An instruction: what LLVM calls it, and the type it gives narrow lanes; its dtypes, the lanes in a group, and
-    the features one of which it needs."""
+    """An instruction: what LLVM calls it by the number of sums, and the type it gives narrow lanes; its dtypes, the
+    lanes in a group, and for each number of sums the features one of which it needs. `adds`: whether it takes the sums;
+    if not, `adding` may be an instruction that does."""
 
-    llvm: str
+    llvm: dict[int, str]
     operand: str
     accumulator: str
     dtypes: tuple[str, str]
     group: int
-    features: tuple[str, ...]
+    features: dict[int, tuple[str, ...]]
+    adds: bool = True
+    adding: str = ""
 
 
 DOT_PRODUCTS = {
-    "x86_dpbusd": DotProduct("llvm.x86.avx512.vpdpbusd", "i8", "int32", ("uint8", "int8"), 4, ("avx512vnni",)),
-    "x86_dpbf16ps": DotProduct(
-        "llvm.x86.avx512bf16.dpbf16ps", "bfloat", "float32", ("bfloat16", "bfloat16"), 2, ("avx512bf16",)
+    "x86_dpbusd": DotProduct(
+        {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}, "i8", "int32", ("uint8", "int8"), 4,
+        {4: ("avxvnni", "avx512vnni"), 8: ("avxvnni", "avx512vnni"), 16: ("avx512vnni",)},
     ),
-}
+    "x86_dpbf16ps": DotProduct(
+        {lanes: f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}" for lanes in (4, 8, 16)}, "bfloat", "float32",
+        ("bfloat16", "bfloat16"), 2, dict.fromkeys((4, 8, 16), ("avx512bf16",)),
+    ),
+    "x86_pmaddwd": DotProduct(
+        {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}, "i16", "int32",
+        ("int16", "int16"), 2, {4: ("sse2",), 8: ("avx2",), 16: ("avx512bw",)}, False, "x86_dpwssd",
+    ),
+    "x86_dpwssd": DotProduct(
+        {lanes: f"llvm.x86.avx512.vpdpwssd.{32 * lanes}" for lanes in (4, 8, 16)}, "i16", "int32",
+        ("int16", "int16"), 2,
+        {4: ("avxvnni", "avx512vnni"), 8: ("avxvnni", "avx512vnni"), 16: ("avx512vnni",)},
+    ),
+}  # fmt: skip
 
 
 def dot_product(g: Gen, call: n.Call) -> str:
@@ -43,13 +61,16 @@ def dot_product(g: Gen, call: n.Call) -> str:
     kind = DOT_PRODUCTS[name]
     c, a, b = call.args
     lanes = lanes_of(call.dtype)
+    if kind.adding and set(DOT_PRODUCTS[kind.adding].features.get(lanes, ())) & g.module.options.features:
+        kind = DOT_PRODUCTS[kind.adding]
     wanted = [kind.accumulator, *kind.dtypes]
-    fits = [element_of(x.dtype) for x in call.args] == wanted and lanes in (4, 8, 16)
+    fits = [element_of(x.dtype) for x in call.args] == wanted and lanes in kind.llvm
     if not fits or lanes_of(a.dtype) != kind.group or lanes_of(b.dtype) != kind.group * lanes:
         raise CodegenError(f"{g.symbol}: {name} of {c.dtype}, {a.dtype} and {b.dtype} is no instruction")
-    if not set(kind.features) & set(g.module.options.features):
+    needed = kind.features[lanes]
+    if not set(needed) & set(g.module.options.features):
         raise CodegenError(
-            f"{g.symbol}: {name} needs a CPU with {' or '.join(kind.features)}", hint="name one in the target's mattr"
+            f"{g.symbol}: {name} needs a CPU with {' or '.join(needed)}", hint="name one in the target's mattr"
         )
     word = "i32"
     one = g.w.value(f"bitcast {llvm_type(a.dtype)} {g.value(a)} to {word}", g.value(a))
@@ -59,6 +80,10 @@ def dot_product(g: Gen, call: n.Call) -> str:
     group, total = f"<{kind.group * lanes} x {kind.operand}>", llvm_type(call.dtype)
     left = g.w.inline(f"bitcast {words} {spread} to {group}")
     right = g.w.inline(f"bitcast {llvm_type(b.dtype)} {g.value(b)} to {group}")
-    symbol = f"@{kind.llvm}.{32 * lanes}"
-    g.module.declare(symbol, f"{total} {symbol}({total}, {group}, {group})")
-    return g.w.inline(f"call {total} {symbol}({total} {g.value(c)}, {group} {left}, {group} {right})")
+    symbol = f"@{kind.llvm[lanes]}"
+    if kind.adds:
+        g.module.declare(symbol, f"{total} {symbol}({total}, {group}, {group})")
+        return g.w.inline(f"call {total} {symbol}({total} {g.value(c)}, {group} {left}, {group} {right})")
+    g.module.declare(symbol, f"{total} {symbol}({group}, {group})")
+    products = g.w.inline(f"call {total} {symbol}({group} {left}, {group} {right})")
+    return g.w.inline(f"add {total} {g.value(c)}, {products}")

@@ -108,13 +108,14 @@ def _plan(buffer: n.Buffer, use: _Uses, analyzer: Analyzer) -> _Compact | None:
 
 
 def _vector_dims(buffer: n.Buffer, use: _Uses) -> int:
-    """How many dimensions, counted from the last, vectors reach over: a tensor intrinsic reads several rows at once."""
+    """How many dimensions, counted from the last, vectors reach over that are longer than a row: a tensor intrinsic
+    reads several rows at once. Vectors within rows are intervals like any other."""
     lanes = max((lanes_of(index.dtype) for indices, _ in use.accesses for index in indices), default=1)
     dims = 0
     while lanes > 1 and dims < len(buffer.shape):
         dims += 1
         lanes = -(-lanes // (ops.as_int(buffer.shape[-dims]) or 1))
-    return dims
+    return dims if dims > 1 else 0
 
 
 def _interval(dim: int, use: _Uses, analyzer: Analyzer) -> tuple[PrimExpr, int] | None:
@@ -123,9 +124,11 @@ def _interval(dim: int, use: _Uses, analyzer: Analyzer) -> tuple[PrimExpr, int] 
     high: PrimExpr | None = None
     for indices, loops in use.accesses:
         ranges = {loop.loop_var: (loop.min, loop.extent) for loop in loops}
-        touched = analyzer.int_set(indices[dim], ranges)
+        first, last = _ends(indices[dim])
+        touched = analyzer.int_set(first, ranges)
         if touched is None:
             return None
+        touched = (touched[0], ops.add(touched[1], last))
         low = _extreme(touched[0], low, analyzer, lower=True)
         high = _extreme(touched[1], high, analyzer, lower=False)
         if low is None or high is None:
@@ -134,6 +137,14 @@ def _interval(dim: int, use: _Uses, analyzer: Analyzer) -> tuple[PrimExpr, int] 
         return None
     length = analyzer.const_int_bound(ops.sub(high, low))[1]
     return None if length is None else (analyzer.simplify(low), length + 1)
+
+
+def _ends(index: PrimExpr) -> tuple[PrimExpr, int]:
+    """An index, or that of a vector's first lane, and how far behind it the last lane is."""
+    match index:
+        case n.Ramp(base=base, stride=n.IntImm(value=stride), lanes=lanes) if stride > 0:
+            return base, stride * (lanes - 1)
+    return index, 0
 
 
 def _extreme(new: PrimExpr, known: PrimExpr | None, analyzer: Analyzer, lower: bool) -> PrimExpr | None:
@@ -148,12 +159,18 @@ def _extreme(new: PrimExpr, known: PrimExpr | None, analyzer: Analyzer, lower: b
     return None
 
 
+def _moved(index: PrimExpr, start: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    if isinstance(index, n.Ramp):
+        return n.Ramp(_moved(index.base, start, analyzer), index.stride, index.lanes)
+    return analyzer.simplify(ops.sub(index, start))
+
+
 def _rewrite(body: Stmt, plans: dict[n.Buffer, _Compact], analyzer: Analyzer) -> Stmt:
     def go(node: Node) -> Node:
         rebuilt = map_children(node, go)
         match rebuilt:
             case n.BufferLoad() | n.BufferStore() if (plan := plans.get(rebuilt.buffer)) is not None:
-                indices = tuple(analyzer.simplify(ops.sub(i, s)) for i, s in zip(rebuilt.indices, plan.start))
+                indices = tuple(_moved(i, s, analyzer) for i, s in zip(rebuilt.indices, plan.start))
                 return replace(rebuilt, buffer=plan.buffer, indices=indices)
             case n.Block() if any(b in plans for b in rebuilt.alloc_buffers):
                 smaller = tuple(plans[b].buffer if b in plans else b for b in rebuilt.alloc_buffers)

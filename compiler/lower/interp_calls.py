@@ -173,6 +173,8 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "vectorlow": _vectorlow,
     "x86_dpbusd": _dot(4, "int32"),
     "x86_dpbf16ps": _dot(2, "float32"),
+    "x86_pmaddwd": _dot(2, "int32"),
+    "x86_dpwssd": _dot(2, "int32"),
     "prefetch": _prefetch,
     "call_extern": _extern,
     "tvm_storage_sync": _no_threads,

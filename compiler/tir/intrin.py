@@ -57,8 +57,11 @@ for _name in [
     "bitwise_not", "reinterpret", "vectorlow", "prefetch", "tvm_access_ptr", "tvm_tuple", "type_annotation",
 ]:  # fmt: skip
     Op.register(f"tir.{_name}", pure=_name != "prefetch")
-for _name in ["x86_dpbusd", "x86_dpbf16ps"]:  # products of groups of lanes, summed (see `codegen.dot_products`)
-    Op.register(f"tir.{_name}", pure=True)
+# Products of groups of lanes, summed: see `codegen.dot_products` and `codegen.amx`.
+for _name in ["dpbusd", "dpbf16ps", "pmaddwd", "dpwssd"]:
+    Op.register(f"tir.x86_{_name}", pure=True)
+for _name in ["dpbf16ps", "dpbssd", "dpbsud", "dpbusd", "dpbuud"]:
+    Op.register(f"tir.x86_amx_{_name}", pure=True)
 for _name in ["call_extern", "tvm_storage_sync"]:
     Op.register(f"tir.{_name}", pure=False)
 

@@ -1,82 +1,118 @@
-"""Tensor intrinsics of x86: products of groups of narrow elements, one vector of sums at a time.
+"""Tensor intrinsics of x86: products of groups of narrow elements.
 
-`dot_16x4_vnni`: C[i] += Σ_k A[k] * B[i, k], for 16 i and 4 k; uint8 times int8 into int32 (AVX-512 VNNI, vpdpbusd).
-`dot_16x2_bf16`: the same for 2 k; bfloat16 into float32 (AVX512-BF16, vdpbf16ps).
+On vectors of sums, for all i of `lanes` and k of `group`:  C[i] += Σ_k A[k] * B[i, k]
+
+| name | sums | A, B | instruction |
+| `dot_16x4_vnni`, `dot_8x4_vnni` | 16, 8 int32 | 4 uint8, int8 | vpdpbusd |
+| `dot_16x2_bf16` | 16 float32 | 2 bfloat16 | vdpbf16ps |
+| `dot_16x2_int16`, `dot_8x2_int16` | 16, 8 int32 | 2 int16 | vpmaddwd and an addition, or vpdpwssd |
+
+On tiles (AMX), for all i, j, k of 16 and g of `group`:  C[i, j] += Σ_{k,g} A[i, k, g] * B[k, j, g]
+
+| name | sums | A, B | instruction |
+| `amx_bf16` | float32 | bfloat16, groups of 2 | tdpbf16ps |
+| `amx_s8s8`, `amx_s8u8`, `amx_u8s8`, `amx_u8u8` | int32 | 8 bits with and without sign, groups of 4 | tdpbssd, … |
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import call
 from compiler.tir.tensor_intrin import TensorIntrin
 
-LANES = 16
+TILE = 16  # rows of an AMX tile, and columns of a tile of sums
+TILE_GROUPS = 16  # groups of narrow elements in a row of a tile
+AMX_INT8 = {"amx_s8s8": "dpbssd", "amx_s8u8": "dpbsud", "amx_u8s8": "dpbusd", "amx_u8u8": "dpbuud"}
+"""Products of tiles of bytes by the name of the tensor intrinsic: what the instruction is called after its t."""
+
+Indices = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]  # of A, B and C, by the names of loops
 
 
-def _register(name: str, op: str, group: int, dtypes: tuple[str, str, str]) -> TensorIntrin:
-    found = TensorIntrin.get(name, allow_missing=True)
-    return found or TensorIntrin.register(name, _described(group, dtypes), _implemented(op, group, dtypes))
+def _register(name: str, op: str, loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> None:
+    if TensorIntrin.get(name, allow_missing=True) is None:
+        TensorIntrin.register(name, _described(loops, indices, dtypes), _implemented(op, loops, indices, dtypes))
 
 
-def _buffers(group: int, dtypes: tuple[str, str, str]) -> tuple[n.Buffer, n.Buffer, n.Buffer]:
-    c, a, b = dtypes
-    return (
-        n.decl_buffer((group,), a, "A", offset_factor=1),
-        n.decl_buffer((LANES, group), b, "B", offset_factor=1),
-        n.decl_buffer((LANES,), c, "C", offset_factor=1),
+def _vectors(name: str, op: str, lanes: int, group: int, dtypes: tuple[str, str, str]) -> None:
+    _register(name, op, {"i": lanes, "k": group}, (("k",), ("i", "k"), ("i",)), dtypes)
+
+
+def _tiles(name: str, op: str, group: int, dtypes: tuple[str, str, str]) -> None:
+    loops = {"i": TILE, "j": TILE, "k": TILE_GROUPS, "g": group}
+    _register(name, op, loops, (("i", "k", "g"), ("k", "j", "g"), ("i", "j")), dtypes)
+
+
+def _buffers(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> tuple[n.Buffer, ...]:
+    """A, B and C; `dtypes` are those of A, B and C."""
+    shapes = (tuple(loops[axis] for axis in index) for index in indices)
+    return tuple(
+        n.decl_buffer(shape, dtype, name, offset_factor=1) for shape, dtype, name in zip(shapes, dtypes, "ABC")
     )
 
 
-def _function(name: str, buffers: tuple[n.Buffer, ...], block: n.Block) -> n.PrimFunc:
-    params = tuple(n.Var(buffer.name.lower(), "handle") for buffer in buffers)
-    root = n.BlockRealize((), ops.const(True, "bool"), block)
-    return n.PrimFunc(params, root, buffer_map=dict(zip(params, buffers)), attrs={"global_symbol": name})
-
-
-def _regions(buffers: tuple[n.Buffer, n.Buffer, n.Buffer]) -> tuple[tuple[n.BufferRegion, ...], ...]:
-    """What is read and written: all of the arguments."""
+def _function(name: str, buffers: tuple[n.Buffer, ...], body: n.Stmt) -> n.PrimFunc:
+    """A function whose root block reads and writes all of the buffers."""
     whole = [n.BufferRegion(b, tuple(n.Range(ops.const(0), size) for size in b.shape)) for b in buffers]
-    return tuple(whole), (whole[2],)
+    root = n.Block((), tuple(whole), (whole[-1],), "root", body)
+    params = tuple(n.Var(buffer.name.lower(), "handle") for buffer in buffers)
+    realize = n.BlockRealize((), ops.const(True, "bool"), root)
+    return n.PrimFunc(params, realize, buffer_map=dict(zip(params, buffers)), attrs={"global_symbol": name})
 
 
-def _described(group: int, dtypes: tuple[str, str, str]) -> n.PrimFunc:
-    """for i, k: C[i] += A[k] * B[i, k]"""
-    a, b, c = buffers = _buffers(group, dtypes)
-    i, k = n.Var("i", "int32"), n.Var("k", "int32")
-    vi, vk = n.Var("vi", "int32"), n.Var("vk", "int32")
-    wide = dtypes[0]
-    product = ops.mul(ops.cast(wide, a[(vk,)]), ops.cast(wide, b[(vi, vk)]))
-    axes = (
-        n.IterVar(n.Range(ops.const(0), ops.const(LANES)), vi, n.IterType.DATA_PAR),
-        n.IterVar(n.Range(ops.const(0), ops.const(group)), vk, n.IterType.COMM_REDUCE),
+def _described(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> n.PrimFunc:
+    """for all loops: C[...] += A[...] * B[...]"""
+    buffers = _buffers(loops, indices, dtypes)
+    loop_vars = {name: n.Var(name, "int32") for name in loops}
+    axis_vars = {name: n.Var(f"v{name}", "int32") for name in loops}
+    kept = indices[-1]
+    axes = tuple(
+        n.IterVar(
+            n.Range(ops.const(0), ops.const(extent)), axis_vars[name],
+            n.IterType.DATA_PAR if name in kept else n.IterType.COMM_REDUCE,
+        )
+        for name, extent in loops.items()
+    )  # fmt: skip
+    places = [tuple(axis_vars[name] for name in index) for index in indices]
+    left, right, total = (n.BufferLoad(buffer, place) for buffer, place in zip(buffers, places))
+    product = ops.mul(ops.cast(dtypes[-1], left), ops.cast(dtypes[-1], right))
+    update = n.BufferStore(buffers[-1], ops.add(total, product), places[-1])
+    a, b, c = (
+        n.BufferRegion(buffer, tuple(n.Range(x, ops.const(1)) for x in place)) for buffer, place in zip(buffers, places)
     )
-
-    def point(buffer: n.Buffer, *index: n.PrimExpr) -> n.BufferRegion:
-        return n.BufferRegion(buffer, tuple(n.Range(x, ops.const(1)) for x in index))
-
-    body = n.BufferStore(c, ops.add(c[(vi,)], product), (vi,))
-    touched = (point(c, vi), point(a, vk), point(b, vi, vk))
-    inner = n.Block(axes, touched, (point(c, vi),), "update", body)
-    nest: n.Stmt = n.BlockRealize((i, k), ops.const(True, "bool"), inner)
-    for var, extent in ((k, group), (i, LANES)):
-        nest = n.For(var, ops.const(0), ops.const(extent), n.ForKind.SERIAL, nest)
-    reads, writes = _regions(buffers)
-    return _function("desc", buffers, n.Block((), reads, writes, "root", nest))
+    inner = n.Block(axes, (c, a, b), (c,), "update", update)
+    nest: n.Stmt = n.BlockRealize(tuple(loop_vars.values()), ops.const(True, "bool"), inner)
+    for name, extent in reversed(loops.items()):
+        nest = n.For(loop_vars[name], ops.const(0), ops.const(extent), n.ForKind.SERIAL, nest)
+    return _function("desc", buffers, nest)
 
 
-def _implemented(op: str, group: int, dtypes: tuple[str, str, str]) -> n.PrimFunc:
-    """C[0:16] = op(C[0:16], A[0:group], B[0:16, 0:group])"""
-    a, b, c = buffers = _buffers(group, dtypes)
-    zero = ops.const(0)
-    sums = n.BufferLoad(c, (n.Ramp(zero, ops.const(1), LANES),))
-    left = n.BufferLoad(a, (n.Ramp(zero, ops.const(1), group),))
-    right = n.BufferLoad(b, (zero, n.Ramp(zero, ops.const(1), LANES * group)))
-    value = call(f"tir.{op}", sums.dtype, sums, left, right)
-    body = n.BufferStore(c, value, (n.Ramp(zero, ops.const(1), LANES),))
-    reads, writes = _regions(buffers)
-    return _function("impl", buffers, n.Block((), reads, writes, "root", body))
+def _implemented(op: str, loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, str, str]) -> n.PrimFunc:
+    """C = op(C, A, B), each of them whole, as it lies in memory"""
+    buffers = _buffers(loops, indices, dtypes)
+    left, right, total = map(_whole, buffers)
+    value = call(f"tir.{op}", total.dtype, total, left, right)
+    return _function("impl", buffers, n.BufferStore(buffers[-1], value, total.indices))
 
 
-VNNI = _register("dot_16x4_vnni", "x86_dpbusd", 4, ("int32", "uint8", "int8"))
-BF16 = _register("dot_16x2_bf16", "x86_dpbf16ps", 2, ("float32", "bfloat16", "bfloat16"))
+def _whole(buffer: n.Buffer) -> n.BufferLoad:
+    elements = 1
+    for size in buffer.shape:
+        extent = ops.as_int(size)
+        assert extent is not None
+        elements *= extent
+    start = ops.const(0)
+    return n.BufferLoad(buffer, (*[start] * (len(buffer.shape) - 1), n.Ramp(start, ops.const(1), elements)))
+
+
+_vectors("dot_16x4_vnni", "x86_dpbusd", 16, 4, ("uint8", "int8", "int32"))
+_vectors("dot_8x4_vnni", "x86_dpbusd", 8, 4, ("uint8", "int8", "int32"))
+_vectors("dot_16x2_bf16", "x86_dpbf16ps", 16, 2, ("bfloat16", "bfloat16", "float32"))
+_vectors("dot_16x2_int16", "x86_pmaddwd", 16, 2, ("int16", "int16", "int32"))
+_vectors("dot_8x2_int16", "x86_pmaddwd", 8, 2, ("int16", "int16", "int32"))
+_tiles("amx_bf16", "x86_amx_dpbf16ps", 2, ("bfloat16", "bfloat16", "float32"))
+for _name, _instruction in AMX_INT8.items():
+    _signs = ["int8" if sign == "s" else "uint8" for sign in (_name[-4], _name[-2])]
+    _tiles(_name, f"x86_amx_{_instruction}", 4, (_signs[0], _signs[1], "int32"))
