@@ -33,7 +33,7 @@ from tuner.records.model import (
     TrialPurpose,
     Workload,
 )
-from tuner.records.model_farm import NewBenchResult, NewBenchRun
+from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
 from tuner.workloads import OPERATORS, WorkloadSpec
@@ -138,9 +138,23 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     began = now - timedelta(seconds=30)
     running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400), began)
     _fill(store, running, 55, devices[:2], rng, 90)
+    _events(store, devices[1], now)
     benchmark = _benchmarks(store, (matmul, conv), target, devices[:2], now, rng)
     _releases(store)
     return Seeded(matmul, conv, softmax, first.id, broken.id, stopped.id, running.id, devices, benchmark)
+
+
+def _events(store: RecordStore, device: int, now: datetime) -> None:
+    """A device that failed a check a month ago, before it measured anything, and was cleared."""
+    scores, slow = {"compute": 71.2, "memory": 18.9}, "compute is at 41.3 GFLOP/s, usually 71.2"
+    for days, kind, message, data in (
+        (31, DeviceEventKind.CHECK_PASSED, "", scores),
+        (30.5, DeviceEventKind.CHECK_FAILED, slow, {"compute": 41.3, "memory": 18.8}),
+        (30.5, DeviceEventKind.QUARANTINED, f"it failed a check: {slow}", {}),
+        (30, DeviceEventKind.CLEARED, "the fan was replaced", {}),
+        (30, DeviceEventKind.RETURNED, "", {}),
+    ):
+        store.record_device_event(device, kind, message, at=now - timedelta(days=days), data=data)
 
 
 def _benchmarks(
@@ -277,7 +291,11 @@ def next_trial(
         noise=("spread",) if noisy else (),
         build_s=rng.uniform(0.06, 0.14),
         measure_s=rng.uniform(0.1, 0.5),
-        environment={"load1": round(rng.uniform(0.4, 1.6), 2)},
+        environment={
+            "load1": round(rng.uniform(0.4, 1.6), 2),
+            "temperature": 58.0 + number % 7,
+            "expected_s": flops / speed * math.exp(0.3 * math.sin(1.7 * number)),
+        },
         measured_by="17-c0ffee",
         started_at=when - timedelta(seconds=0.4),
         finished_at=when,

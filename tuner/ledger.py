@@ -28,11 +28,13 @@ from tuner.records.model import (
     TrialPurpose,
 )
 from tuner.records.store import RecordStore
-from tuner.search.base import Recorded
+from tuner.search.base import Candidate, Recorded
 from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
 from tuner.toolchain import toolchain
 
+EXPECTED = "expected_s"
+"""Under which a trial's environment has the time that the search's model expected of the candidate."""
 _NOISY_LOAD = 1.5  # load average per core above which a measurement is flagged
 _NOISY_SPREAD = 0.1  # spread of the samples, relative to their least, above which it is
 _NOISY_STOLEN = 0.05  # share of a core that the hypervisor gave to others
@@ -169,6 +171,8 @@ class Ledger:
         candidate, measured = event.job.candidate, event.measured
         samples = measured.costs if measured is not None and event.failure is None else ()
         environment = dict(measured.environment) if measured is not None else {}
+        if isinstance(candidate, Candidate) and candidate.expected is not None:
+            environment[EXPECTED] = candidate.expected
         return NewTrial(
             task_id=self._run.tasks[event.job.task].id,
             digest=candidate.digest if candidate else None,

@@ -15,11 +15,15 @@ from compiler.errors import CompileError
 from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
 from compiler.schedule.step import Decision, Step
 from compiler.schedule.trace import Trace
+from tuner.model.types import Floats, Ints
 
 Value = int | float | str
 _NAMING = frozenset({"get_block", "get_loops", "get_child_blocks", "get_consumers", "get_producers"})
 _SILENT = frozenset({"preserve_unit_iters", "preserve_unit_loops", "disable_predication", "ann_key"})
 _MOST_GROUPS = 8
+_PAIRED = 12  # choices that are looked at in pairs, the most important ones
+_ENOUGH = 30  # candidates that both choices of a pair need
+_WORTH_SAYING = 0.02
 
 
 @dataclass(frozen=True)
@@ -161,11 +165,52 @@ def importance(groups: Sequence[int], costs: Sequence[float]) -> float:
     Epsilon squared of a one-way analysis of variance (Kelley 1935): corrected for the number of groups, so that a
     choice without effect comes out near 0. More than eight values are put together, neighbours first.
     """
-    group = np.unique(np.asarray(groups), return_inverse=True)[1]
+    return _explained(_few(np.asarray(groups)), np.log(np.asarray(costs, dtype=float)))
+
+
+@dataclass(frozen=True)
+class ChoicePair:
+    """Two choices: what share of the variance they explain together, and how much of it neither does by itself."""
+
+    first: str
+    second: str
+    together: float
+    beyond: float
+
+
+def rank_pairs(candidates: Sequence[Candidate], choices: Sequence[Choice], most: int = 8) -> tuple[ChoicePair, ...]:
+    """The pairs of choices that matter together beyond what each does by itself, at most `most`, the largest first.
+
+    The groups of the analysis are then pairs of values. What the pair explains beyond its better half alone also holds
+    what the other half adds by itself, so both single shares are taken off, which leaves their interaction. A search
+    that looks closer where it is fast does not try all pairs alike; what it never tried together shows nothing.
+    """
+    found = []
+    for at, first in enumerate(choices[:_PAIRED]):
+        for second in choices[at + 1 : _PAIRED]:
+            both = [c for c in candidates if first.label in c.choices and second.label in c.choices]
+            if len(both) < _ENOUGH:
+                continue
+            logs = np.log(np.array([c.cost for c in both]))
+            one, two = (_few(np.array([x.values.index(c.choices[x.label]) for c in both])) for x in (first, second))
+            together = _explained(np.unique(one * _MOST_GROUPS + two, return_inverse=True)[1], logs)
+            beyond = together - _explained(one, logs) - _explained(two, logs)
+            if beyond >= _WORTH_SAYING:
+                found.append(ChoicePair(first.label, second.label, together, beyond))
+    return tuple(sorted(found, key=lambda pair: -pair.beyond)[:most])
+
+
+def _few(groups: Ints) -> Ints:
+    """At most eight groups, numbered from 0: neighbours are put together."""
+    group: Ints = np.unique(groups, return_inverse=True)[1]
     if group.max() >= _MOST_GROUPS:
         edges = np.quantile(group, np.linspace(0, 1, _MOST_GROUPS + 1)[1:-1])
         group = np.unique(np.searchsorted(edges, group, side="left"), return_inverse=True)[1]
-    logs = np.log(np.asarray(costs, dtype=float))
+    return group
+
+
+def _explained(group: Ints, logs: Floats) -> float:
+    """Epsilon squared: the share of the variance of `logs` that is between groups."""
     count, kinds = len(logs), int(group.max()) + 1
     total = float(((logs - logs.mean()) ** 2).sum())
     if count <= kinds or kinds < 2 or total <= 0.0:

@@ -13,12 +13,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
+from compiler.runtime.statistics import Interval
 from tuner.bench.history import lines_of
 from tuner.bench.report import as_json as as_row
 from tuner.records.model import Trial
+from tuner.records.model_farm import BenchResult
 from tuner.records.store import RecordStore
 from webui.context import Context, Ctx
 from webui.errors import BadRequest
+from webui.pages.devices import task_names
+from webui.pages.explore import chosen_in, pairs_of
+from webui.pages.farm import changes_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -26,7 +31,10 @@ _PAGE = 1000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Row = Mapping[str, Any]
-Table = Literal["runs", "trials", "best", "workloads", "devices", "benchmarks"]
+Table = Literal[
+    "runs", "trials", "best", "workloads", "devices", "queues", "events", "device-trials", "device-benchmarks",
+    "benchmark-runs", "benchmarks", "series", "releases", "release", "release-diff", "choices", "compared",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,19 @@ class Filters:
     workload: str | None = None
     target: str | None = None
     device_class: str | None = None
+    device: str | None = None
+    kernel: str | None = None
+    release: str | None = None
+    old: str | None = None
+    other: int | None = None
+    task: int = 0
+
+    def needed(self, name: str) -> str:
+        """Raises BadRequest without it."""
+        value: str | None = getattr(self, name)
+        if value is None:
+            raise BadRequest(f"say which {name}")
+        return value
 
 
 def _pages(read: Callable[[int], tuple[Any, ...]], cursor: Callable[[Any], int]) -> Iterator[Any]:
@@ -45,9 +66,11 @@ def _pages(read: Callable[[int], tuple[Any, ...]], cursor: Callable[[Any], int])
         after = cursor(page[-1])
 
 
-def _runs(context: Context, _: Filters) -> Iterator[Row]:
-    before: int | None = None
-    while page := context.store.runs(_PAGE, before):
+def _runs(context: Context, filters: Filters) -> Iterator[Row]:
+    """A row a workload; of one run when it is given."""
+    before = None if filters.run is None else filters.run + 1
+    limit = _PAGE if filters.run is None else 1
+    while page := context.store.runs(limit, before):
         for run in page:
             for task in run.tasks:
                 yield {
@@ -67,6 +90,8 @@ def _runs(context: Context, _: Filters) -> Iterator[Row]:
                     "best_s": task.best_cost,
                     "flops": task.workload.flops,
                 }
+        if filters.run is not None:
+            return
         before = page[-1].id
 
 
@@ -154,6 +179,167 @@ def _devices(context: Context, _: Filters) -> Iterator[Row]:
         }
 
 
+def _queues(context: Context, _: Filters) -> Iterator[Row]:
+    numbers = context.fleet.view().numbers
+    for queue in () if numbers is None else numbers.queues:
+        yield {
+            "request": queue.expr,
+            "waiting": queue.waiting,
+            "oldest_s": queue.oldest_s,
+            "granted": queue.granted,
+            "waited_s": queue.waited_s,
+        }
+
+
+def _events(context: Context, filters: Filters) -> Iterator[Row]:
+    for event in context.store.device_events(filters.needed("device"), _PAGE):
+        yield {
+            "device": event.device,
+            "kind": str(event.kind),
+            "at": event.at,
+            "in_doubt_since": event.since,
+            "compute": event.data.get("compute"),
+            "memory": event.data.get("memory"),
+            "message": event.message,
+        }
+
+
+def _device_trials(context: Context, filters: Filters) -> Iterator[Row]:
+    """The last thousand."""
+    trials = context.store.device_trials(filters.needed("device"), _PAGE)
+    names = {task: name for task, (name, _) in task_names(context.store, trials).items()}
+    return ({"run": trial.run_id, **_trial(trial, names)} for trial in trials)
+
+
+def _device_benchmarks(context: Context, filters: Filters) -> Iterator[Row]:
+    return map(_bench_result, context.store.device_benchmarks(filters.needed("device")))
+
+
+def _series(context: Context, filters: Filters) -> Iterator[Row]:
+    kernel, device = filters.needed("kernel"), filters.needed("device")
+    return map(_bench_result, context.store.bench_series(kernel, device, _PAGE))
+
+
+def _bench_result(result: BenchResult) -> Row:
+    return {
+        "benchmark": result.run_id,
+        "kernel": result.kernel,
+        "device": result.device,
+        "device_class": result.device_class,
+        "target": result.target,
+        "time_s": result.cost,
+        "low_s": result.low,
+        "high_s": result.high,
+        "calibration_s": result.calibration,
+        "config": result.config_digest,
+        "failure": result.failure,
+        "noise": " ".join(result.noise),
+        "toolchain": result.toolchain,
+        "measured_at": result.measured_at,
+    }
+
+
+def _benchmark_runs(context: Context, _: Filters) -> Iterator[Row]:
+    before: int | None = None
+    while page := context.store.bench_runs(_PAGE, before):
+        for run in page:
+            yield {
+                "benchmark": run.id,
+                "suite": run.suite,
+                "state": run.state,
+                "devices": run.devices,
+                "results": run.results,
+                "failed": run.failed,
+                "user": run.user,
+                "host": run.host,
+                "started_at": run.started_at,
+                "finished_at": run.finished_at,
+            }
+        before = page[-1].id
+
+
+def _releases(context: Context, _: Filters) -> Iterator[Row]:
+    before: int | None = None
+    while page := context.store.releases(_PAGE, before):
+        for release in page:
+            yield {
+                "release": release.name,
+                "note": release.note,
+                "configs": release.entry_count,
+                "digest": release.digest,
+                "created_by": release.created_by,
+                "created_at": release.created_at,
+                "approved_by": release.approved_by,
+                "approved_at": release.approved_at,
+            }
+        before = page[-1].id
+
+
+def _release(context: Context, filters: Filters) -> Iterator[Row]:
+    for entry in context.store.release_entries(filters.needed("release")):
+        yield {
+            "workload": entry.workload_name,
+            "workload_key": entry.workload_key,
+            "target": entry.target,
+            "device_class": entry.device_class,
+            "toolchain": entry.toolchain,
+            "time_s": entry.cost,
+            "low_s": entry.low,
+            "high_s": entry.high,
+            "samples": entry.sample_count,
+            "flops": entry.flops,
+            "device": entry.device,
+            "digest": entry.digest,
+        }
+
+
+def _release_diff(context: Context, filters: Filters) -> Iterator[Row]:
+    diff = context.store.diff_releases(filters.needed("old"), filters.needed("release"))
+    for what, before, after in changes_of(diff):
+        entry = after or before
+        assert entry is not None
+        yield {
+            "workload": entry.workload_name,
+            "workload_key": entry.workload_key,
+            "target": entry.target,
+            "device_class": entry.device_class,
+            "what": what,
+            "old_s": None if before is None else before.cost,
+            "new_s": None if after is None else after.cost,
+        }
+
+
+_INTERVAL: tuple[tuple[str, Callable[[Interval], float]], ...] = (
+    ("", lambda best: best.median),
+    ("low_", lambda best: best.low),
+    ("high_", lambda best: best.high),
+)
+
+
+def _compared(context: Context, filters: Filters) -> Iterator[Row]:
+    if filters.run is None or filters.other is None:
+        raise BadRequest("say which runs: /export/compared.csv?run=7&other=8")
+    for pair in pairs_of(context.store, context.store.run(filters.run), context.store.run(filters.other)):
+        row: dict[str, Any] = {"workload": pair.name, "target": pair.target, "flops": pair.flops}
+        for name, side in (("a", pair.a), ("b", pair.b)):
+            best = None if side is None else side.best
+            row |= {f"{name}_{part}s": best and value(best) for part, value in _INTERVAL}
+        yield {**row, "b_is": pair.verdict and str(pair.verdict)}
+
+
+def _choices(context: Context, filters: Filters) -> Iterator[Row]:
+    if filters.run is None:
+        raise BadRequest("say which run's choices: /export/choices.csv?run=7")
+    for choice in chosen_in(context.store, filters.run, filters.task).choices:
+        yield {
+            "choice": choice.label,
+            "explains": choice.importance,
+            "fastest_chose": choice.best,
+            "fastest_tenth_chose": " ".join(map(str, choice.good)),
+            "tried": " ".join(map(str, choice.values)),
+        }
+
+
 def _benchmarks(context: Context, filters: Filters) -> Iterator[Row]:
     if filters.run is None:
         raise BadRequest("say which benchmark's results: /export/benchmarks.csv?run=7")
@@ -167,7 +353,18 @@ _TABLES: dict[Table, Callable[[Context, Filters], Iterator[Row]]] = {
     "best": _best,
     "workloads": _workloads,
     "devices": _devices,
+    "queues": _queues,
+    "events": _events,
+    "device-trials": _device_trials,
+    "device-benchmarks": _device_benchmarks,
+    "benchmark-runs": _benchmark_runs,
     "benchmarks": _benchmarks,
+    "series": _series,
+    "releases": _releases,
+    "release": _release,
+    "release-diff": _release_diff,
+    "choices": _choices,
+    "compared": _compared,
 }
 
 
@@ -177,12 +374,30 @@ def export(
     table: Table,
     form: Literal["csv", "json"],
     run: Annotated[int | None, Query(ge=1)] = None,
+    task: Annotated[int, Query(ge=0)] = 0,
     workload: str | None = None,
     target: str | None = None,
     device_class: str | None = None,
+    device: str | None = None,
+    kernel: str | None = None,
+    release: str | None = None,
+    old: str | None = None,
+    other: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """A whole table; `run` chooses whose trials, the others narrow the best configs."""
-    rows = _TABLES[table](context, Filters(run, workload or None, target or None, device_class or None))
+    """A whole table; what narrows it, or what it is of, is in the query."""
+    given = Filters(
+        run=run,
+        task=task,
+        workload=workload or None,
+        target=target or None,
+        device_class=device_class or None,
+        device=device or None,
+        kernel=kernel or None,
+        release=release or None,
+        old=old or None,
+        other=other,
+    )
+    rows = _TABLES[table](context, given)
     lines, media = (as_csv(rows), "text/csv; charset=utf-8") if form == "csv" else (as_json(rows), "application/json")
     name = f"tunefarm-{table}{'' if run is None else f'-run-{run}'}.{form}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}

@@ -151,7 +151,7 @@ class Fleet:
         return FleetView("tracker", devices, "", now, numbers)
 
     def _recorded(self, problem: str) -> FleetView:
-        devices = tuple(_from_records(device) for device in newest_by_name(self._store).values())
+        devices = tuple(recorded_device(device) for device in newest_by_name(self._store).values())
         return FleetView("records", devices, problem, utcnow())
 
 
@@ -192,7 +192,8 @@ def _from_tracker(info: DeviceInfo, known: Device | None, now: datetime) -> Flee
     )
 
 
-def _from_records(device: Device) -> FleetDevice:
+def recorded_device(device: Device) -> FleetDevice:
+    """A device as its record knows it."""
     cores = device.fingerprint.get("cores")
     return FleetDevice(
         name=device.name,

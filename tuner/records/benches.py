@@ -153,6 +153,10 @@ def series(connection: Connection, kernel: str, device: str, limit: int) -> tupl
     return _found(connection, query.order_by(BenchResultRow.measured_at.desc()).limit(limit))[::-1]
 
 
+def by_ids(connection: Connection, ids: Sequence[int]) -> tuple[BenchResult, ...]:
+    return _found(connection, _RESULTS.where(BenchResultRow.id.in_(ids))) if ids else ()
+
+
 def _found(connection: Connection, query: Select[Any]) -> tuple[BenchResult, ...]:
     return tuple(_to_result(row) for row in connection.execute(query))
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from tuner.records import benches, device_events, release_files, releases, tokens
+from tuner.records import benches, device_events, of_device, release_files, releases, tokens
 from tuner.records.base import StoreBase, page_size
 from tuner.records.errors import InvalidRecord
 from tuner.records.matching import Choice
-from tuner.records.model import RunState
+from tuner.records.model import RunState, Trial
 from tuner.records.model_farm import (
     BenchResult,
     BenchRun,
@@ -58,6 +58,14 @@ class FarmRecords(StoreBase):
     def newest_device_events(self, limit: int = 50, before: int | None = None) -> tuple[DeviceEvent, ...]:
         """What happened in the fleet, latest first; with `before`, events older than that id."""
         return self._read(lambda c: device_events.newest(c, before, page_size(limit)))
+
+    def device_trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:
+        """The last trials that a device measured, by name, latest first, without traces."""
+        return self._read(lambda c: of_device.trials(c, device, page_size(limit)))
+
+    def device_benchmarks(self, device: str) -> tuple[BenchResult, ...]:
+        """The last benchmark result of each kernel on a device."""
+        return self._read(lambda c: of_device.benchmarks(c, device))
 
     # -------------------------------------------------------------------------------- tokens
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -25,10 +25,12 @@ class Proposal(Protocol):
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of a search space: a sketch and, for each of its decisions, an index into its domain."""
+    """One point of a search space: a sketch and, for each of its decisions, an index into its domain. `expected` is
+    what a strategy's model expects it to cost, in seconds a call."""
 
     sketch: Sketch
     decisions: tuple[int, ...]
+    expected: float | None = field(default=None, compare=False)
 
     @cached_property
     def trace_json(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -216,4 +216,4 @@ class EvolutionarySearch:
         for turn in range(min(self._options.batch, len(near))):
             order = orders[turn % len(orders)]
             chosen[next(i for i in order if i not in chosen)] = None
-        return [pool[near[i]] for i in chosen]
+        return [replace(pool[near[i]], expected=float(2.0 ** expected[near[i]])) for i in chosen]

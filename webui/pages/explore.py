@@ -15,11 +15,12 @@ from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig, Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
 from webui.context import Ctx
-from webui.decisions import Candidate, choices_of, rank_choices
+from webui.decisions import Candidate, Choice, choices_of, rank_choices, rank_pairs
 from webui.errors import BadRequest
 from webui.fleet import FleetDevice
+from webui.forecasts import accuracy_of, forecasts_of
 from webui.format import speed
-from webui.pages.figures import Achieved, Ceiling, Roofline, roofline, strands
+from webui.pages.figures import Achieved, Ceiling, Roofline, roofline, scatter, strands
 from webui.pages.render import render
 from webui.workload_facts import least_bytes
 
@@ -81,26 +82,45 @@ def _ceiling(device: FleetDevice) -> Ceiling | None:
 # --- what the candidates chose -------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What a task's measured candidates chose, and how much that mattered."""
+
+    run: Run
+    task: RunTask
+    trials: tuple[Trial, ...]
+    candidates: list[Candidate]
+    choices: tuple[Choice, ...]
+
+
+def chosen_in(store: RecordStore, run_id: int, position: int) -> Chosen:
+    """Of a run's workload number `position`, from trials spread over the run. Raises RecordNotFound."""
+    run = store.run(run_id)
+    task = next((t for t in run.tasks if t.position == position), None)
+    if task is None:
+        raise RecordNotFound(f"run {run_id} has no workload number {position}")
+    trials = store.sample_trials(run_id, task.workload.key, _CANDIDATES, task.target, with_trace=True)
+    candidates = _candidates(trials)
+    return Chosen(run, task, trials, candidates, rank_choices(candidates))
+
+
 @router.get("/runs/{run_id}/choices")
 def choices(context: Ctx, run_id: int, task: int = 0) -> Response:
-    run = context.store.run(run_id)
-    chosen = next((t for t in run.tasks if t.position == task), None)
-    if chosen is None:
-        raise RecordNotFound(f"run {run_id} has no workload number {task}")
-    key, target = chosen.workload.key, chosen.target
-    sampled = context.store.sample_trials(run_id, key, _CANDIDATES, target, with_trace=True)
-    candidates = _candidates(sampled)
-    ranked = rank_choices(candidates)
+    found = chosen_in(context.store, run_id, task)
+    forecasts = forecasts_of(found.trials)
     return render(
         context,
         "choices.html",
         "Runs",
-        run=run,
-        task=chosen,
-        candidates=len(candidates),
-        tried=chosen.trials,
-        choices=ranked,
-        picture=strands(candidates, ranked[:_AXES][::-1]) if ranked else None,
+        run=found.run,
+        task=found.task,
+        candidates=len(found.candidates),
+        tried=found.task.trials,
+        choices=found.choices,
+        pairs=rank_pairs(found.candidates, found.choices),
+        picture=strands(found.candidates, found.choices[:_AXES][::-1]) if found.choices else None,
+        accuracy=accuracy_of(forecasts),
+        forecast=scatter(forecasts) if len(forecasts) > 1 else None,
     )
 
 
@@ -158,7 +178,7 @@ def compare_runs(
     if a == b:
         raise BadRequest("compare a run with another one")
     right = context.store.run(b)
-    pairs = _pairs(context.store, left, right)
+    pairs = pairs_of(context.store, left, right)
     return render(context, "compare.html", "Runs", left=left, right=right, pairs=pairs)
 
 
@@ -166,7 +186,7 @@ def _share(left: Run, right: Run) -> bool:
     return bool({task.workload.key for task in left.tasks} & {task.workload.key for task in right.tasks})
 
 
-def _pairs(store: RecordStore, left: Run, right: Run) -> list[Pair]:
+def pairs_of(store: RecordStore, left: Run, right: Run) -> list[Pair]:
     """Workloads of both runs, those they share first."""
     ours = {(task.workload.key, task.target): task for task in left.tasks}
     theirs = {(task.workload.key, task.target): task for task in right.tasks}

@@ -12,6 +12,7 @@ from tuner.bench.changes import find_steps
 from tuner.bench.history import lines_of
 from tuner.bench.report import Work, summary
 from tuner.records.errors import RecordNotFound
+from tuner.records.model_farm import ReleaseDiff, ReleaseEntry
 from webui.context import Ctx
 from webui.pages.figures import series as series_figure
 from webui.pages.render import render
@@ -79,9 +80,13 @@ def release(context: Ctx, name: str) -> Response:
 @router.get("/releases/{name}/diff")
 def release_diff(context: Ctx, name: str, old: str) -> Response:
     diff = context.store.diff_releases(old, name)
-    changes = [
+    return render(context, "release_diff.html", "Releases", diff=diff, changes=changes_of(diff))
+
+
+def changes_of(diff: ReleaseDiff) -> list[tuple[str, ReleaseEntry | None, ReleaseEntry | None]]:
+    """What happened to each entry, with the entry before and after."""
+    return [
         *(("changed", before, after) for before, after in diff.changed),
         *(("added", None, entry) for entry in diff.added),
         *(("removed", entry, None) for entry in diff.removed),
     ]
-    return render(context, "release_diff.html", "Releases", diff=diff, changes=changes)

@@ -10,6 +10,7 @@ from statistics import median
 from tuner.bench.run import CONFIRMED
 from tuner.records.model_farm import BenchResult
 from webui.decisions import Candidate, Choice, Value
+from webui.forecasts import Forecast
 from webui.format import duration, stamp
 
 # --- parallel coordinates ------------------------------------------------------------------------------------
@@ -297,3 +298,63 @@ def _nice(low: float, high: float) -> list[float]:
     step = next(f * power for f in (1, 2, 2.5, 5, 10) if f * power >= span / 4)
     first = math.floor(low / step)
     return [step * number for number in range(first, math.ceil(high / step) + 1)]
+
+
+# --- expected and measured -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """What was expected from left to right, what was measured upwards, both logarithmic and of one scale; `diagonal` is
+    where both are the same: x and y of its ends."""
+
+    width: float
+    height: float
+    left: float
+    bottom: float
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    dots: tuple[Dot, ...]
+    diagonal: tuple[float, float, float, float]
+
+
+_SQUARE = 380.0
+
+
+def scatter(forecasts: Sequence[Forecast]) -> Scatter:
+    """Of at least one candidate."""
+    times = [f.cost for f in forecasts] + [f.expected for f in forecasts]
+    low, high = math.log10(min(times)) - 0.05, math.log10(max(times)) + 0.05
+    width, bottom = _SQUARE + _MARGIN_LEFT + _MARGIN_RIGHT, _SQUARE + _MARGIN_TOP
+
+    def at(value: float) -> float:
+        return (math.log10(value) - low) / (high - low) * _SQUARE
+
+    def px(value: float) -> float:
+        return _MARGIN_LEFT + at(value)
+
+    def py(value: float) -> float:
+        return bottom - at(value)
+
+    ticks = _log_ticks(10.0**low, 10.0**high)
+    return Scatter(
+        width,
+        bottom + _MARGIN_BOTTOM,
+        _MARGIN_LEFT,
+        bottom,
+        tuple(Tick(px(t), duration(t)) for t in ticks),
+        tuple(Tick(py(t), duration(t)) for t in ticks),
+        tuple(Dot(px(f.expected), py(f.cost), _forecast_text(f)) for f in forecasts),
+        (_MARGIN_LEFT, bottom, _MARGIN_LEFT + _SQUARE, bottom - _SQUARE),
+    )
+
+
+def _forecast_text(forecast: Forecast) -> str:
+    return f"trial {forecast.sequence}: expected {duration(forecast.expected)}, took {duration(forecast.cost)}"
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers in between: of each power of ten the one, two and five times of it; fewer over many powers."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1.0, 2.0, 5.0) if last - first <= 3 else (1.0,)
+    return [step * 10.0**n for n in range(first, last + 1) for step in steps if low <= step * 10.0**n <= high]

@@ -9,10 +9,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
+from tuner.options import RunOptions
 from tuner.records.model import Run, RunState, TrialStatus
+from tuner.records.store import RecordStore
+from tuner.search.registry import STRATEGIES
 from webui.api.replies import body_of
 from webui.api.runs import current_progress, trial_page
 from webui.context import Context, Ctx
+from webui.forecasts import Accuracy, accuracy_of, forecasts_of
 from webui.pages.render import render
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
@@ -20,6 +24,8 @@ router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 _RUNS = 30
 _TRIALS = 30
 _CONFIGS = 50
+_CURVES = 8
+_FORECASTS = 200
 
 
 @router.get("/")
@@ -43,7 +49,18 @@ def runs(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Res
     found = context.store.runs(_RUNS + 1, before)
     page = found[:_RUNS]
     following = page[-1].id if len(found) > _RUNS else None
-    return render(context, "runs.html", "Runs", runs=page, next=following, older_than=before)
+    return render(
+        context,
+        "runs.html",
+        "Runs",
+        runs=page,
+        next=following,
+        older_than=before,
+        launcher=context.launcher,
+        keys=sorted({device.key for device in context.fleet.view().devices if device.key}),
+        strategies=sorted(STRATEGIES),
+        defaults=RunOptions(),
+    )
 
 
 @router.get("/runs/{run_id}")
@@ -61,10 +78,22 @@ def run(
         failures=context.store.failure_histogram(run_id),
         trials=trials,
         names=_names(found),
+        curves=_CURVES,
         next=following,
         before=before,
         status="" if status is None else str(status),
+        accuracies=_accuracies(context.store, found),
+        can_launch=context.launcher is not None,
     )
+
+
+def _accuracies(store: RecordStore, run: Run) -> dict[int, Accuracy | None]:
+    """How well the model knew, by task, of the tasks whose curves are shown."""
+    found = {}
+    for task in run.tasks[:_CURVES]:
+        trials = store.sample_trials(run.id, task.workload.key, _FORECASTS, task.target)
+        found[task.id] = accuracy_of(forecasts_of(trials))
+    return found
 
 
 def _names(run: Run) -> dict[int, tuple[str, float | None]]:

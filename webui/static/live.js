@@ -40,6 +40,7 @@ export async function refresh() {
     const part = fresh.getElementById(old.id);
     if (part && !holdsSelection(old)) swap(old, part);
   }
+  document.dispatchEvent(new Event("swapped"));
   return true;
 }
 

@@ -1,5 +1,6 @@
 // What every page has: copy buttons, and parts that keep themselves current.
 
+import { enableActions } from "./actions.js";
 import { keepLive } from "./live.js";
 
 function enableCopying(root) {
@@ -18,4 +19,5 @@ function enableCopying(root) {
 }
 
 enableCopying(document);
+enableActions();
 if (document.querySelector("[data-live]") && !document.getElementById("curves")) keepLive(3000);

@@ -1,0 +1,72 @@
+"""One device: how it is now, its checks and what became of them, its benchmarks, and what it measured last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import HTMLResponse, Response
+
+from tuner.records.errors import RecordNotFound
+from tuner.records.model import Device, Trial
+from tuner.records.store import RecordStore
+from webui.context import Ctx
+from webui.fleet import recorded_device
+from webui.pages.render import render
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_EVENTS = 50
+_TRIALS = 30
+_SHOWN_APART = frozenset({"cpu_model", "cores", "target", "features", "hostname"})
+
+
+@router.get("/devices/{name:path}")
+def device(context: Ctx, name: str) -> Response:
+    fleet = context.fleet.view()
+    known = context.store.devices_named(name)
+    now = next((found for found in fleet.devices if found.name == name), None)
+    if now is None:
+        if not known:
+            raise RecordNotFound(f"there is no device {name}", hint="the overview lists those there are")
+        now = recorded_device(known[-1])  # the tracker has forgotten it
+    trials = context.store.device_trials(name, _TRIALS)
+    return render(
+        context,
+        "device.html",
+        "Overview",
+        device=now,
+        problem=fleet.problem,
+        hardware=hardware(known[-1] if known else None, {} if now.info is None else now.info.attributes),
+        events=context.store.device_events(name, _EVENTS),
+        benchmarks=context.store.device_benchmarks(name),
+        temperature=next((t.environment["temperature"] for t in trials if "temperature" in t.environment), None),
+        trials=trials,
+        names=task_names(context.store, trials),
+    )
+
+
+def hardware(known: Device | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is known of the machine, by name: what the tracker says, and what the records add to it."""
+    facts = {**({} if known is None else known.fingerprint), **attributes}
+    shown = [(name, _words(value)) for name, value in sorted(facts.items()) if name not in _SHOWN_APART]
+    return [(name, text) for name, text in shown if text]
+
+
+def _words(value: object) -> str:
+    match value:
+        case dict():
+            return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
+        case str() | int() | float():
+            return str(value)
+        case list() | tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return ""
+
+
+def task_names(store: RecordStore, trials: Iterable[Trial]) -> dict[int, tuple[str, float | None]]:
+    """Name and operations of each trial's workload, by task."""
+    runs = [store.run(run_id) for run_id in dict.fromkeys(trial.run_id for trial in trials)]
+    return {task.id: (task.workload.name, task.workload.flops) for run in runs for task in run.tasks}
