@@ -8,14 +8,15 @@ import socket
 from collections.abc import Sequence
 from functools import cache
 
-from rpc_server.connection import CONNECT_TIMEOUT_S, Connection
+from rpc_server.connection import CONNECT_TIMEOUT_S, Connection, greeting
 from rpc_server.curve import keys_for
 from rpc_server.dial import Ahead
-from rpc_server.errors import SessionRefused
+from rpc_server.errors import LeaseRefused, SessionRefused
 from rpc_server.keys import KeyRing
 from rpc_server.messages import BoxInfo, BoxStatus, OpenSession, SessionOpened
 from rpc_server.relay_pass import shown_address
 from rpc_server.session import RPCSession
+from rpc_server.wire import Buffer
 
 
 def connect(
@@ -69,11 +70,41 @@ def open_session(
     `wait_s` bounds the wait for a free executor. `call_timeout` is the deadline of calls (not of `measure`,
     which brings its own). With `restart_on_crash`, a `measure` that kills its executor costs only its trial.
     `client` is how the box names this session to others; default user@host:pid. `ahead` is a connection there that was
-    begun already.
+    begun already, on which `opening` with the same options may have been said.
     """
     peer = keys_for(keys, shown_address(host, port), server_key)
+    request = _open_request(token, key, session_timeout, wait_s, restart_on_crash, client)
+    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s, ahead=ahead)
+    try:
+        opened = _opened(connection, request, said_ahead=ahead is not None and ahead.said is not None)
+    except BaseException:
+        connection.close()
+        raise
 
-    request = OpenSession(
+    def dial() -> Connection:
+        return Connection(host, port, connect_timeout, keys=peer)
+
+    return RPCSession(connection, opened, call_timeout, enable_logging, dial)
+
+
+def opening(
+    *,
+    token: str = "",
+    key: str = "",
+    session_timeout: float = 0.0,
+    wait_s: float = 10.0,
+    restart_on_crash: bool = True,
+    client: str = "",
+    **_others: object,
+) -> list[Buffer]:
+    """What `open_session` with these options says first."""
+    return greeting(_open_request(token, key, session_timeout, wait_s, restart_on_crash, client), wait_s)
+
+
+def _open_request(
+    token: str, key: str, session_timeout: float, wait_s: float, restart_on_crash: bool, client: str
+) -> OpenSession:
+    return OpenSession(
         client=client or _client_name(),
         token=token,
         key=key,
@@ -81,18 +112,18 @@ def open_session(
         wait_s=wait_s,
         restart_on_crash=restart_on_crash,
     )
-    connection = Connection(host, port, connect_timeout, keys=peer, first=request, first_timeout_s=wait_s, ahead=ahead)
+
+
+def _opened(connection: Connection, request: OpenSession, *, said_ahead: bool) -> SessionOpened:
     try:
-        opened = connection.wait(1, wait_s).body
-    except BaseException:
-        connection.close()
-        raise
+        opened = connection.wait(1, request.wait_s).body
+    except LeaseRefused:
+        if not said_ahead:
+            raise
+        # The box had not heard of the lease then.
+        opened = connection.request(request, timeout_s=request.wait_s).body
     assert isinstance(opened, SessionOpened)
-
-    def dial() -> Connection:
-        return Connection(host, port, connect_timeout, keys=peer)
-
-    return RPCSession(connection, opened, call_timeout, enable_logging, dial)
+    return opened
 
 
 def box_status(

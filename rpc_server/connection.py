@@ -29,6 +29,11 @@ ANSWER_GRACE_S = 30.0
 _CLOSING = zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
+def greeting(first: AnyMessage, timeout_s: float | None = None) -> list[Buffer]:
+    """Request number 1 of a connection, for who says it before there is a `Connection`."""
+    return public_codec.encode(first, request_id=1, timeout_s=timeout_s)
+
+
 class Connection:
     """Connected once made. `first` is sent as request number 1 as soon as the other end speaks the protocol, before
     this side hears that it does; `first_timeout_s` is its deadline. `ahead`: the same way, begun already.
@@ -57,10 +62,7 @@ class Connection:
         self._ignored: set[int] = set()
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
-        greeting = None
-        if first is not None:
-            greeting = public_codec.encode(first, request_id=1, timeout_s=first_timeout_s)
-        way = Way(liveness or Liveness(), keys, greeting)
+        way = Way(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s))
         line = dial(host, port, time.monotonic() + timeout_s, way, ahead)
         self._socket, self._monitor = line.socket, line.monitor
         self._poller = zmq.Poller()

@@ -47,15 +47,23 @@ class Line:
 
 
 class Ahead:
-    """A plain connection to the box at `host`, begun before it is known whether there is something to say: its
-    handshake goes on meanwhile. Hand it to `dial`, or close it. Raises ConnectError for an unknown host.
+    """A plain connection to a box, begun before it is known whether the box lets this side in: what takes time goes on
+    meanwhile. Made without a place, for what can be done before one is known. Hand it to `dial`, or close it.
     """
 
-    def __init__(self, host: str, port: int) -> None:
-        self.place = (host, port)
-        self._line: Line | None = None
-        with contextlib.suppress(_Unusable):
-            self._line = _begin(resolve(host, port)[0], port, Way(Liveness()))
+    def __init__(self) -> None:
+        self.place: tuple[str, int] | None = None
+        self.said: list[Buffer] | None = None
+        self._line: Line | None = _new_line(Way(Liveness()))
+
+    def go(self, host: str, port: int, greeting: list[Buffer] | None = None) -> None:
+        """Connect, once, and say `greeting`, if there is one. Raises ConnectError for an unknown host."""
+        address = resolve(host, port)[0]
+        self.place, self.said = (host, port), greeting
+        line = self.take()
+        if line is not None:
+            with contextlib.suppress(_Unusable):
+                self._line = _connect(line, address, port, greeting)
 
     def take(self) -> Line | None:
         """The connection, once."""
@@ -70,21 +78,21 @@ class Ahead:
 def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = None) -> Line:
     """A connection whose ends have understood each other by `deadline` (monotonic seconds).
 
-    `ahead` is used if it leads there the same way, and closed otherwise. Raises ConnectError.
+    `ahead` is used if it leads there the same way and nothing else was said on it, and closed otherwise. Raises
+    ConnectError.
     """
-    line = _fitting(ahead, host, port, way)
-    if line is not None:
+    if ahead is not None and (line := _fitting(ahead, host, port, way)) is not None:
         with contextlib.suppress(_Unusable):  # what is wrong shows when it is tried anew
-            return _finish(line, deadline, way)
+            return _finish(line, deadline, way, None if ahead.said else way.greeting)
     given, dialled = split_via(host)
     problem = ""
     for address in resolve(dialled, port):
         try:
             if not given:
-                return _finish(_begin(address, port, way), deadline, way)
+                return _finish(_connect(_new_line(way), address, port), deadline, way, way.greeting)
             waiting, door = knock(address, port, given, deadline)
             with contextlib.closing(waiting):
-                return _finish(_begin(address, door, way), deadline, way)
+                return _finish(_connect(_new_line(way), address, door), deadline, way, way.greeting)
         except (_Unusable, KnockFailed) as error:
             problem = str(error)
     otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
@@ -95,10 +103,8 @@ def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = 
     )
 
 
-def _fitting(ahead: Ahead | None, host: str, port: int, way: Way) -> Line | None:
-    if ahead is None:
-        return None
-    if ahead.place == (host, port) and way.keys is None:
+def _fitting(ahead: Ahead, host: str, port: int, way: Way) -> Line | None:
+    if ahead.place == (host, port) and way.keys is None and ahead.said in (None, way.greeting):
         return ahead.take()
     ahead.close()
     return None
@@ -108,26 +114,32 @@ class _Unusable(Exception):
     """Why an address will not do, in a phrase."""
 
 
-def _begin(address: str, port: int, way: Way) -> Line:
-    """A socket that begins to connect; `_finish` tells how that went. Raises _Unusable."""
+def _new_line(way: Way) -> Line:
+    """A socket that can connect."""
     sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     prepare(sock, way.liveness)
     secure_client(sock, way.keys)
     sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
-    line = Line(sock, Monitor(sock, _NEWS))
+    return Line(sock, Monitor(sock, _NEWS))
+
+
+def _connect(line: Line, address: str, port: int, greeting: list[Buffer] | None = None) -> Line:
+    """Begin to connect; `_finish` tells how that went. Raises _Unusable."""
     try:
-        sock.connect(endpoint(address, port))
+        line.socket.connect(endpoint(address, port))
+        if greeting is not None:
+            send_frames(line.socket, greeting)
     except zmq.ZMQError as error:
         line.close()
         raise _Unusable(str(error.strerror)) from None
     return line
 
 
-def _finish(line: Line, deadline: float, way: Way) -> Line:
-    """Send the greeting and wait until both sides speak the protocol. Raises _Unusable."""
+def _finish(line: Line, deadline: float, way: Way, greeting: list[Buffer] | None) -> Line:
+    """Send the greeting, if that is not done, and wait until both sides speak the protocol. Raises _Unusable."""
     try:
-        if way.greeting is not None:
-            send_frames(line.socket, way.greeting)
+        if greeting is not None:
+            send_frames(line.socket, greeting)
         problem = _await_handshake(line.monitor, deadline, way.keys is not None)
     except BaseException:
         line.close()

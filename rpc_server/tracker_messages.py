@@ -257,11 +257,12 @@ class Granted(_Struct, frozen=True):
 
 
 class Offered(_Struct, frozen=True):
-    """A device at `address` is being lent for the request: the client may connect there already, without knowing
-    whether its box will agree. Not said of boxes that let nobody in before they have."""
+    """A device at `address` is being lent for the request: the client may connect there already and ask for a session
+    with `token`, which the box refuses until it has agreed. Not said of boxes that need more than that to let it in."""
 
     request: Name
     address: Text
+    token: Text = ""
 
 
 class Queued(_Struct, frozen=True):

@@ -128,7 +128,7 @@ class TrackerSession:
             ConnectError: the tracker is gone.
         """
         asked = self._asking(expr, user, priority, wait_s, session_timeout_s)
-        return self._lease(msgspec.structs.replace(asked, exclude=exclude), on_queued=on_queued)
+        return self._lease(msgspec.structs.replace(asked, exclude=exclude), on_queued)
 
     def _asking(
         self, expr: str, user: str, priority: int, wait_s: float | None, session_timeout_s: float | None
@@ -164,11 +164,13 @@ class TrackerSession:
         self,
         asked: RequestDevice,
         on_queued: Callable[[Queued], None] | None = None,
-        on_offered: Callable[[str], None] | None = None,
+        approach: Approach | None = None,
     ) -> Lease:
         turn = self._ask_for(asked)
         try:
-            lease = turn.wait(None, on_queued, on_offered)
+            if approach is not None:
+                approach.prepare()
+            lease = turn.wait(None, on_queued, None if approach is None else approach.to)
         except BaseException:
             turn.give_up()
             raise
@@ -196,8 +198,8 @@ class TrackerSession:
         tries = max(1, max_retry)
         while True:
             asked = self._asking(key, user, priority, wait_s, session_timeout)
-            with contextlib.closing(Approach()) as approach:
-                lease = self._lease(msgspec.structs.replace(asked, ahead=True), on_offered=approach.to)
+            with contextlib.closing(Approach(self._holdings.keys, options)) as approach:
+                lease = self._lease(msgspec.structs.replace(asked, ahead=True), approach=approach)
                 try:
                     session = lease.open_session(ahead=approach.ahead, **options)
                 except (RPCError, LeaseLostError) as error:

@@ -42,7 +42,7 @@ _TOKENS_AT_ONCE = 1000
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request under way, until there is a `lease` or an `error`; `place` and `offered`, an address, change before.
+    """A request under way, until there is a `lease` or an `error`; `place` and `offered` change before.
     `news` is set for whoever waits when there is something to do. `owner` is kept alive by the lease that comes of it.
     """
 
@@ -52,7 +52,7 @@ class Pending:
     lease: Lease | None = None
     error: TunefarmError | None = None
     place: Queued | None = None
-    offered: str = ""
+    offered: Offered | None = None
 
     @property
     def is_over(self) -> bool:
@@ -214,9 +214,9 @@ class Holdings:
             case Queued(request):
                 if (pending := self._waiting_for(request)) is not None:
                     pending.place = message
-            case Offered(request, address):
+            case Offered(request):
                 if (pending := self._waiting_for(request)) is not None:
-                    pending.offered = address
+                    pending.offered = message
                     pending.news.set()
             case Refused(request, kind, text, hint):
                 with self._lock:

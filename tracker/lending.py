@@ -77,7 +77,7 @@ def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
     send_offer(farm, lease, now)
     box = device.box
     if request.ahead and not box.public and not is_relayed(box.address):
-        farm.emit(request.client, Offered(request.id, box.address))
+        farm.emit(request.client, Offered(request.id, box.address, lease.token))
 
 
 def attach(farm: Farm, lease: Lease, now: float) -> None:

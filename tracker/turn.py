@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from rpc_server.errors import ConnectError
-from rpc_server.tracker_messages import Queued
+from rpc_server.tracker_messages import Offered, Queued
 from tracker.channel import Channel
 from tracker.holdings import Holdings, Lease, Pending
 
@@ -40,12 +40,12 @@ class Turn:
         self,
         timeout_s: float | None = None,
         on_queued: Callable[[Queued], None] | None = None,
-        on_offered: Callable[[str], None] | None = None,
+        on_offered: Callable[[Offered], None] | None = None,
     ) -> Lease | None:
         """The lease that comes of it, or None when there is none after `timeout_s` (None: as long as it takes).
 
-        `on_queued` is told where the request stands, whenever that changes, `on_offered` of the address that the device
-        may be at. Raises what `TrackerSession.lease` raises; then it is over.
+        `on_queued` is told where the request stands, whenever that changes, `on_offered` of a device
+        that may become its own. Raises what `TrackerSession.lease` raises; then it is over.
         """
         pending = self._pending
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -55,7 +55,7 @@ class Turn:
                 return None
             if self._line.await_news(pending.news, left):
                 pending.news.clear()
-                if on_offered is not None and pending.offered:
+                if on_offered is not None and pending.offered is not None:
                     on_offered(pending.offered)
                 continue
             if not self._collected:

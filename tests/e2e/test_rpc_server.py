@@ -1,6 +1,5 @@
 """Starting servers, leases, and peers that do not play by the rules."""
 
-import contextlib
 import gc
 import random
 import signal
@@ -16,20 +15,17 @@ import numpy as np
 import pytest
 import zmq
 from rpc_kernels import kernel
+from supervisor_kit import own_supervisor
 
 from compiler.runtime import ndarray as nd
 from rpc_server.client import connect, open_session
 from rpc_server.connection import Connection
 from rpc_server.errors import LeaseRefused, ProtocolError, RPCError, ServerStartError, SessionClosed
-from rpc_server.folders import ServerFolder
 from rpc_server.leases import LeaseTable
 from rpc_server.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
 from rpc_server.private_messages import Hello, private_codec
-from rpc_server.processes import ExecutorSettings
 from rpc_server.remote import encode_arguments
 from rpc_server.server import Server, ServerOptions, serve
-from rpc_server.sockets import Liveness, prepare
-from rpc_server.supervisor import Supervisor, watch_connections
 from rpc_server.supervisor_records import SupervisorConfig
 from rpc_server.wire import Address, Kind, pack_header
 
@@ -38,29 +34,6 @@ from rpc_server.wire import Address, Kind, pack_header
 def server():
     with Server(port=0) as running:
         yield running
-
-
-@contextlib.contextmanager
-def own_supervisor(folder, config, leases=None, before=lambda port: None):
-    """A supervisor in a thread of this process; `before` is called with its port when it listens but does not run."""
-    context = zmq.Context()
-    front = context.socket(zmq.ROUTER)
-    prepare(front, Liveness(interval_s=0.2, timeout_s=1.0))
-    monitor = watch_connections(front)
-    port = front.bind_to_random_port("tcp://127.0.0.1")
-    own = ServerFolder(folder)
-    supervisor = Supervisor(front, monitor, own.path, config, ExecutorSettings(), leases)
-    before(port)
-    thread = threading.Thread(target=supervisor.run)
-    thread.start()
-    try:
-        yield port
-    finally:
-        supervisor.stop("the test is over")
-        thread.join(60)
-        assert not thread.is_alive()
-        context.term()
-        own.remove()
 
 
 @pytest.fixture
