@@ -7,7 +7,8 @@ import os
 import resource
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ class TrialFailed(Exception):
         super().__init__(text)
         self.kind = kind
         self.text = text
+
+
+@dataclass(frozen=True)
+class _FirstRun:
+    """A function that has run once, in so many seconds."""
+
+    ready: Subject
+    seconds: float
 
 
 class Trials:
@@ -80,23 +89,30 @@ class Trials:
         self, request: MeasureRequest, data: memoryview, reference: memoryview | None, started: float
     ) -> MeasureResult:
         place = device(request.device_type, request.device_id)
+        limit = None  # the deadline stays as it is
         if reference is not None:
-            self._run_reference(request, reference, place)
-            started = time.monotonic()
-        self._phase("load", request.timeout_s if reference is not None else None)
+            first = self._run_reference(request, reference, place)
+            started, limit = time.monotonic(), request.timeout_s
+        if reference is None or request.artifact != request.reference:
+            first = self._run_candidate(request, data, place, limit)
+            limit = None
+        self._phase("timing", limit)
+        left = request.timeout_s - (time.monotonic() - started)
+        return _time(first.ready, request.options, first.seconds, left)
+
+    def _run_candidate(
+        self, request: MeasureRequest, data: memoryview, place: Device, limit: float | None
+    ) -> _FirstRun:
+        self._phase("load", limit)
         function = _load(data, request.entry, place)
         arguments = _arguments(function.entry, request.seed, place)
         ready = _ready(function, arguments, place)
         self._phase("first run", None)
-        before = time.perf_counter()
-        _call(ready)
-        once = time.perf_counter() - before
+        first = _call(ready)
         if request.reference is not None:
             self._phase("check", None)
             self._compare(request, function.entry, arguments)
-        self._phase("timing", None)
-        left = request.timeout_s - (time.monotonic() - started)
-        return _time(ready, request.options, once, left)
+        return first
 
     # --- the reference ------------------------------------------------------------------------------------
 
@@ -105,12 +121,12 @@ class Trials:
         name = f"{request.reference}:{request.entry}:{request.seed}"
         return self._folder / f"reference-{hashlib.sha256(name.encode()).hexdigest()}"
 
-    def _run_reference(self, request: MeasureRequest, data: memoryview, place: Device) -> None:
+    def _run_reference(self, request: MeasureRequest, data: memoryview, place: Device) -> _FirstRun:
         self._phase(REFERENCE_PHASE, request.reference_timeout_s)
         try:
             function = _load(data, request.entry, place)
             arguments = _arguments(function.entry, request.seed, place)
-            _call(_ready(function, arguments, place))
+            first = _call(_ready(function, arguments, place))
         except TrialFailed as failure:
             raise TrialFailed(failure.kind, f"the reference, not the candidate: {failure.text}") from None
         folder = self._kept(request).with_suffix(".partial")
@@ -123,6 +139,7 @@ class Trials:
             shutil.rmtree(folder, ignore_errors=True)
             text = f"the box cannot keep the reference's outputs: {error.strerror or error}"
             raise TrialFailed(FailureKind.UPLOAD, text) from None
+        return first
 
     def _compare(self, request: MeasureRequest, entry: EntryPoint, arguments: list[Any]) -> None:
         for index in entry.outputs:
@@ -187,7 +204,8 @@ def _ready(function: Function, arguments: list[Any], place: Device) -> Subject:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
 
 
-def _call(ready: Subject) -> None:
+def _call(ready: Subject) -> _FirstRun:
+    before = time.perf_counter()
     try:
         ready.call()
     except KernelError as error:
@@ -195,6 +213,7 @@ def _call(ready: Subject) -> None:
         raise TrialFailed(kind, str(error)) from None
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+    return _FirstRun(ready, time.perf_counter() - before)
 
 
 # --- timing ------------------------------------------------------------------------------------------------
@@ -217,22 +236,34 @@ class _Samples:
         self._ready = ready
         self._stop_at = stop_at
         self._options = options
-        self._taken: list[tuple[int, int]] = []  # calls, nanoseconds; the first is the warm-up
+        self._whole: tuple[float, ...] = ()
+        self._rough = 0.0  # seconds a call, before there is a whole sample
+        self._calls = 0  # of the sample under way
+        self.number = 0  # calls of the last whole sample
+
+    def warm_up(self) -> None:
+        self._timed(1)
 
     def run(self, number: int) -> int:
-        if self._taken and time.monotonic() >= self._stop_at:
+        if (self._whole or self._rough) and time.monotonic() >= self._stop_at:
             raise _TimeUp
+        self._calls += number
+        return self._timed(number)
+
+    def _timed(self, number: int) -> int:
         spent = self._ready.timed(number)
-        self._taken.append((number, spent))
+        self._rough = spent * 1e-9 / number
         if is_hopeless(spent * 1e-9, number, self._options):
             raise _Hopeless
         return spent
 
+    def is_enough(self, whole: Sequence[float]) -> bool:
+        """Whether no other sample need follow these."""
+        self._whole, self.number, self._calls = tuple(whole), self._calls, 0
+        return is_enough(whole, self._options)
+
     def so_far(self) -> tuple[float, ...]:
-        """Seconds per call of the samples with the final number of calls."""
-        number = self._taken[-1][0]
-        counted = [spent for n, spent in self._taken[1:] if n == number] or [self._taken[0][1]]
-        return tuple(spent * 1e-9 / number for spent in counted)
+        return self._whole or (self._rough,)
 
 
 def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -> MeasureResult:
@@ -242,7 +273,10 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
     number = max(1, min(options.number, affordable))
     before, faults = conditions.take(), _page_faults()
     rejected = False
+    is_long = 0 < options.min_repeat_ms <= once * 1e3 and not options.flush_cache  # its first call has warmed it up
     try:
+        if not is_long:
+            samples.warm_up()
         costs = timing.measure(
             run=samples.run,
             options=timing.EvaluatorOptions(
@@ -255,7 +289,9 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
             ),
             prepare=ready.flush if options.flush_cache else (lambda: None),
             observe=None,
-            until=lambda taken: is_enough(taken, options),
+            until=samples.is_enough,
+            warm_up=False,
+            anew=False,
         ).results
         rejected = is_slower(costs, options)
     except _TimeUp:
@@ -263,7 +299,8 @@ def _time(ready: Subject, options: EvaluatorOptions, once: float, left: float) -
     except _Hopeless:
         costs, rejected = samples.so_far(), True
     environment = _environment(before, conditions.take())
-    environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0], "number": float(number)}
+    environment |= {"page_faults": _page_faults() - faults, "load_1m": os.getloadavg()[0]}
+    environment["number"] = float(samples.number or number)
     environment |= ready.environment()
     if rejected:
         environment["rejected"] = 1.0

@@ -5,6 +5,7 @@ The loop around the calls is native code (`tunefarm_time` in native.ll); what is
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -119,21 +120,26 @@ def measure(
     threads: int = 1,
     observe: Callable[[], Reading] | None = conditions.take,
     until: Callable[[Sequence[float]], bool] = lambda _results: False,
+    warm_up: bool = True,
+    anew: bool = True,
 ) -> BenchmarkResult:
     """Measure by `run(n)`, which makes n calls and returns the nanoseconds they took.
 
     1 + number x repeat calls when nothing raises `number`; the first is a warm-up and is not counted.
     `prepare` runs before each repeat, outside the measured time. A raised `number` stays for later repeats.
     `observe` reads the machine's counters before the first repeat and after the last, for the warnings; `threads`
-    is how many the function may run on. `until` is asked after each repeat whether those so far are enough.
+    is how many the function may run on. `until` is asked after each repeat whether those so far are enough. Without
+    `warm_up` the caller has called the function itself; without `anew` a repeat that is too short goes on, rather than
+    being tried again with more calls.
     """
-    run(1)
+    if warm_up:
+        run(1)
     before = observe() if observe else None
     number = options.number
     results: list[float] = []
     for index in range(options.repeat):
         prepare()
-        number, nanoseconds = _repeat(run, number, options)
+        number, nanoseconds = (_tried_anew if anew else _gone_on_with)(run, number, options)
         results.append(nanoseconds * 1e-9 / number)
         if until(results):
             break
@@ -143,7 +149,7 @@ def measure(
     return BenchmarkResult(tuple(results), disturbed)
 
 
-def _repeat(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
+def _tried_anew(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
     """One repeat, tried again with more calls while it is too short. Returns (calls, nanoseconds)."""
     enough = options.min_repeat_ms * 1e6
     zeros = 0
@@ -154,3 +160,16 @@ def _repeat(run: Callable[[int], int], number: int, options: EvaluatorOptions) -
             return number, max(spent, 0)
         if spent > 0:
             number = max(int(enough * number / spent) + 1, int(number * _GROWTH))
+
+
+def _gone_on_with(run: Callable[[int], int], number: int, options: EvaluatorOptions) -> tuple[int, int]:
+    """One repeat, gone on with while it is too short: each of its calls counts. Returns (calls, nanoseconds)."""
+    enough = options.min_repeat_ms * 1e6
+    calls = spent = zeros = 0
+    while True:
+        took = max(run(number), 0)
+        calls, spent, zeros = calls + number, spent + took, zeros + (took == 0)
+        if spent >= enough or zeros >= options.limit_zero_time_iterations:
+            return calls, spent
+        if spent > 0:
+            number = max(1, math.ceil((enough - spent) * calls / spent))

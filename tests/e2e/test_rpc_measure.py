@@ -44,7 +44,9 @@ def test_times_come_back(remote):
 
 def test_min_repeat_and_flush(remote):
     longer = EvaluatorOptions(number=1, repeat=2, min_repeat_ms=20)
-    assert remote.measure(*ask(kernel("add_one"), options=longer)).ok
+    result = remote.measure(*ask(kernel("add_one"), options=longer))
+    assert result.ok
+    assert result.environment["number"] * result.costs[-1] >= 0.0199
     cold = EvaluatorOptions(number=1, repeat=2, flush_cache=True, cooldown_interval_ms=1)
     assert remote.measure(*ask(kernel("add_one"), options=cold)).ok
 
@@ -55,6 +57,13 @@ def test_agreeing_with_the_reference(remote):
         assert result.ok, result.text
     almost = remote.measure(*ask(kernel("almost"), kernel("add_one", name="naive")))
     assert almost.ok, almost.text
+
+
+def test_a_reference_is_its_own_reference(server):
+    with open_session("127.0.0.1", server.port, wait_s=60) as session:
+        result = session.measure(*ask(kernel("add_one"), kernel("add_one")))  # nothing is kept in this session yet
+        assert result.ok, result.text
+        assert session.measure(*ask(kernel("add_one", name="again"), kernel("add_one"))).ok
 
 
 def test_a_wrong_kernel_has_no_time(remote):

@@ -65,11 +65,26 @@ def test_number_grows_by_at_least_the_golden_ratio() -> None:
     assert runs == [1, 10, 16, 25]
 
 
+def test_a_repeat_that_goes_on_throws_no_call_away() -> None:
+    times = iter([20_000, 970_000, 40_000, 1_010_000])  # the first call is slow
+    runs: list[int] = []
+
+    def run(number: int) -> int:
+        runs.append(number)
+        return next(times)
+
+    result = measure(run, EvaluatorOptions(number=1, repeat=2, min_repeat_ms=1), warm_up=False, anew=False)
+    assert runs == [1, 49, 1, 51]
+    assert result.results == pytest.approx((1_030_000e-9 / 51, 1_010_000e-9 / 51))
+
+
 def test_zero_times_end_after_the_limit() -> None:
     device = FakeDevice(0)
     result = device.measure(number=4, min_repeat_ms=1, limit_zero_time_iterations=7)
     assert [n for what, n in device.log if what == "run"] == [1] + [4] * 7
     assert result.results == (0.0,)
+    options = EvaluatorOptions(number=4, min_repeat_ms=1, limit_zero_time_iterations=7)
+    assert measure(lambda _number: 0, options, anew=False).results == (0.0,)
 
 
 def test_cooldown_comes_at_multiples() -> None:
