@@ -3,72 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from farm_kit import KEY, V3, ZEN3, Farm, failed, measured
-from sqlalchemy import Connection, event
+from plan_kit import Plans
 
 from rpc_server.measure import FailureKind
 from tuner.records.browse import TrialFilter
 from tuner.records.model import TrialStatus
 from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
 from tuner.records.store import RecordStore
-
-# a handful of rows each, sorted as they are: a run's tasks and failure kinds, a key's toolchains, a workload's configs,
-# the candidates an election compares
-SMALL_SORTS = (
-    "FROM run_tasks",
-    "FROM run_failures",
-    "WHERE workloads.key = ?",
-    "(workloads.key = ? OR workloads.name = ?)",
-    "WHERE workloads.family = ?",
-    "FROM bench_results",
-    "FROM device_events",
-)
-NO_INDEX = re.compile(r"Seq Scan on (\w+)")
-
-
-class Plans:
-    """Collects what would read a table from end to end."""
-
-    def __init__(self, store: RecordStore) -> None:
-        self.scans: list[str] = []
-        self._engine = store._engine
-        self._sqlite = self._engine.dialect.name == "sqlite"
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        event.listen(self._engine, "before_cursor_execute", self._explain)
-        try:
-            yield
-        finally:
-            event.remove(self._engine, "before_cursor_execute", self._explain)
-
-    def _explain(self, connection: Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if not re.match(r"\s*(SELECT|UPDATE|DELETE)", statement) or " FROM " not in f"{statement} FROM ":
-            return
-        if isinstance(parameters, list):  # executemany
-            parameters = parameters[0]
-        cursor = connection.connection.cursor()
-        if self._sqlite:
-            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            lines = [row[3] for row in cursor.fetchall()]
-            # "SCAN x USING INDEX" walks an index in order, which is right under a LIMIT
-            bad = [line for line in lines if re.match(r"SCAN (?!.*USING (COVERING )?INDEX)\w", line)]
-            bad = [] if "LIMIT" in statement and "WHERE" not in statement else bad  # the first so many, by id
-            if not any(words in statement.replace("\n", "").replace('"', "") for words in SMALL_SORTS):
-                bad += [line for line in lines if "TEMP B-TREE FOR ORDER BY" in line]
-        else:
-            # tables this small are read whole unless that is forbidden; then only what has no index still is
-            cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute(f"EXPLAIN {statement}", parameters)
-            bad = [row[0] for row in cursor.fetchall() if NO_INDEX.search(row[0])]
-        cursor.close()
-        self.scans += [f"{line}: {statement}" for line in bad]
 
 
 @pytest.fixture
