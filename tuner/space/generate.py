@@ -10,10 +10,12 @@ from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
+from tuner.space.amx import tile_sketch, tile_unit_for
 from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, tile
 from tuner.space.dots import dot_sketch, unit_for
 from tuner.space.elementwise import inline_chains, spread
+from tuner.space.gpu_generate import gpu_sketches
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
@@ -40,6 +42,8 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
             "the function has no block with constant extents to schedule",
             hint="give symbolic dimensions a value before tuning",
         )
+    if target.device_type == "cuda":
+        return gpu_sketches(func, target)
     if not any(_shared_both_ways(b) for b in blocks):
         by_rows = row_sketches(func, Hardware.of(target, blocks[-1].output.buffer.dtype))
         if by_rows:
@@ -49,15 +53,25 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     if main is None or roles is None:
         return (_plain(func, target),)
     hardware = Hardware.of(target, main.output.buffer.dtype)
-    unit = unit_for(main, roles, target)
-    dots = None if unit is None else dot_sketch(func, main.name, roles, unit, target)
-    if dots is not None:
-        return (dots,)  # no other instruction comes near
+    units = _unit_sketches(func, main, roles, target)
+    if units:
+        return units  # no other instruction comes near
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
     if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
     shapes += flat
     made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
+    return tuple(sketch for sketch in made if sketch is not None)
+
+
+def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
+    """The sketches that use instructions for groups of narrow numbers. Beside tiles there are always vectors: a system
+    can forbid the use of tiles."""
+    tiles, vectors = tile_unit_for(main, roles, target), unit_for(main, roles, target)
+    made = [
+        None if tiles is None else tile_sketch(func, main.name, roles, tiles, target),
+        None if vectors is None else dot_sketch(func, main.name, roles, vectors, target),
+    ]
     return tuple(sketch for sketch in made if sketch is not None)
 
 

@@ -1,0 +1,115 @@
+"""How blocks without tiles are given threads: elementwise functions, and reductions that a thread does alone."""
+
+from __future__ import annotations
+
+import math
+
+from compiler.dtype import parse_dtype
+from compiler.errors import ScheduleError
+from compiler.schedule.schedule import BlockRV, Schedule
+from compiler.tir.nodes import PrimFunc
+from tuner.space.analysis import BlockInfo, blocks_of
+from tuner.space.elementwise import inline_chains
+from tuner.space.gpu_hardware import Chip
+from tuner.space.recorder import Recorder
+from tuner.space.sketch import Sketch, Values
+
+_THREADS = (64, 128, 256, 512, 1024)
+_VECTORS = (1, 2, 4, 8)
+_STEPS = (1, 2, 4, 8)
+_LOAD_BYTES = 16
+_BUSY = 256  # threads of a block of which nothing is decided
+
+
+def is_bound(sch: Schedule, block: BlockRV) -> bool:
+    return any(sch.get(loop).thread_binding is not None for loop in sch.get_loops(block))
+
+
+def bind_results(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
+    """A thread for each result of a block that has no threads yet; neighbours in memory go to neighbours.
+
+    Axes are split before they are fused, so that it is plain which results a thread has.
+    """
+    if is_bound(sch, block):
+        return
+    loops = sch.get_loops(block)
+    spatial = [loop for loop, axis in zip(loops, info.axes) if not axis.reduce]
+    if not spatial:
+        sch.bind(sch.add_unit_loop(loops[0]), "blockIdx.x")
+        return
+    sch.reorder(*spatial, *(loop for loop, axis in zip(loops, info.axes) if axis.reduce))
+    *around, last = spatial
+    width = min(_BUSY, info.spatial[-1].extent)
+    rest, x = sch.split(last, [None, width])
+    inner = [x]
+    if around and (height := min(_BUSY // width, info.spatial[-2].extent)) > 1:
+        above, y = sch.split(around.pop(), [None, height])
+        sch.bind(y, "threadIdx.y")
+        around, inner = [*around, above], [y, x]
+    sch.reorder(*around, rest, *inner)
+    sch.bind(sch.fuse(*around, rest) if around else rest, "blockIdx.x")
+    sch.bind(x, "threadIdx.x")
+
+
+def inline_padding(sch: Schedule) -> None:
+    """Compute what pads an operand where it is read: a thread that skips a load costs less than a pass over memory."""
+    outputs = set(sch.func.buffer_map.values())
+    for info in blocks_of(sch.func):
+        if info.injective and info.conditional and info.output.buffer not in outputs:
+            sch.compute_inline(sch.get_block(info.name))
+
+
+def _registers(each: int, element: int) -> int:
+    """Of a thread with so many results: addresses, two operands."""
+    return 24 + 2 * -(-each * element // 4)
+
+
+def elementwise_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
+    """A thread for `steps` vectors of results, a block apart, so that several loads are on their way at once."""
+    sch = Schedule(func)
+    inline_chains(sch)
+    blocks = blocks_of(sch.func)
+    if not blocks or not all(info.injective for info in blocks):
+        return None
+    recorder = Recorder(sch)
+    last = blocks[-1]
+    element = parse_dtype(last.output.buffer.dtype).bytes
+    size = math.prod(a.extent for a in last.axes)
+    most = max(size, _THREADS[0])
+    threads = recorder.choose("threads", tuple(t for t in _THREADS if t <= min(chip.block_threads, most))).rv
+    vectors = tuple(v for v in _VECTORS if v * element <= _LOAD_BYTES and size % v == 0 and v * _THREADS[0] <= most)
+    vector = recorder.choose("vector", vectors).rv
+    step = recorder.choose("steps", tuple(s for s in _STEPS if s * _THREADS[0] <= most)).rv
+    try:
+        for info in blocks:
+            block = sch.get_block(info.name)
+            if info is not last:
+                bind_results(sch, block, info)
+                continue
+            loops = sch.get_loops(block)
+            fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+            outer, turn, thread, lane = sch.split(fused, [None, step, threads, vector])
+            sch.bind(outer, "blockIdx.x")
+            sch.bind(thread, "threadIdx.x")
+            sch.unroll(turn)
+            sch.vectorize(lane)
+    except ScheduleError:
+        return None
+
+    def allowed(values: Values) -> bool:
+        """Threads have something to do, and registers for it."""
+        each = values["vector"] * values["steps"]
+        if chip.resident(values["threads"], _registers(each, element), 0) < 1:
+            return False
+        return values["vector"] * values["steps"] * values["threads"] <= most
+
+    def draft(values: Values) -> float:
+        """Enough bytes on their way; blocks for every multiprocessor."""
+        each = values["vector"] * values["steps"]
+        blocks_ = -(-size // (each * values["threads"]))
+        resident = chip.resident(values["threads"], _registers(each, element), 0)
+        flight = resident * values["threads"] * each * element
+        wide = 0.7 + 0.3 * min(1.0, values["vector"] * element / _LOAD_BYTES)
+        return chip.filled(blocks_, resident) * min(1.0, flight / (32 << 10)) * wide
+
+    return Sketch("threads", sch.trace, tuple(recorder.decisions), allowed, draft)

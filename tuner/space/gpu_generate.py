@@ -1,0 +1,62 @@
+"""From a function to its search space on an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from compiler.schedule.schedule import Schedule
+from compiler.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.space.analysis import BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.elementwise import inline_chains
+from tuner.space.gpu_contraction import tile_sketches
+from tuner.space.gpu_elementwise import bind_results, elementwise_sketch, inline_padding
+from tuner.space.gpu_hardware import Chip
+from tuner.space.gpu_rows import gpu_row_sketches
+from tuner.space.sketch import Sketch, Values
+
+
+def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
+    """The sketches of `func`. There is always one: without decisions where nothing better is known."""
+    chip = Chip.of(target)
+    found = elementwise_sketch(func, chip)
+    if found is not None:
+        return (found,)
+    blocks = blocks_of(func)
+    main = max((b for b in blocks if b.contraction), key=_points, default=None)
+    if main is not None:
+        tiles = tile_sketches(func, main, _epilogue(func, main, blocks), chip)
+        if tiles:
+            return tuple(tiles)
+    return gpu_row_sketches(func, chip) or (_plain(func),)
+
+
+def _points(info: BlockInfo) -> int:
+    total = 1
+    for axis in info.axes:
+        total *= axis.extent
+    return total
+
+
+def _epilogue(func: PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:
+    """The elementwise block that is the only reader of the contraction's result, if there is one."""
+    if main.output.buffer in func.buffer_map.values():
+        return None
+    users = consumers(main, blocks)
+    return users[0].name if len(users) == 1 and is_pointwise(users[0], main.output.buffer) else None
+
+
+def _plain(func: PrimFunc) -> Sketch:
+    """A kernel for each block, a thread for each result."""
+    sch = Schedule(func)
+    inline_chains(sch)
+    inline_padding(sch)
+    for info in blocks_of(sch.func):
+        bind_results(sch, sch.get_block(info.name), info)
+    return Sketch("plain", sch.trace, (), _anything, _level)
+
+
+def _anything(values: Values) -> bool:
+    return True
+
+
+def _level(values: Values) -> float:
+    return 0.0
