@@ -5,7 +5,7 @@
 
 Both tuners run whole, one after the other, on the same cores. Ours runs twice: as `tunefarm tune` measures by default,
 with as many samples as it takes to tell candidates apart, and with the settings of the peer's evaluator (once, for 100
-ms at least). The best kernels of both tuners are timed in turns at the end, each in a process of its own that rests
+ms at least, in the finals as well, which the peer has not). The best kernels of both tuners are timed in turns at the end, each in a process of its own that rests
 meanwhile; numpy's matmul takes turns with ours in one process, with the same number of threads. How to make the peer's
 environment is said in benchmarks/peers/metaschedule.py.
 """
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 COLUMNS = {"seconds": ".1f", "rate": ".2f", "overhead": ".1%", "gflops": ".1f", "ratio": ".2f"}
-AS_PEER = {"samples": 1, "max_samples": 1, "sample_ms": 100, "reject": False}
+AS_PEER = {"samples": 1, "max_samples": 1, "sample_ms": 100, "reject": False, "final_samples": 1}
 
 
 def tune_ours(size: int, trials: int, seed: int, folder: Path, run: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tuner.builder import BuildResult
-from tuner.engine_events import Job
+from tuner.engine_events import Built, Job
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal
 
@@ -73,13 +73,14 @@ class Slots:
 
 
 class Jobs:
-    """Where each job of a run is: asked for (`claiming`, or `taken` by another run), `building`, `ready` to be
-    measured, or with one of the `slots`."""
+    """Where each job of a run is: asked for (`claiming`, or `taken` by another run), `building`, failed to build before
+    the baseline was known (`early`), `ready` to be measured, or with one of the `slots`."""
 
     def __init__(self) -> None:
         self.claiming: dict[int, Job] = {}
         self.taken: dict[int, Job] = {}
         self.building: dict[int, Job] = {}
+        self.early: list[Built] = []
         self.ready: deque[Ready] = deque()
         self.slots = Slots()
         self._last = 0
@@ -92,6 +93,7 @@ class Jobs:
         """Those claimed, built, waiting or measured."""
         yield from self.claiming.values()
         yield from self.building.values()
+        yield from (event.job for event in self.early)
         yield from (ready.job for ready in self.ready)
         yield from self.slots.jobs()
 
@@ -111,6 +113,12 @@ class Jobs:
         found = next((ready for ready in self.ready if fits(ready)), None)
         if found is not None:
             self.ready.remove(found)
+        return found
+
+    def take_early(self, task: int) -> list[Built]:
+        """Take out the task's builds that failed early."""
+        found = [event for event in self.early if event.job.task == task]
+        self.early = [event for event in self.early if event.job.task != task]
         return found
 
     def withdraw(self, unwanted: Callable[[Job], bool]) -> list[Job]:

@@ -4,7 +4,8 @@ Every device slot is kept busy: candidates are asked for, claimed and built ahea
 told to the search as they arrive, and there are no rounds. Each task goes through three stages: its untuned build
 (baseline, and the reference every candidate's output is compared with), the search, and the finals, in which the best
 few and what the store serves are measured again, in turns, on one device, and at last the untuned build: if it took
-another time than at first, the machine changed meanwhile.
+another time than at first, the machine changed meanwhile. While a device is at the baseline, the first candidates are
+built; what comes of them counts once it is known.
 
 Every search candidate that is asked for ends in exactly one way: a recorded trial, another run's result (`Known`), or
 a released claim. Only a candidate whose device vanished is measured again.
@@ -171,13 +172,18 @@ class EngineState:
     # -- builds
 
     def _on_built(self, event: Built) -> list[Command]:
+        known = self.jobs.building.pop(event.job.id, None) is not None
+        return self._after_build(event) if known else []
+
+    def _after_build(self, event: Built) -> list[Command]:
         job, result = event.job, event.result
-        if self.jobs.building.pop(job.id, None) is None:
-            return []
         task = self.tasks[job.task]
         if task.ended:
             return self._release(job)
         if result.artifact is None:
+            if job.purpose is TrialPurpose.SEARCH and not task.begun:
+                self.jobs.early.append(event)
+                return []
             if job.purpose is TrialPurpose.BASELINE:
                 return self._give_up(task, f"the untuned function does not build: {result.text}")
             kind = result.failure or FailureKind.BUILD
@@ -217,7 +223,13 @@ class EngineState:
                 return [record, *self._give_up(task, f"the untuned function fails: {result.text}")]
             return [record, *self._failed(job, result.failure, result.text)]
         self._succeeded(task, job, held.build, result.costs)
-        return [record]
+        return [record, *self._early_failures(task)]
+
+    def _early_failures(self, task: TaskState) -> list[Command]:
+        """Builds that failed before the baseline was known, now that it is."""
+        if not task.begun:
+            return []
+        return [command for event in self.jobs.take_early(task.index) for command in self._after_build(event)]
 
     def _lose(self, slot: int, reason: str) -> list[Command]:
         begun = self.jobs.lose(slot)
@@ -310,7 +322,8 @@ class EngineState:
         return None if chosen is None else self.tasks[chosen]
 
     def _may_ask(self, task: TaskState) -> bool:
-        return task.begun and self._device_seen and not task.exhausted and self._in_budget(task)
+        built = task.reference is not None
+        return built and self._device_seen and not task.exhausted and self._in_budget(task)
 
     def _in_budget(self, task: TaskState) -> bool:
         return not task.ended and task.finals is None and self.limits.allow(task, self.tasks, self._elapsed)
@@ -348,9 +361,13 @@ class EngineState:
         return [SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
 
     def _fits(self, ready: Ready, slot: int) -> bool:
-        """Finals stay on one device while it is there: others are faster or slower by a little."""
-        finals = self.tasks[ready.job.task].finals
-        if ready.job.purpose is TrialPurpose.SEARCH or finals is None:
+        """The search waits for the baseline. Finals stay on one device while it is there: others are faster or slower
+        by a little."""
+        task = self.tasks[ready.job.task]
+        finals = task.finals
+        if ready.job.purpose is TrialPurpose.SEARCH:
+            return task.begun
+        if finals is None:
             return True
         if finals.slot not in self.jobs.slots:
             finals.slot = slot
@@ -402,6 +419,7 @@ class EngineState:
     def _give_up(self, task: TaskState, error: str) -> list[Command]:
         task.ended = True
         waiting = self.jobs.withdraw(lambda job: job.task == task.index)
+        waiting += [event.job for event in self.jobs.take_early(task.index)]
         released = [command for job in waiting for command in self._release(job)]
         return [*released, TaskEnded(task.index, error)]
 

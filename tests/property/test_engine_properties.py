@@ -216,7 +216,8 @@ class World:
         """A device idles only when nothing is built that it could measure, and the builders are at it."""
         if self.state.ended or all(self.slots.values()):
             return
-        idle = [r for r in self.state.jobs.ready if r.job.purpose is TrialPurpose.SEARCH]
+        begun = [task.begun for task in self.state.tasks]
+        idle = [r for r in self.state.jobs.ready if r.job.purpose is TrialPurpose.SEARCH and begun[r.job.task]]
         assert not idle, "a built candidate waits beside an idle device"
         may_ask = [t for t in self.state.tasks if self.state._may_ask(t)]
         to_come = self.state.jobs.to_come

@@ -13,6 +13,7 @@ from tuner.engine_events import (
     Job,
     Measured,
     RecordTrial,
+    Release,
     RunEnded,
     SlotUp,
     Stop,
@@ -20,7 +21,7 @@ from tuner.engine_events import (
     SubmitMeasure,
     TaskEnded,
 )
-from tuner.engine_state import Restored
+from tuner.engine_state import EngineState, Restored
 from tuner.records.model import TrialPurpose as Purpose
 
 
@@ -32,6 +33,50 @@ def test_the_baseline_comes_first_and_is_everyones_reference():
     measures = of(driver.log, SubmitMeasure)
     assert measures[0].job.purpose is Purpose.BASELINE
     assert {m.reference for m in measures} == {b"object"}
+
+
+def begun_early(*builds: BuildResult) -> tuple[EngineState, Driver]:
+    """An engine whose baseline is with the device, and candidates already built."""
+    state, _ = engine(trials=8, builders=2)
+    driver = Driver(state)
+    [first] = of(driver.pending, SubmitBuild)
+    [baseline] = of(driver.send(Built(first.job, GOOD)), SubmitMeasure)
+    assert baseline.job.purpose is Purpose.BASELINE
+    claims = of(driver.pending, Claim)
+    assert len(claims) >= len(builds)
+    for claim, build in zip(claims, builds):
+        [submitted] = of(driver.send(Claimed(claim.job)), SubmitBuild)
+        assert not of(driver.send(Built(submitted.job, build)), SubmitMeasure)
+    return state, driver
+
+
+def test_candidates_are_built_while_the_baseline_is_measured():
+    state, driver = begun_early(GOOD, GOOD)
+    [baseline] = of(driver.log, SubmitMeasure)
+    measures = of(driver.send(Measured(baseline.job, 0, MeasureResult(costs=(1.0,)))), SubmitMeasure)
+    assert [m.job.purpose for m in measures] == [Purpose.SEARCH, Purpose.SEARCH]
+    assert state.in_flight(0) == 3
+
+
+def test_what_does_not_build_counts_once_the_baseline_is_known():
+    bad = BuildResult(None, FailureKind.BUILD, "no", 0.1)
+    state, driver = begun_early(bad, GOOD)
+    assert (state.tasks[0].done, of(driver.log, RecordTrial)) == (0, [])
+    [baseline] = of(driver.log, SubmitMeasure)
+    records = of(driver.send(Measured(baseline.job, 0, MeasureResult(costs=(1.0,)))), RecordTrial)
+    assert [(r.job.purpose, r.failure) for r in records] == [(Purpose.BASELINE, None), (Purpose.SEARCH, "build")]
+    assert state.tasks[0].history == [1.0]
+
+
+def test_a_baseline_that_fails_gives_up_what_was_built_early():
+    bad = BuildResult(None, FailureKind.BUILD, "no", 0.1)
+    state, driver = begun_early(bad, GOOD)
+    [baseline] = of(driver.log, SubmitMeasure)
+    commands = driver.send(Measured(baseline.job, 0, MeasureResult(failure=FailureKind.CRASH, text="boom")))
+    assert len(of(commands, Release)) == 2
+    [ended] = of(commands, TaskEnded)
+    assert "the untuned function fails: boom" in ended.error
+    assert state.ended
 
 
 def test_equal_failures_stop_the_task_with_the_first_text_whole():
