@@ -259,7 +259,7 @@ _SCOPE: dict[str, Any] = {
         for name in (
             "bfloat16_bits", "clz", "float16_bits", "float_div", "float_floor", "float_floormod", "float_mod",
             "float_to_int", "floor_div", "floor_mod", "fma", "int_to_float", "nextafter", "popcount", "reinterpret",
-            "shift_left", "shift_right", "trunc_div", "trunc_mod",
+            "shift_left", "shift_right", "tile_product", "trunc_div", "trunc_mod",
         )
     },
 }  # fmt: skip

@@ -153,6 +153,19 @@ def _dot(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], Value]:
     return write
 
 
+def _tile_product(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int], Value]:
+    """A lane of a product of tiles, of which all are computed at once."""
+
+    def write(w: ExprWriter, e: n.Call, lane: int) -> Value:
+        def product() -> str:
+            tiles = ("[" + ", ".join(w.operand(x, i).code for i in range(lanes_of(x.dtype))) + "]" for x in e.args)
+            return f"tile_product({group}, {dtype!r}, {', '.join(tiles)})"
+
+        return Value(f"{w.all_lanes(e, product)}[{lane}]", exact=dtype == "float32")
+
+    return write
+
+
 _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "if_then_else": _if_then_else,
     "likely": _likely,
@@ -175,6 +188,8 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "x86_dpbf16ps": _dot(2, "float32"),
     "x86_pmaddwd": _dot(2, "int32"),
     "x86_dpwssd": _dot(2, "int32"),
+    "x86_amx_dpbf16ps": _tile_product(2, "float32"),
+    **{f"x86_amx_dpb{signs}d": _tile_product(4, "int32") for signs in ("ss", "su", "us", "uu")},
     "prefetch": _prefetch,
     "call_extern": _extern,
     "tvm_storage_sync": _no_threads,

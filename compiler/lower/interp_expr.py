@@ -171,6 +171,15 @@ class ExprWriter:
             found = self._shared[expr] = Value(self.name_of(found), found.lo, found.hi)
         return found
 
+    def all_lanes(self, expr: PrimExpr, write: Callable[[], str]) -> str:
+        """The name of a list with the lanes of `expr`, which `write` gives the source of; made once in a statement."""
+        found = None if self._shared is None else self._shared.get(expr)
+        if found is None:
+            found = Value(self.name_of(Value(write())))
+            if self._shared is not None:
+                self._shared[expr] = found
+        return found.code
+
     # -------------------------------------------------------------------------- memory
 
     def place(self, buffer: n.Buffer, indices: tuple[PrimExpr, ...], lane: int) -> tuple[str, str]:

@@ -12,6 +12,9 @@ On tiles (AMX), for all i, j, k of 16 and g of `group`:  C[i, j] += Σ_{k,g} A[i
 | name | sums | A, B | instruction |
 | `amx_bf16` | float32 | bfloat16, groups of 2 | tdpbf16ps |
 | `amx_s8s8`, `amx_s8u8`, `amx_u8s8`, `amx_u8u8` | int32 | 8 bits with and without sign, groups of 4 | tdpbssd, … |
+
+`amx_zero_float32` and `amx_zero_int32` make a tile of sums C[i, j] = 0, `amx_copy_float32` and `amx_copy_int32` copy
+one: D[i, j] = C[i, j].
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ def _described(loops: Mapping[str, int], indices: Indices, dtypes: tuple[str, st
     )
     inner = n.Block(axes, (c, a, b), (c,), "update", update)
     nest: n.Stmt = n.BlockRealize(tuple(loop_vars.values()), ops.const(True, "bool"), inner)
-    for name, extent in reversed(loops.items()):
+    for name, extent in reversed(list(loops.items())):
         nest = n.For(loop_vars[name], ops.const(0), ops.const(extent), n.ForKind.SERIAL, nest)
     return _function("desc", buffers, nest)
 
@@ -95,6 +98,33 @@ def _implemented(op: str, loops: Mapping[str, int], indices: Indices, dtypes: tu
     left, right, total = map(_whole, buffers)
     value = call(f"tir.{op}", total.dtype, total, left, right)
     return _function("impl", buffers, n.BufferStore(buffers[-1], value, total.indices))
+
+
+def _moves(dtype: str) -> None:
+    """The intrinsics that zero and copy a tile of sums of `dtype`."""
+    shape, place = (TILE, TILE), tuple(n.Var(f"v{name}", "int32") for name in "ij")
+    source, target = (n.decl_buffer(shape, dtype, name, offset_factor=1) for name in "CD")
+    zero = ops.const(0, dtype)
+    for name, value, whole, buffers in (
+        (f"amx_zero_{dtype}", zero, n.Broadcast(zero, TILE * TILE), (target,)),
+        (f"amx_copy_{dtype}", n.BufferLoad(source, place), _whole(source), (source, target)),
+    ):
+        if TensorIntrin.get(name, allow_missing=True) is None:
+            desc = _function("desc", buffers, _each_element(n.BufferStore(target, value, place), place, buffers))
+            impl = _function("impl", buffers, n.BufferStore(target, whole, _whole(target).indices))
+            TensorIntrin.register(name, desc, impl)
+
+
+def _each_element(store: n.BufferStore, place: tuple[n.Var, ...], buffers: tuple[n.Buffer, ...]) -> n.Stmt:
+    """A loop over a tile's elements around `store`."""
+    axes = tuple(n.IterVar(n.Range(ops.const(0), ops.const(TILE)), axis, n.IterType.DATA_PAR) for axis in place)
+    *read, written = (n.BufferRegion(b, tuple(n.Range(x, ops.const(1)) for x in place)) for b in buffers)
+    block = n.Block(axes, tuple(read), (written,), "update", store)
+    loop_vars = tuple(n.Var(name, "int32") for name in "ij")
+    nest: n.Stmt = n.BlockRealize(loop_vars, ops.const(True, "bool"), block)
+    for var in reversed(loop_vars):
+        nest = n.For(var, ops.const(0), ops.const(TILE), n.ForKind.SERIAL, nest)
+    return nest
 
 
 def _whole(buffer: n.Buffer) -> n.BufferLoad:
@@ -116,3 +146,5 @@ _tiles("amx_bf16", "x86_amx_dpbf16ps", 2, ("bfloat16", "bfloat16", "float32"))
 for _name, _instruction in AMX_INT8.items():
     _signs = ["int8" if sign == "s" else "uint8" for sign in (_name[-4], _name[-2])]
     _tiles(_name, f"x86_amx_{_instruction}", 4, (_signs[0], _signs[1], "int32"))
+for _dtype in ("float32", "int32"):
+    _moves(_dtype)

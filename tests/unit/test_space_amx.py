@@ -1,0 +1,86 @@
+"""Products on Intel's matrix unit: what is computed, the code for it, and that nothing else is moved in its loop."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from narrow_products import numbers, operands, product
+
+from compiler.driver import compile_artifact
+from compiler.errors import CodegenError
+from compiler.lower.interp import run
+from compiler.lower.pipeline import lower_func
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.space.generate import generate
+
+SAPPHIRE = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=2")
+CASES = {  # sketch: dtypes of the operands and the sums, the instruction
+    "amx_bf16": ("bfloat16", "bfloat16", "float32", "tdpbf16ps"),
+    "amx_s8s8": ("int8", "int8", "int32", "tdpbssd"),
+    "amx_s8u8": ("int8", "uint8", "int32", "tdpbsud"),
+    "amx_u8s8": ("uint8", "int8", "int32", "tdpbusd"),
+    "amx_u8u8": ("uint8", "uint8", "int32", "tdpbuud"),
+}
+
+
+def scheduled(name: str, shape: tuple[int, int, int], transposed: bool = False, **wanted: int) -> PrimFunc:
+    a, b, c, _ = CASES[name]
+    func = product(shape, a, b, c, transposed)
+    [sketch] = [s for s in generate(func, SAPPHIRE) if s.name == name]
+    point = [d.values.index(wanted.get(d.name, 1)) for d in sketch.decisions]
+    assert sketch.is_allowed(point)
+    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+
+
+@pytest.mark.parametrize(("name", "transposed"), [*((name, False) for name in CASES), ("amx_bf16", True)])
+def test_tiles_are_multiplied(name, transposed):
+    a, b, c, _ = CASES[name]
+    shape = (32, 16, 128 if c == "int32" else 64)
+    func = scheduled(name, shape, transposed, rows=2)
+    held = operands(shape, a, b)
+    x, y = (numbers(h) if c == "float32" else h.astype("int32") for h in held)
+    held[1] = np.ascontiguousarray(held[1].T) if transposed else held[1]
+    out = np.zeros(shape[:2], c)
+    run(lower_func(func, 512), *held, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["amx_bf16", "amx_u8s8"])
+def test_the_loop_holds_four_tiles_of_sums(name):
+    func = scheduled(name, (32, 32, 4096), rows=2, columns=2)
+    asm = compile_artifact(func, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
+    instruction = CASES[name][3]
+    inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
+    assert inner.count(instruction) % 4 == 0
+    assert inner.count("tileloadd") == inner.count(instruction)  # two rows and two columns of operands
+    between = inner[inner.index(instruction) : inner.rindex(instruction)]
+    assert "tilestored" not in between
+    assert "zmm" not in between
+    assert asm.count("ldtilecfg") == asm.count("tilerelease") == 1
+
+
+def test_vectors_are_tried_beside_tiles_and_alone_where_tiles_do_not_fit():
+    a, b, c, _ = CASES["amx_u8s8"]
+    assert [s.name for s in generate(product((32, 32, 64), a, b, c), SAPPHIRE)] == ["amx_u8s8", "dot_16x4_vnni"]
+    assert [s.name for s in generate(product((8, 32, 64), a, b, c), SAPPHIRE)] == ["dot_16x4_vnni"]
+    without = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=icelake-server")
+    assert [s.name for s in generate(product((32, 32, 64), a, b, c), without)] == ["dot_16x4_vnni"]
+
+
+def test_points_fit_eight_tile_registers():
+    a, b, c, _ = CASES["amx_bf16"]
+    sketch = generate(product((192, 192, 64), a, b, c), SAPPHIRE)[0]
+    points = [sketch.random(np.random.default_rng(seed)) for seed in range(40)]
+    sizes = {(v["rows"], v["columns"]) for v in (sketch.values(p) for p in points if p is not None)}
+    assert (2, 2) in sizes
+    assert all(rows * columns + min(rows, columns) + 1 <= 8 for rows, columns in sizes)
+
+
+def test_code_for_a_cpu_without_the_unit_is_refused():
+    func = scheduled("amx_bf16", (32, 16, 64))
+    with pytest.raises(CodegenError, match="amx-bf16"):
+        compile_artifact(func, Target("llvm -mtriple=x86_64-linux-gnu -mcpu=icelake-server"), name="main")
