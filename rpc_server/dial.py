@@ -56,14 +56,19 @@ class Ahead:
         self.said: list[Buffer] | None = None
         self._line: Line | None = _new_line(Way(Liveness()))
 
-    def go(self, host: str, port: int, greeting: list[Buffer] | None = None) -> None:
-        """Connect, once, and say `greeting`, if there is one. Raises ConnectError for an unknown host."""
+    def go(self, host: str, port: int) -> None:
+        """Begin to connect, once. Raises ConnectError for an unknown host."""
         address = resolve(host, port)[0]
-        self.place, self.said = (host, port), greeting
-        line = self.take()
-        if line is not None:
+        self.place = (host, port)
+        if (line := self.take()) is not None:
             with contextlib.suppress(_Unusable):
-                self._line = _connect(line, address, port, greeting)
+                self._line = _connect(line, address, port)
+
+    def say(self, greeting: list[Buffer]) -> None:
+        """Leaves as soon as the other end listens."""
+        if self._line is not None:
+            self.said = greeting
+            send_frames(self._line.socket, greeting)
 
     def take(self) -> Line | None:
         """The connection, once."""
@@ -123,12 +128,10 @@ def _new_line(way: Way) -> Line:
     return Line(sock, Monitor(sock, _NEWS))
 
 
-def _connect(line: Line, address: str, port: int, greeting: list[Buffer] | None = None) -> Line:
+def _connect(line: Line, address: str, port: int) -> Line:
     """Begin to connect; `_finish` tells how that went. Raises _Unusable."""
     try:
         line.socket.connect(endpoint(address, port))
-        if greeting is not None:
-            send_frames(line.socket, greeting)
     except zmq.ZMQError as error:
         line.close()
         raise _Unusable(str(error.strerror)) from None

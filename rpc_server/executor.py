@@ -45,6 +45,7 @@ _FETCH_LIMITS = Limits(max_buffer=1 << 30)
 
 
 _PROMPT_S = 1e-4  # answers of calls that took no longer than this leave together
+_WELCOME_S = 1e-3  # how long to look for the first request of a client that has just come onto the lane
 
 
 class Supervised:
@@ -56,7 +57,7 @@ class Supervised:
         self._waiting: deque[tuple[FrameStream, list[memoryview]]] = deque()
         self._fetches = 0
         self._flushed = 0.0
-        self._on_lane = False  # the last answer went there
+        self._spin_s = 0.0  # how long to look again before it sleeps
 
     def hello(self, warning: str) -> None:
         user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
@@ -92,7 +93,7 @@ class Supervised:
         poll = select.poll()
         for fd in (self._stream.fileno(), *self._lane.descriptors()):
             poll.register(fd, select.POLLIN)
-        spin_until = time.monotonic() + SPIN_S if self._on_lane else 0.0
+        spin_until = time.monotonic() + self._spin_s if self._spin_s else 0.0
         while not self._waiting:
             ready = [fd for fd, _ in poll.poll(0 if time.monotonic() < spin_until else None)]
             if not ready:
@@ -108,6 +109,7 @@ class Supervised:
         stream = self._lane.stream
         if stream is None:
             if self._lane.look():
+                self._spin_s = _WELCOME_S
                 self._stream.send(private_codec.encode(LaneOpened(), Kind.NOTE))
             return True
         try:
@@ -123,7 +125,7 @@ class Supervised:
 
     def send(self, to: FrameStream, frames: list[Buffer]) -> None:
         to.put(frames)
-        self._on_lane = to is not self._stream
+        self._spin_s = 0.0 if to is self._stream else SPIN_S
         if to is self._stream:
             to.flush()
         elif not self._waiting or time.monotonic() - self._flushed > _PROMPT_S:

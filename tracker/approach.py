@@ -41,7 +41,9 @@ class Approach:
             host, port = split_address(offer.address)
             if keys_for(self._keys, offer.address) is None:
                 self.ahead = self.ahead or Ahead()
-                self.ahead.go(host, port, opening(token=offer.token, **self._options) if offer.token else None)
+                self.ahead.go(host, port)
+                if offer.token:
+                    self.ahead.say(opening(token=offer.token, **self._options))
 
     def close(self) -> None:
         if self.ahead is not None:

@@ -98,7 +98,8 @@ def test_what_went_wrong_ahead_is_tried_again() -> None:
 
 def test_what_was_said_ahead_opens_the_session(server: Server) -> None:
     ahead = Ahead()
-    ahead.go("127.0.0.1", server.port, opening(wait_s=60, client="early"))
+    ahead.go("127.0.0.1", server.port)
+    ahead.say(opening(wait_s=60, client="early"))
     while "early" not in box_status("127.0.0.1", server.port).sessions:
         time.sleep(0.01)
     with open_session("127.0.0.1", server.port, wait_s=60, client="early", ahead=ahead) as session:
@@ -108,7 +109,8 @@ def test_what_was_said_ahead_opens_the_session(server: Server) -> None:
 
 def test_where_something_else_was_said_is_not_gone_on(server: Server) -> None:
     ahead = Ahead()
-    ahead.go("127.0.0.1", server.port, opening(wait_s=60, client="early"))
+    ahead.go("127.0.0.1", server.port)
+    ahead.say(opening(wait_s=60, client="early"))
     with open_session("127.0.0.1", server.port, wait_s=60, client="late", ahead=ahead) as session:
         assert session.status().sessions == ("late",)
 
@@ -117,7 +119,8 @@ def test_a_box_that_had_not_heard_of_the_lease_is_asked_again(tmp_path: Path) ->
     leases = LeaseTable()
     with own_supervisor(tmp_path, SupervisorConfig(box="lent", leases_required=True), leases) as port:
         ahead = Ahead()
-        ahead.go("127.0.0.1", port, opening(token="token", wait_s=60))
+        ahead.go("127.0.0.1", port)
+        ahead.say(opening(token="token", wait_s=60))
         line = ahead.take()
         assert line is not None
         assert line.socket.poll(60_000)  # it is refused
@@ -126,7 +129,8 @@ def test_a_box_that_had_not_heard_of_the_lease_is_asked_again(tmp_path: Path) ->
         with open_session("127.0.0.1", port, token="token", wait_s=60, ahead=ahead) as session:
             session.cpu().sync()
         late = Ahead()
-        late.go("127.0.0.1", port, opening(token="stale", wait_s=60))
+        late.go("127.0.0.1", port)
+        late.say(opening(token="stale", wait_s=60))
         with pytest.raises(LeaseRefused):
             open_session("127.0.0.1", port, token="stale", wait_s=60, ahead=late)
 
