@@ -1,8 +1,9 @@
-"""Answers that follow from the question and the store alone, kept for as long as nothing in the store changes.
+"""Answers to lookups, kept for as long as nothing that they rest on changes.
 
 A lookup is asked far more often than its answer changes: a build asks for each of its kernels, a fleet of builds for
-the same ones. Before an answer is given again, the store says that nothing was committed since before that answer was
-made (`tuner.records.changes`), so a new best shows on the very next request.
+the same ones. Before an answer is given again, the store says that nothing was committed since before it was made that
+could change it (`tuner.records.changes`), so a new best shows on the very next request. Trials that are not best
+change nothing: answers outlive them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tuner.records.changes import ChangeWatch
 from webui.api.replies import has_tag
 
-ROUTES = frozenset({"/api/v1/best", "/api/v1/explain"})
-"""Of GET, with answers that follow from query and store alone, whoever asks."""
+ROUTE = "/api/v1/best"
 MOST_BYTES = 64 << 20
 MOST_EACH = 1 << 20
 _KEPT = (200, 404)
 
 
 class Freshness:
-    """Marks of the store's state, each taken after it was asked for. Those who ask while one is being taken share the
-    next. Of one event loop."""
+    """Marks of what the store serves, each taken after it was asked for. Those who ask while one is being taken share
+    the next. Of one event loop."""
 
     def __init__(self, watch: ChangeWatch) -> None:
         self._watch = watch
@@ -82,7 +82,7 @@ _NOTHING: Message = {"type": "http.response.body", "body": b""}
 
 
 class Answers:
-    """Those made since a mark of the store; the ones asked for longest ago make room."""
+    """Those made since a mark; the ones asked for longest ago make room."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
@@ -91,7 +91,7 @@ class Answers:
         self._bytes = 0
 
     def get(self, question: Hashable, mark: Hashable) -> Answer | None:
-        """What was answered before, when the store is still as `mark` says."""
+        """What was answered before, when the store still serves what `mark` stands for."""
         if mark != self._mark:
             self._mark = mark
             self._kept.clear()
@@ -116,7 +116,7 @@ def _size(answer: Answer) -> int:
 
 
 class Remembered:
-    """Answers what it can, and asks `app` the rest."""
+    """Answers lookups that it can answer, and asks `app` the rest. The answer is the same whoever asks."""
 
     def __init__(self, app: ASGIApp, freshness: Freshness) -> None:
         self._app = app
@@ -124,10 +124,10 @@ class Remembered:
         self._answers = Answers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] not in ROUTES or scope["method"] != "GET":
+        if scope["type"] != "http" or scope["path"] != ROUTE or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        question = (scope["path"], scope["query_string"])
+        question = scope["query_string"]
         mark = await self._freshness.mark()
         answer = self._answers.get(question, mark)
         if answer is None:

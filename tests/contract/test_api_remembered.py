@@ -1,4 +1,4 @@
-"""Lookups that were answered before: given again without asking the store, until anything in it changes."""
+"""Lookups that were answered before: given again without asking the store, until what they rest on changes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
 from sqlalchemy import event
 from web_server import running_app
 
+from tuner.records.model import NewDevice, NewWorkload
 from tuner.records.model_farm import DeviceEventKind, Role
 from tuner.records.store import RecordStore
 from webui.remembered import Answer, Answers, Freshness
@@ -86,6 +87,16 @@ def test_a_tag_ends_with_what_it_stood_for(api: httpx.Client, farm: Farm) -> Non
     assert (changed.status_code, changed.json()["config"]["cost_s"]) == (200, 0.5)
 
 
+def test_trials_that_are_not_best_end_no_answer(api: httpx.Client, farm: Farm) -> None:
+    run = farm.run()
+    farm.trial(run, "d", 1.0, 1.0)
+    assert cost(api) == 1.0
+    farm.trial(run, "slower", 2.0, 2.0)
+    with statements(farm.store) as asked:
+        assert cost(api) == 1.0
+    assert asked == []
+
+
 def test_whatever_an_answer_rests_on_ends_it(api: httpx.Client, farm: Farm) -> None:
     """Not only trials: what devices may be given, and what is in doubt."""
     farm.trial(farm.run(), "d", 1.0, 1.0)
@@ -118,19 +129,35 @@ def test_a_remembered_answer_still_takes_a_token(farm: Farm) -> None:
         assert client.get("/best", params=QUERY, headers={"Authorization": "Bearer wrong"}).status_code == 401
 
 
-def test_marks_differ_exactly_after_a_commit(store: RecordStore) -> None:
-    watch = store.watch()
-    before = watch.mark()
-    assert watch.mark() == before
+def test_marks_differ_after_what_changes_an_answer_and_not_after_other_things(farm: Farm) -> None:
+    store, run = farm.store, farm.run()
+    watch, other = store.watch(), store.watch()
+    seen = [watch.mark()]
+
+    def changed() -> bool:
+        seen.append(watch.mark())
+        assert other.mark() == seen[-1]
+        return seen[-1] != seen[-2]
+
+    farm.trial(run, "d", 1.0, 1.0)
+    assert changed()
+    farm.trial(run, "slower", 2.0, 2.0)
+    store.upsert_device(NewDevice(name="zen", key="cpu", device_class=ZEN3, fingerprint={"cpu": ZEN3}))
     store.runs()
-    assert watch.mark() == before
-    store.upsert_target(V3)
-    after = watch.mark()
-    assert after != before
-    assert watch.mark() == after
+    assert not changed()
+    farm.trial(run, "e", 0.5, 0.5)
+    assert changed()
+    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
+    assert changed()
+    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
+    assert not changed()
+    store.declare_compatible(SPR, [ZEN3])
+    assert changed()
+    store.record_device_event(farm.zen3, DeviceEventKind.QUARANTINED)
+    assert changed()
+    assert len(set(seen)) == 6
     watch.close()
-    assert watch.mark() != after, "a new connection cannot know what happened before it"
-    watch.close()
+    other.close()
 
 
 def test_no_two_marks_are_equal_while_the_database_is_away(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,15 @@ DATA_0002 = f"""
 INSERT INTO claims (key_id, digest, run_id, expires_at) VALUES (1, 'mine', 1, '2999-01-01 00:00:00+00:00');
 UPDATE runs SET owner = 'other', owned_until = 'NOW';
 """
-EARLIER = {"0001": DATA_0001, "0002": DATA_0002}
+DATA_0003 = f"""
+{DATA_0002}
+UPDATE devices SET cpu_model = 'EPYC', kernel = '6.1', cpu_features = '["avx2"]',
+  caches = '[{{"level": 1, "size": 32768}}]';
+UPDATE workloads SET family = 'SSR:float32';
+INSERT INTO device_events (id, device_id, kind, at, since, message, data)
+  VALUES (1, 1, 'quarantined', 'NOW', NULL, '', '{{}}');
+"""
+EARLIER = {"0001": DATA_0001, "0002": DATA_0002, "0003": DATA_0003}
 
 
 def scripts() -> Config:

@@ -1,4 +1,7 @@
-"""Whether anything was committed to a store, asked for next to nothing: what was read before is true until then."""
+"""Whether anything that lookups rest on has changed, asked for next to nothing: until then, answers stay true.
+
+The database counts such changes in the transactions that make them, see the migration 0004.
+"""
 
 from __future__ import annotations
 
@@ -14,34 +17,31 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tuner.records.database import sqlite_path
 
+_QUESTION = "SELECT version FROM serving"
+
 
 class ChangeWatch(ABC):
-    """Gives marks of a store's state. Between two equal marks of one watch nothing was committed by anybody, so what
-    was read after the first is still so at the second. Usable in any thread."""
+    """Gives marks of what a store serves. Between two equal marks nothing was committed that changes the answer to any
+    lookup (`RecordStore.best`, `RecordStore.near`), by anybody. Usable in any thread."""
 
     quick: bool
     """Whether `mark` takes microseconds and waits for nobody, so that an event loop may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._life = 0  # of the connection: marks of different ones do not compare
 
     def mark(self) -> Hashable:
-        """The store's state now. While the database does not say, a mark that equals no other."""
+        """How things are now. While the database does not say, a mark that equals no other."""
         with self._lock:
             try:
-                return self._life, self._ask()
+                return self._ask()
             except (sqlite3.Error, SQLAlchemyError, OSError):
-                self._drop()
+                self._disconnect()
                 return object()
 
     def close(self) -> None:
         with self._lock:
-            self._drop()
-
-    def _drop(self) -> None:
-        self._life += 1
-        self._disconnect()
+            self._disconnect()
 
     @abstractmethod
     def _ask(self) -> Hashable: ...
@@ -56,8 +56,6 @@ def watch(engine: Engine) -> ChangeWatch:
 
 
 class _SqliteWatch(ChangeWatch):
-    """SQLite counts the commits of other connections for each connection; this one makes none."""
-
     quick = True
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +69,7 @@ class _SqliteWatch(ChangeWatch):
             self._connection = sqlite3.connect(
                 address, uri=True, timeout=0, isolation_level=None, check_same_thread=False
             )
-        [version] = self._connection.execute("PRAGMA data_version").fetchone()
+        [version] = self._connection.execute(_QUESTION).fetchone()
         return int(version)
 
     def _disconnect(self) -> None:
@@ -81,11 +79,7 @@ class _SqliteWatch(ChangeWatch):
 
 
 class _PostgresWatch(ChangeWatch):
-    """Which transactions a snapshot taken now sees. On a standby, whose snapshots don't list all that are under way,
-    also how far it has followed."""
-
     quick = False
-    _QUESTION = "SELECT pg_current_snapshot()::text, pg_last_wal_replay_lsn()::text"
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
@@ -99,10 +93,10 @@ class _PostgresWatch(ChangeWatch):
             pooled.detach()
             self._connection.autocommit = True
         try:
-            row: tuple[str, str | None] = self._connection.execute(self._QUESTION).fetchone()
+            [version] = self._connection.execute(_QUESTION).fetchone()
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise OSError(str(error)) from error
-        return row
+        return int(version)
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Double, ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.records.types import RowId, UTCDateTime
@@ -282,3 +282,13 @@ class BestConfigRow(Base):
     samples: Mapped[list[Any]]
     since: Mapped[datetime]
     updated_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class ServingRow(Base):
+    """One row, whose number the database changes with whatever the answer to a lookup rests on (triggers of the
+    migration 0004)."""
+
+    __tablename__ = "serving"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(BigInteger())

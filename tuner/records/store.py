@@ -348,7 +348,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
     # -------------------------------------------------------------------------- the store itself
 
     def watch(self) -> changes.ChangeWatch:
-        """Tells whether anything in the store changed, by whomever. To be closed before the store is."""
+        """Tells whether the answer to any lookup may have changed. To be closed before the store is."""
         return changes.watch(self._engine)
 
     def stats(self, most_workloads: int = 50) -> StoreStats:
