@@ -16,6 +16,7 @@ from tuner.records.claims import ClaimAnswer, ClaimState
 from tuner.records.database import writing
 from tuner.records.errors import RecordNotFound, RunBusy, RunTakenOver
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
+from tuner.records.model_farm import DeviceEventKind
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
 
@@ -102,6 +103,21 @@ def test_a_failure_outweighs_a_time(bench: Bench) -> None:
     bench.trial(bench.one, "a")
     bench.failure(bench.one, "a", FailureKind.WRONG_RESULT, bench.here)
     assert bench.claim(bench.two, "a")["a"].failure is FailureKind.WRONG_RESULT
+
+
+def test_what_a_failing_device_measured_is_measured_again(bench: Bench) -> None:
+    bench.trial(bench.one, "a")
+    bench.failure(bench.one, "b", FailureKind.CRASH, device=bench.here)
+    bench.trial(bench.one, "c", device=bench.twin)
+    bench.failure(bench.one, "d", FailureKind.BUILD)
+    bench.store.record_device_event(bench.here, DeviceEventKind.CHECK_FAILED)
+    states = {digest: answer.state for digest, answer in bench.claim(bench.two, *"abcd", device=bench.twin).items()}
+    known, claimed = ClaimState.KNOWN, ClaimState.CLAIMED
+    assert states == {"a": claimed, "b": claimed, "c": known, "d": known}
+    bench.trial(bench.two, "a", 2.0, device=bench.twin)
+    assert bench.claim(bench.one, "a") == {"a": ClaimAnswer(known, 2.0)}
+    bench.store.record_device_event(bench.here, DeviceEventKind.CLEARED)
+    assert bench.claim(bench.one, "a") == {"a": ClaimAnswer(known, 1.0)}
 
 
 def test_claims_lapse_with_their_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import Connection, bindparam, delete, select, text, update
+from sqlalchemy import Connection, bindparam, delete, not_, select, text, update
 
 from rpc_server.measure import FailureKind
 from tuner.records import catalog
@@ -211,13 +211,15 @@ _RESULTS = (
         CandidateRow.target_id == bindparam("target"),
         CandidateRow.digest.in_(bindparam("digests", expanding=True)),
         TrialRow.purpose != str(TrialPurpose.BASELINE),
+        not_(TrialRow.suspect),
     )
 )
 
 
 def _results(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
     """What earlier trials of the candidates say: the first verified time on this tuning key; a failure there or before
-    any device; a box taken down anywhere, with this toolchain."""
+    any device; a box taken down anywhere, with this toolchain. What a device measured that failed its next health check
+    says nothing."""
     of = {"workload": site.workload_id, "target": site.target_id}
     rows = connection.execute(_RESULTS, {**of, "digests": digests})
     found: dict[str, ClaimAnswer] = {}
