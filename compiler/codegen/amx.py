@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from compiler.codegen.gen import Gen
 from compiler.codegen.types import lanes_of, llvm_type
+from compiler.codegen.writer import NO_TILES
 from compiler.dtype import element_of
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
+from compiler.tir.visit import walk
 from compiler.tir.x86_intrin import AMX_INT8, TILE
 
 _WORDS = f"<{TILE * TILE} x i32>"  # a tile of 16 rows of 64 bytes
@@ -48,6 +50,18 @@ def amx_product(g: Gen, call: n.Call) -> str:
     words = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {result})")
     total = llvm_type(call.dtype)
     return words if total == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {total}")
+
+
+def ask_for_tiles(g: Gen) -> None:
+    """Leave the kernel with NO_TILES where the system does not let this process use the unit."""
+    g.module.declare("@tunefarm_tiles", "i32 @tunefarm_tiles() nounwind")
+    granted = g.w.inline("call i32 @tunefarm_tiles()")
+    g.w.fail_unless(g.w.inline(f"icmp ne i32 {granted}, 0"), str(NO_TILES))
+
+
+def uses_tiles(body: n.Stmt) -> bool:
+    names = {f"tir.{name}" for name in AMX_PRODUCTS}
+    return any(isinstance(node, n.Call) and getattr(node.op, "name", "") in names for node in walk(body))
 
 
 def _tile(g: Gen, vector: n.PrimExpr) -> str:

@@ -2,8 +2,8 @@
 
 For a function with global symbol `f`: `void f(T* a, ..., scalars)`, arguments in order, and
 `i32 f_packed(ptr slots)` whose slots are 8 bytes each: a pointer, an i64, or a double for a float scalar. The
-packed entry returns 0, or what went wrong: -1 for no memory, 1 for a failed assertion. Variables that the shapes of
-the arguments bind follow the arguments.
+packed entry returns 0, or what went wrong: -1 for no memory, -2 where the system forbids the matrix unit, 1 for a
+failed assertion. Variables that the shapes of the arguments bind follow the arguments.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.codegen import expr, intrinsics, memory  # noqa: F401  (they register their emitters)
+from compiler.codegen.amx import ask_for_tiles, uses_tiles
 from compiler.codegen.gen import CodegenOptions, Gen, ModuleText, Storage
 from compiler.codegen.stmt import emit
 from compiler.codegen.types import bits_of, code_of, llvm_type
@@ -86,6 +87,8 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
     g = Gen(module, w, LinearForms(), symbol, noalias)
     for position, param in enumerate(params):
         bind_parameter(g, param, f"%arg{position}")
+    if uses_tiles(func.body):
+        ask_for_tiles(g)
     emit(g, func.body)
     module.functions.append(w.text())
     module.functions.append(_typed(symbol, params))

@@ -15,6 +15,7 @@ from typing import Union
 
 PINNED = 1 << 30
 OUT_OF_MEMORY = -1
+NO_TILES = -2
 ASSERTION_FAILED = 1
 
 Operand = str | int

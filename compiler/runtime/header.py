@@ -16,7 +16,8 @@ _PREAMBLE = f"""\
  *
  * Arrays are C-contiguous and start at a multiple of 64 bytes (aligned_alloc(64, ...)); no output may overlap another
  * argument. `name(...)` runs the kernel; `name_packed(slots)` does the same from 8-byte slots (a pointer, an int64_t
- * or a double each) and returns 0, -1 when there was no memory for a temporary, or 1 for a failed assertion.
+ * or a double each) and returns 0, -1 when there was no memory for a temporary, -2 when the system forbids the matrix
+ * unit (AMX) that it uses, or 1 for a failed assertion.
  *
  * Threads: a shared library carries its own pool and starts with one thread. tunefarm_set_threads(n) sets how many a
  * parallel loop uses from then on, the calling thread included. Link a program with -lm -lpthread.

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import llvmlite.binding as llvm
@@ -175,11 +174,9 @@ def export_library(
 def _support_object(triple: str | None) -> bytes:
     """The runtime's native part as an object, so that a library needs nothing of tunefarm beside it."""
     arch = architecture(triple)
-    if arch not in native._ARCHITECTURES:
+    if arch not in native.ARCHITECTURES:
         raise DeviceError(f"a library for {arch} cannot be made self-contained", hint='export to a ".tar" file')
-    futex, pause, declaration = native._ARCHITECTURES[arch]
-    source = (Path(native.__file__).parent / "native.ll").read_text("utf-8")
-    text = Template(source).substitute(FUTEX=futex, PAUSE=pause, PAUSE_DECLARE=declaration)
+    text = native.source_text(arch)
     native.target_machine()  # initialises LLVM
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

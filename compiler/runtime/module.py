@@ -22,7 +22,7 @@ from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.target import Target
 
 ENTRY_NAME = "__tvm_main__"
-_OUT_OF_MEMORY = -1
+_OUT_OF_MEMORY, _NO_TILES = -1, -2
 
 
 class MissingFunctionError(TunefarmError, AttributeError):
@@ -249,6 +249,13 @@ def kernel_failure(name: str, code: int) -> KernelError:
     """The error for a kernel that returned a code other than 0."""
     if code == _OUT_OF_MEMORY:
         return KernelError(f"{name} could not allocate memory for a temporary", detail={"code": code})
+    if code == _NO_TILES:
+        return KernelError(
+            f"{name} uses the matrix unit (AMX), which the system does not let this process use",
+            hint="Linux 5.16 or newer lets it, unless a container or a virtual machine hides the unit; "
+            'build for a target with "-mattr=-amx-tile" to do without',
+            detail={"code": code},
+        )
     return KernelError(f"{name} failed with code {code}", detail={"code": code})
 
 

@@ -1,5 +1,5 @@
 ; The native part of the runtime: the thread pool of parallel loops, temporaries, and the timing loop.
-; native.py fills in ${PAUSE} (a spin hint) and ${FUTEX} (the futex system call's number).
+; native.py fills in ${PAUSE} (a spin hint), and the numbers of system calls: ${FUTEX} and ${ARCH_PRCTL}.
 ;
 ; A launch publishes (fn, ctx, n) and then a ticket word: generation << 32 | next task. A thread claims tasks
 ; by compare-and-swap on the ticket, so a claim can succeed only while the fields it read belong to the
@@ -25,6 +25,7 @@
 @alone_until = internal global i64 0, align 8    ; run serially until then (CLOCK_MONOTONIC, ns); 0: no
 @alone_shift = internal global i64 0, align 8    ; log2 of how many times a stall's length that is
 @alone_last = internal global i64 0, align 8     ; when it last was over
+@tiles = internal global i32 0, align 8          ; this process may use them
 @pinned = internal global i32 0, align 8         ; there are this many
 @kept = internal global [4 x ptr] zeroinitializer, align 64
 
@@ -512,6 +513,28 @@ define void @tunefarm_after_fork() {
   store atomic i64 0, ptr @alone_until seq_cst, align 8
   store atomic i32 0, ptr @busy seq_cst, align 4
   ret void
+}
+
+; ---- the matrix unit ------------------------------------------------------------------------------------
+; Linux gives a process the registers of x86's tiles once it asked for them, in all of its threads:
+; arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). Kernels that use tiles ask here first.
+
+define i32 @tunefarm_tiles() {
+entry:
+  %before = load atomic i32, ptr @tiles monotonic, align 4
+  %granted = icmp eq i32 %before, 1
+  br i1 %granted, label %yes, label %ask
+ask:
+  %rc = call i64 (i64, ...) @syscall(i64 ${ARCH_PRCTL}, i64 4131, i64 18)
+  %now = icmp eq i64 %rc, 0
+  br i1 %now, label %keep, label %no
+keep:
+  store atomic i32 1, ptr @tiles monotonic, align 4
+  br label %yes
+yes:
+  ret i32 1
+no:
+  ret i32 0
 }
 
 ; ---- temporaries ---------------------------------------------------------------------------------------

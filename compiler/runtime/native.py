@@ -18,14 +18,20 @@ from compiler.cpu_features import architecture
 from compiler.errors import DeviceError
 
 # Functions that objects may call.
-EXPORTS = frozenset({"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free"})
+EXPORTS = frozenset({"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free", "tunefarm_tiles"})
 
-# Per architecture: the futex system call's number, a spin-wait hint and its declaration.
-_ARCHITECTURES = {
-    "x86_64": ("202", "call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("98", "call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-    "riscv64": ("98", "", ""),
-}
+# Per architecture what native.ll leaves open: numbers of system calls (-1: there is none), a spin-wait hint.
+ARCHITECTURES = {
+    "x86_64": {
+        "FUTEX": "202", "ARCH_PRCTL": "158", "PAUSE": "call void @llvm.x86.sse2.pause()",
+        "PAUSE_DECLARE": "declare void @llvm.x86.sse2.pause()",
+    },
+    "aarch64": {
+        "FUTEX": "98", "ARCH_PRCTL": "-1", "PAUSE": "call void @llvm.aarch64.hint(i32 1)",
+        "PAUSE_DECLARE": "declare void @llvm.aarch64.hint(i32)",
+    },
+    "riscv64": {"FUTEX": "98", "ARCH_PRCTL": "-1", "PAUSE": "", "PAUSE_DECLARE": ""},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +152,17 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def source_text(arch: str) -> str:
+    """native.ll for one of `ARCHITECTURES`."""
+    source = files("compiler.runtime").joinpath("native.ll").read_text("utf-8")
+    return Template(source).substitute(ARCHITECTURES[arch])
+
+
 def _build() -> Native:
     arch = architecture(None)
-    if platform.system() != "Linux" or arch not in _ARCHITECTURES:
+    if platform.system() != "Linux" or arch not in ARCHITECTURES:
         raise DeviceError(f"kernels run on Linux (x86_64, aarch64, riscv64), not on {platform.system()} {arch}")
-    futex, pause, declaration = _ARCHITECTURES[arch]
-    source = files("compiler.runtime").joinpath("native.ll").read_text("utf-8")
-    text = Template(source).substitute(FUTEX=futex, PAUSE=pause, PAUSE_DECLARE=declaration)
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(source_text(arch))
     # The text is in the shape it should run in: no optimiser, which keeps this to a few milliseconds.
     code = target_machine().emit_object(module)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from narrow_products import numbers, operands, product
 
+from compiler.codegen.writer import NO_TILES
+from compiler.cpu_features import host_cpu
 from compiler.driver import compile_artifact
 from compiler.errors import CodegenError
 from compiler.lower.interp import run
 from compiler.lower.pipeline import lower_func
+from compiler.runtime import native
+from compiler.runtime.module import kernel_failure, load_artifact
+from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -78,6 +85,36 @@ def test_points_fit_eight_tile_registers():
     sizes = {(v["rows"], v["columns"]) for v in (sketch.values(p) for p in points if p is not None)}
     assert (2, 2) in sizes
     assert all(rows * columns + min(rows, columns) + 1 <= 8 for rows, columns in sizes)
+
+
+def test_the_system_is_asked_for_the_unit_before_it_is_used():
+    func = scheduled("amx_bf16", (32, 16, 64))
+    text = compile_artifact(func, SAPPHIRE, name="main").blobs["ll"].decode()
+    asked = text.index("call i32 @tunefarm_tiles()")
+    assert text.index('define internal i32 @"main.run"') < asked < text.index('define void @"main"')
+    other = compile_artifact(product((8, 8, 8), *CASES["amx_bf16"][:3]), SAPPHIRE, name="main")
+    assert "tunefarm_tiles" not in other.blobs["ll"].decode()
+    assert "does not let this process use" in str(kernel_failure("main", NO_TILES))
+
+
+def test_the_runtime_asks_linux():
+    native.load()
+    tiles = ctypes.CFUNCTYPE(ctypes.c_int32)(llvm.address_of_symbol("tunefarm_tiles"))
+    assert tiles() == ("amx-tile" in host_cpu().features)
+
+
+@pytest.mark.skipif("amx-tile" not in host_cpu().features, reason="this CPU has no matrix unit (AMX)")
+@pytest.mark.parametrize("name", CASES)
+def test_machine_code_gives_the_same(name):
+    a, b, c, _ = CASES[name]
+    shape = (64, 96, 256)
+    func = scheduled(name, shape, rows=2, columns=2)
+    left, right = operands(shape, a, b)
+    x, y = (numbers(h) if c == "float32" else h for h in (left, right))
+    out = empty(shape[:2], c)
+    kernel = load_artifact(compile_artifact(func, Target("llvm").resolved(), name="main"))["main"]
+    kernel(array(x, dtype=a), array(y, dtype=b), out)
+    np.testing.assert_allclose(out.numpy(), x.astype(c) @ y.astype(c), rtol=1e-4, atol=1e-4)
 
 
 def test_code_for_a_cpu_without_the_unit_is_refused():
