@@ -84,7 +84,9 @@ def make(address: str, revision: str, data: str) -> None:
 
 
 def test_every_earlier_revision_is_tested() -> None:
-    revisions = {script.revision for script in ScriptDirectory.from_config(scripts()).walk_revisions()}
+    directory = ScriptDirectory.from_config(scripts())
+    assert migrate.head() == directory.get_current_head()
+    revisions = {script.revision for script in directory.walk_revisions()}
     assert revisions == {*EARLIER, migrate.head()}
 
 

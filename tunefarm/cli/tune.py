@@ -18,7 +18,7 @@ from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
 from tuner.builder import Builder
-from tuner.builders import make_builder
+from tuner.builders import get_ready, make_builder
 from tuner.engine import TuningRun
 from tuner.errors import TuningError
 from tuner.fleet import Fleet
@@ -89,6 +89,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     if given["target"]:
         given["target"] = str(given_target(given["target"]))
     open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
+    get_ready(given["builders"] or job.run.get("builders"))
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
         fleet = open_fleet(_device_class(store, given["resume"]) if resumed else "")

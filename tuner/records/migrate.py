@@ -1,27 +1,26 @@
 """The schema's version: what it is, what it should be, and moving from one to the other.
 
 Alembic is the only creator of schema. Its migrations lie in `migrations/` beside the packages and are found
-by path.
+by path. It is imported to upgrade only: to see that a schema is current, which every command does, takes no more than
+the names of the revisions.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
 from sqlalchemy import Connection, inspect, text
 
 import tuner
 from tuner.records.database import connect, parse_url, reading, show_url, writing
 from tuner.records.errors import RecordError, SchemaMismatch
 
+_VERSIONS = "alembic_version"  # the table
+_REVISION = re.compile(r"""^(revision|down_revision)\b.* = ["'](\w+)["']$""", re.MULTILINE)
 _UPGRADE_LOCK = 7_260_219_411_530_771  # any number, as long as every tunefarm uses this one
 
 
@@ -96,41 +95,37 @@ def migrations_folder() -> Path:
 
 
 @lru_cache(maxsize=1)
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
-    return config
+def _revisions() -> dict[str, str | None]:
+    """Each revision there is, with the one it follows."""
+    scripts = [dict(_REVISION.findall(path.read_text())) for path in (migrations_folder() / "versions").glob("*.py")]
+    return {script["revision"]: script.get("down_revision") for script in scripts if "revision" in script}
 
 
-@lru_cache(maxsize=1)
 def head() -> str:
     """The revision this version of tunefarm works with."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
-        raise RecordError("the migrations folder holds no revision", hint="reinstall tunefarm")
-    return revision
+    revisions = _revisions()
+    last = [revision for revision in revisions if revision not in revisions.values()]
+    if len(last) != 1:
+        raise RecordError("the migrations folder holds no last revision", hint="reinstall tunefarm")
+    return last[0]
 
 
 def state_of(connection: Connection, address: str) -> SchemaState:
     """The schema's state as seen by `connection`."""
-    found = MigrationContext.configure(connection).get_current_revision()
+    tables = inspect(connection)
+    found = None
+    if tables.has_table(_VERSIONS):
+        found = connection.execute(text(f"SELECT version_num FROM {_VERSIONS}")).scalar()
     wanted = head()
     if found == wanted:
         version = SchemaVersion.CURRENT
     elif found is not None:
-        version = SchemaVersion.BEHIND if _knows(found) else SchemaVersion.NEWER
-    elif [name for name in inspect(connection).get_table_names() if name != "alembic_version"]:
+        version = SchemaVersion.BEHIND if found in _revisions() else SchemaVersion.NEWER
+    elif [name for name in tables.get_table_names() if name != _VERSIONS]:
         version = SchemaVersion.FOREIGN
     else:
         version = SchemaVersion.EMPTY
     return SchemaState(version, found, wanted, address)
-
-
-def _knows(revision: str) -> bool:
-    try:
-        return ScriptDirectory.from_config(_config()).get_revision(revision) is not None
-    except CommandError:
-        return False
 
 
 def check(address: str | Path) -> SchemaState:
@@ -159,10 +154,17 @@ def upgrade(address: str | Path) -> SchemaState:
             if before.version in (SchemaVersion.NEWER, SchemaVersion.FOREIGN):
                 before.require()
             if not before.ok:
-                config = Config()
-                config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                _run_migrations(connection)
             return state_of(connection, show_url(url))
     finally:
         engine.dispose()
+
+
+def _run_migrations(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
