@@ -1,0 +1,32 @@
+"""Sketches for CPUs with AVX-512: the best drafts use its vectors, fit its 32 registers and mask the tails."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from narrow_products import product
+
+from compiler.driver import compile_artifact
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from tuner.space.generate import generate
+
+
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "sapphirerapids"])
+def test_the_best_draft_of_an_odd_product(cpu):
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=2")
+    func = product((509, 1021, 257), "float32", "float32", "float32")
+    [sketch] = [s for s in generate(func, target) if s.name == "panels+pack2"]
+    points = {sketch.random(np.random.default_rng(seed)) for seed in range(100)} - {None}
+    best = max(points, key=sketch.score)
+    assert sketch.values(best)["rows"] * sketch.values(best)["vectors"] > 16
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(best))).func
+    asm = compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
+    inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count("vfmadd"))
+    products = re.findall(r"vfmadd\w+\s.*", inner)
+    assert len(products) > 16
+    assert all("%zmm" in line for line in products)
+    assert not re.search(r"zmm\d+, [-\d]*\(%rsp\)", inner)  # nothing spilled
+    assert "{%k" in asm
