@@ -63,9 +63,8 @@ class WorkloadSpec:
             raise WorkloadError(f"no operator is called {self.op!r}", hint=_usage())
         least, most = len(operator.sizes), len(operator.sizes) + len(operator.optional)
         if not least <= len(self.args) <= most:
-            raise WorkloadError(
-                f"{self.op} takes {least} to {most} sizes, got {len(self.args)}", hint=operator.usage(self.op)
-            )
+            count = str(least) if least == most else f"{least} to {most}"
+            raise WorkloadError(f"{self.op} takes {count} sizes, got {len(self.args)}", hint=operator.usage(self.op))
         if any(a < 0 for a in self.args) or any(a == 0 for a in self.args[:least]):
             raise WorkloadError(f"sizes of {self} must be positive", hint=operator.usage(self.op))
         try:

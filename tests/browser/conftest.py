@@ -14,6 +14,7 @@ from web_server import running_app
 from tuner.records.store import RecordStore
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+playwright.expect.set_options(timeout=60_000)  # instead of 5 s: the machine may be busy
 
 FLAGS = [
     "--headless",

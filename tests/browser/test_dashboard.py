@@ -135,7 +135,8 @@ def explored(ids: Seeded) -> tuple[str, ...]:
     tuned = (f"/runs/{ids.finished}/choices", compared, "/workloads", f"/workloads/{ids.matmul.key}")
     series = f"/benchmarks/series?kernel={ids.matmul.name}&device=rack1-01/0"
     released = ("/releases", "/releases/2026.10", "/releases/2026.11/diff?old=2026.10")
-    return (*tuned, *released, "/benchmarks", f"/benchmarks/{ids.benchmark}", series)
+    benchmarks = ("/benchmarks", f"/benchmarks/{ids.benchmark}", series)
+    return (*tuned, *released, *benchmarks, "/devices/rack1-02/0")
 
 
 def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:

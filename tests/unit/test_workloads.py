@@ -26,7 +26,7 @@ def test_the_dtype_defaults_to_float32():
         ("matmool:1,2,3", "no workload is called 'matmool:1,2,3'"),
         ("matmul", "no workload"),
         ("matmul:1,x,3", "not whole numbers"),
-        ("matmul:1,2", "takes 3 to 3 sizes, got 2"),
+        ("matmul:1,2", "takes 3 sizes, got 2"),
         ("matmul:0,2,3", "must be positive"),
         ("matmul:1,2,3:float31", "float31"),
         ("conv2d:1,1,8,8,1,3,3,1,1,9", "takes 7 to 9 sizes"),
