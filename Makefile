@@ -5,8 +5,10 @@ BIN    := $(VENV)/bin
 # Of the tests, which wait for processes half of their time; tests/conftest.py orders the files.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 STAMP  := $(VENV)/.installed
+LINTED := $(VENV)/lint.log
+PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
-.PHONY: help setup test browser emulators lint demo fuzz soak bench clean
+.PHONY: help setup test pytest browser emulators lint lint-beside ruff mypy contracts demo fuzz soak bench clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -17,12 +19,27 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-lint: $(STAMP)           ## ruff, mypy, import contracts
+lint: ruff mypy contracts  ## ruff, mypy, import contracts
+ruff: $(STAMP)
 	$(BIN)/ruff check .
+mypy: $(STAMP)
 	$(BIN)/mypy
+contracts: $(STAMP)
 	$(BIN)/lint-imports
 
-test: lint browser emulators   ## everything a change must pass
+# Lint has its say while the tests run, and once more in the end if it found something.
+test: $(STAMP) browser emulators   ## everything a change must pass
+	@rm -f $(LINTED)
+	@$(MAKE) --no-print-directory --keep-going -j2 lint-beside pytest || { cat $(LINTED) 2>&-; exit 1; }
+
+lint-beside:
+	@$(MAKE) --no-print-directory --keep-going lint >$(LINTED) 2>&1 || { cat $(LINTED); exit 1; }
+	@cat $(LINTED); rm $(LINTED)
+
+# Compiled once, not by every process that the tests start: not everywhere is Python told to keep what it compiled.
+pytest: export PYTHONDONTWRITEBYTECODE =
+pytest: $(STAMP)
+	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
@@ -40,8 +57,10 @@ emulators:               # tests run kernels for Arm and RISC-V under qemu; with
 clean:                   ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them
+fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FRAMES=30000 damaged messages at each kind of process, from SEED
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
+	FUZZ_CASES=$(or $(FRAMES),30000) FUZZ_SEED=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) \
+	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/test_wire_fuzz.py tests/e2e/test_relay_fuzz.py
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python tests/e2e/soak.py $(or $(TIME),120) $(SEED)

@@ -5,7 +5,9 @@ It also decides in which order pytest-xdist hands out the files (`--no-loadscope
 
 from __future__ import annotations
 
+import gc
 import signal
+from collections.abc import Generator
 
 import pytest
 
@@ -13,18 +15,26 @@ WAITING = ("e2e", "browser", "contract")
 """Folders whose tests mostly wait, for processes, for databases and for faults to be noticed."""
 
 LONGEST = (
-    "test_cli_farm.py",
-    "test_cli_resume.py",
-    "test_tracker_deaths.py",
-    "test_docs_examples.py",
     "test_faults_farm.py",
+    "test_tracker_deaths.py",
+    "test_cli_farm.py",
+    "test_docs_examples.py",
+    "test_soak.py",
+    "test_cli_resume.py",
+    "test_cli_killed.py",
+    "test_auto_scheduler_tuning.py",
     "test_autotvm.py",
+    "test_cli_bench.py",
+    "test_faults_box.py",
+    "test_rpc_server.py",
+    "test_cli_own_kernels.py",
+    "test_cli_cold.py",
     "test_relay_cli.py",
     "test_farm_cli.py",
-    "test_rpc_server.py",
+    "test_dask_builder.py",
     "test_meta_schedule.py",
+    "test_arith_simplify.py",
     "test_schedule_random.py",
-    "test_soak.py",
     "test_wire_fuzz.py",
 )
 """They begin first, so that none of them is left running alone in the end."""
@@ -34,6 +44,18 @@ def pytest_configure() -> None:
     """Started in the background by a script, this process ignores SIGINT, and so would all that tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected, thousands of tests, stays to the end: the garbage collector need not look at it ever again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

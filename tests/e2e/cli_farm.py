@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 180.0
+from warm_cli import Command
+
+PATIENCE_S = 300.0
 
 
 @dataclass
 class Process:
     name: str
-    handle: subprocess.Popen[bytes]
+    handle: Command
     log: Path
 
     def text(self) -> str:
@@ -30,6 +32,14 @@ class Process:
         """Send a signal and wait for the exit status."""
         self.handle.send_signal(number)
         return self.handle.wait(patience)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command said."""
+
+    stdout: str
+    stderr: str
 
 
 class CliFarm:
@@ -45,14 +55,7 @@ class CliFarm:
     def start(self, name: str, *args: str) -> Process:
         log = self.folder / f"{name}.log"
         with log.open("wb") as out:
-            handle = subprocess.Popen(
-                [sys.executable, "-m", "tunefarm", *args],
-                cwd=self.folder,
-                env=self.environ,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+            handle = Command(args, self.folder, self.environ, out.fileno(), out.fileno())
         process = Process(name, handle, log)
         self.processes.append(process)
         return process
@@ -65,18 +68,18 @@ class CliFarm:
         assert process.handle.poll() is None, process.text()
         return process, int(file.read_text())
 
-    def run(self, *args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(self, *args: str, code: int = 0) -> Done:
         """Run a command to its end."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tunefarm", *args],
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            command = Command(args, self.folder, self.environ, out.fileno(), err.fileno())
+            try:
+                ended = command.wait(PATIENCE_S)
+            finally:
+                command.kill()
+            out.seek(0)
+            err.seek(0)
+            done = Done(out.read(), err.read())
+        assert ended == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from cli_farm import cli_farm, until
+from cli_farm import until
 
 from tuner.recorded import workload_row
 from tuner.records.model_farm import NewBenchResult, NewBenchRun
@@ -18,10 +18,9 @@ MATMUL, COPY = "matmul:8,8,8:float32", "copy:1024:float32"
 
 
 @pytest.fixture
-def farm(tmp_path):
-    with cli_farm(tmp_path) as running:
-        (tmp_path / "tiny.toml").write_text(SUITE)
-        yield running
+def farm(farm):
+    (farm.folder / "tiny.toml").write_text(SUITE)
+    return farm
 
 
 class Hook(BaseHTTPRequestHandler):

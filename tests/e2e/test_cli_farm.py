@@ -9,7 +9,7 @@ import socket
 import httpx
 import numpy as np
 import pytest
-from cli_farm import cli_farm, until
+from cli_farm import until
 
 from tunefarm import nd, runtime
 from tuner.records.migrate import upgrade
@@ -17,12 +17,6 @@ from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 
 KERNEL = "matmul:32,32,32:float32"
-
-
-@pytest.fixture
-def farm(tmp_path):
-    with cli_farm(tmp_path) as running:
-        yield running
 
 
 def a_core(index: int) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import byok_kernels
 import pytest
-from cli_farm import cli_farm
 
 from tuner.kernels.space import config_of
 from tuner.records.model import TrialPurpose
@@ -46,14 +45,13 @@ HELPER = "from byok_kernels import make_scaled as make, scaled\n"
 
 
 @pytest.fixture
-def farm(tmp_path):
-    with cli_farm(tmp_path) as running:
-        (tmp_path / "saxpy.c").write_text(byok_kernels.SAXPY)
-        (tmp_path / "kernels.toml").write_text(TOML)
-        (tmp_path / "mine.py").write_text(PYTHON)
-        (tmp_path / "scaled_helper.py").write_text(HELPER)
-        (tmp_path / "byok_kernels.py").write_text(Path(byok_kernels.__file__).read_text())
-        yield running
+def farm(farm):
+    (farm.folder / "saxpy.c").write_text(byok_kernels.SAXPY)
+    (farm.folder / "kernels.toml").write_text(TOML)
+    (farm.folder / "mine.py").write_text(PYTHON)
+    (farm.folder / "scaled_helper.py").write_text(HELPER)
+    (farm.folder / "byok_kernels.py").write_text(Path(byok_kernels.__file__).read_text())
+    return farm
 
 
 def configs(farm):
