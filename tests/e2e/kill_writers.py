@@ -1,6 +1,6 @@
 """Kills what writes to a record store, over and over, and looks for all it had promised.
 
-    python tests/e2e/kill_writers.py [TIMES]     (default 100)
+    python tests/e2e/kill_writers.py [TIMES]     (default 100, on SQLite and again on PostgreSQL)
 
 A *tuner* adds trials in batches, claims candidates and renews its run; a *web app* makes releases and tokens over HTTP.
 Each says on a pipe what the store acknowledged. It is killed (SIGKILL) at a random moment after some of that. Then all
@@ -10,16 +10,17 @@ that was acknowledged has to be there, whole, and what was not either whole or n
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tuner.records.database import connect, parse_url
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
 from tuner.records.store import RecordStore
 
@@ -87,7 +88,25 @@ def kill_tuner(address: str, life: int, rng: random.Random) -> None:
     check_trials(address, life, promised)
 
 
+def wait_for_the_end(address: str) -> None:
+    """A server goes on with what a dead client had sent last: what is there counts once its sessions are gone."""
+    if "://" not in address:
+        return
+    engine = connect(parse_url(address))
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " AND backend_type = 'client backend'"
+    )
+    deadline = time.monotonic() + 60
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        while connection.exec_driver_sql(others).scalar_one():
+            assert time.monotonic() < deadline, "a session outlives its client"
+            time.sleep(0.01)
+    engine.dispose()
+
+
 def check_trials(address: str, life: int, promised: list[str]) -> None:
+    wait_for_the_end(address)
     with RecordStore.open(address) as store:
         run = store.run(store.runs(1)[0].id)
         trials = list(store.all_trials(run.id))
@@ -117,6 +136,7 @@ def kill_web(address: str, life: int, rng: random.Random) -> None:
         host, port = url.removeprefix("http://").split(":")
         send_and_leave(host, int(port), body)
         process.kill()
+    wait_for_the_end(address)
     with RecordStore.open(address) as store:
         names = {release.name for release in store.releases(1000)}
         assert set(promised) <= names, f"lost: {sorted(set(promised) - names)}"
@@ -133,12 +153,12 @@ def send_and_leave(host: str, port: int, body: bytes) -> None:
         opened.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
-def kill_all(address: str, times: int, seed: int) -> None:
-    """Every fourth life is a web app's."""
+def kill_all(address: str, times: int, seed: int, web_every: int = 4) -> None:
+    """Every `web_every`-th life is a web app's."""
     prepare(address)
     rng = random.Random(seed)
     for life in range(1, times + 1):
-        (kill_web if life % 4 == 0 else kill_tuner)(address, life, rng)
+        (kill_web if life % web_every == 0 else kill_tuner)(address, life, rng)
 
 
 def main() -> None:
@@ -149,10 +169,24 @@ def main() -> None:
             serve(address)
         case rest:
             times = int(rest[0]) if rest else 100
-            given = os.environ.get("TUNEFARM_KILL_DB")
-            with tempfile.TemporaryDirectory() as folder:
-                kill_all(given or str(Path(folder, "records.db")), times, 1)
-            print(f"killed {times} times: no acknowledged trial or release lost, no torn row")
+            for kind in ("SQLite", "PostgreSQL"):
+                with a_store(kind) as address:
+                    kill_all(address, times, 1)
+                print(f"{kind}: killed {times} times, no acknowledged trial or release lost, no torn row", flush=True)
+
+
+@contextmanager
+def a_store(kind: str) -> Iterator[str]:
+    """The address of an empty database."""
+    if kind == "SQLite":
+        with tempfile.TemporaryDirectory() as folder:
+            yield str(Path(folder, "records.db"))
+    else:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from postgres_kit import postgres_database, postgres_server
+
+        with postgres_server() as server, postgres_database(server) as address:
+            yield address
 
 
 if __name__ == "__main__":

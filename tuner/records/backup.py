@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import URL
 
-from tuner.records.database import parse_url, show_url, sqlite_path
+from tuner.records.database import connect, parse_url, reading, show_url, sqlite_path
 from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
 
 
@@ -56,18 +56,45 @@ def _copy_sqlite(path: Path, part: Path) -> None:
 
 
 def _dump_postgres(url: URL, part: Path) -> None:
-    command = shutil.which("pg_dump")
-    if command is None:
-        raise RecordError(
-            f"pg_dump is not installed, which copies {show_url(url)}",
-            hint="install PostgreSQL's client programs, of the server's version or a later one",
-        )
+    command = _pg_dump(url)
     plain = url.set(drivername="postgresql", password=None).render_as_string(hide_password=False)
     environ = {**os.environ, **({"PGPASSWORD": str(url.password)} if url.password else {})}
-    words = [command, "--format=custom", f"--file={part}", f"--dbname={plain}"]
+    words = [str(command), "--format=custom", f"--file={part}", f"--dbname={plain}"]
     done = subprocess.run(words, env=environ, capture_output=True, text=True)
     if done.returncode != 0:
         raise StoreUnavailable(f"pg_dump of {show_url(url)} failed: {done.stderr.strip()[-1000:]}")
+
+
+def _pg_dump(url: URL) -> Path:
+    """A pg_dump that can read the server: older ones refuse to. Raises RecordError when there is none."""
+    engine = connect(url)
+    with reading(engine) as connection:
+        wanted = int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10_000
+    engine.dispose()
+    found = {path: _major(path) for path in pg_dumps()}
+    able = next((path for path, major in found.items() if major >= wanted), None)
+    if able is not None:
+        return able
+    there_is = f"; there is only that of PostgreSQL {max(found.values())}" if found else ""
+    raise RecordError(
+        f"pg_dump of PostgreSQL {wanted} or later, which copies {show_url(url)}, is not installed{there_is}",
+        hint=f"install PostgreSQL's client programs (Debian: postgresql-client-{wanted})",
+    )
+
+
+def pg_dumps() -> list[Path]:
+    """Those on the PATH, and where Debian keeps one for each version, the latest first."""
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    found = [folder / "pg_dump" for folder in folders]
+    return [path for path in dict.fromkeys(found) if os.access(path, os.X_OK) and path.is_file()]
+
+
+def _major(program: Path) -> int:
+    """The version a program says it is of; 0 when it does not."""
+    done = subprocess.run([program, "--version"], capture_output=True, text=True)
+    found = re.search(r" (\d+)(\.|devel|beta|rc)", done.stdout)
+    return int(found[1]) if found else 0
 
 
 def _sync(path: Path) -> None:
