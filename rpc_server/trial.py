@@ -16,18 +16,20 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from compiler.artifact import Artifact, EntryPoint
+from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import conditions, timing
 from compiler.runtime.conditions import Reading
 from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device, device
-from compiler.runtime.module import CPUFunction, KernelError, load_artifact
+from compiler.runtime.module import CPUFunction, KernelError, Module, load_artifact
 from compiler.runtime.ndarray import empty
 from rpc_server.adaptive import is_enough, is_hopeless, is_slower
-from rpc_server.compare import disagreement, fill
+from rpc_server.compare import disagreement
+from rpc_server.inputs import Inputs
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.messages import REFERENCE_PHASE, Measured, Need
+from rpc_server.prepacked import prepacked
 from rpc_server.trial_subject import Subject, ending_if_lost, subject
 
 AnyArray = npt.NDArray[Any]
@@ -66,6 +68,7 @@ class Trials:
         self._folder = Path(folder)
         self._fetch = fetch
         self._phase = phase
+        self._inputs = Inputs()
 
     def run(self, request: MeasureRequest) -> Measured | Need:
         started = time.monotonic()
@@ -104,8 +107,9 @@ class Trials:
         self, request: MeasureRequest, data: memoryview, place: Device, limit: float | None
     ) -> _FirstRun:
         self._phase("load", limit)
-        function = _load(data, request.entry, place)
-        arguments = _arguments(function.entry, request.seed, place)
+        module, function = _load(data, request.entry, place)
+        arguments = _arguments(self._inputs, function.entry, request.seed, place)
+        function, arguments = _packed_ahead(module, function, arguments, place)
         ready = _ready(function, arguments, place)
         self._phase("first run", None)
         first = _call(ready)
@@ -124,8 +128,8 @@ class Trials:
     def _run_reference(self, request: MeasureRequest, data: memoryview, place: Device) -> _FirstRun:
         self._phase(REFERENCE_PHASE, request.reference_timeout_s)
         try:
-            function = _load(data, request.entry, place)
-            arguments = _arguments(function.entry, request.seed, place)
+            _, function = _load(data, request.entry, place)
+            arguments = _arguments(self._inputs, function.entry, request.seed, place)
             first = _call(_ready(function, arguments, place))
         except TrialFailed as failure:
             raise TrialFailed(failure.kind, f"the reference, not the candidate: {failure.text}") from None
@@ -159,7 +163,7 @@ class Trials:
                 raise TrialFailed(FailureKind.WRONG_RESULT, f"output {spec.name}: {text}")
 
 
-def _load(data: memoryview, entry: str, place: Device) -> Function:
+def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function]:
     try:
         module = load_artifact(Artifact.from_bytes(data))
     except ArtifactError as error:
@@ -176,22 +180,30 @@ def _load(data: memoryview, entry: str, place: Device) -> Function:
         raise TrialFailed(FailureKind.LAUNCH, f"{function.name} runs neither on a CPU nor on a GPU")
     if place.device_type != runs_on:
         raise TrialFailed(FailureKind.LAUNCH, f"{function.name} is built for {runs_on}, the trial is on {place}")
-    return function
+    return module, function
 
 
-def _arguments(entry: EntryPoint, seed: int, place: Device) -> list[Any]:
+def _packed_ahead(
+    module: Module, function: Function, arguments: list[Any], place: Device
+) -> tuple[Function, list[Any]]:
+    try:
+        return prepacked(module, function, arguments, place)
+    except TunefarmError as error:
+        raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
+
+
+def _arguments(inputs: Inputs, entry: EntryPoint, seed: int, place: Device) -> list[Any]:
     try:
         with ending_if_lost(place):
-            return [_argument(spec_index, entry, seed, place) for spec_index in range(len(entry.args))]
+            return [_argument(inputs, spec, seed, index, place) for index, spec in enumerate(entry.args)]
     except DeviceError as error:
         raise TrialFailed(FailureKind.OUT_OF_MEMORY, error.message) from None
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
 
 
-def _argument(index: int, entry: EntryPoint, seed: int, place: Device) -> Any:
-    spec = entry.args[index]
-    value = fill(spec, seed, index)
+def _argument(inputs: Inputs, spec: ArgSpec, seed: int, index: int, place: Device) -> Any:
+    value = inputs.value(spec, seed, index)
     if not isinstance(value, np.ndarray):
         return value
     return empty(value.shape, spec.dtype, place).copyfrom(value)

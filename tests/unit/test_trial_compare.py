@@ -3,7 +3,9 @@ import pytest
 
 from compiler.artifact import ArgSpec
 from compiler.errors import ArgumentError
+from rpc_server import inputs
 from rpc_server.compare import disagreement, fill
+from rpc_server.inputs import Inputs
 
 
 def spec(dtype, shape=(50, 3)):
@@ -36,6 +38,23 @@ def test_scalars_and_open_shapes():
     assert 0 <= fill(spec("float32", None), 0, 2) < 1
     with pytest.raises(ArgumentError, match="no fixed shape"):
         fill(spec("float32", (3, "n")), 0, 0)
+
+
+def test_inputs_are_kept_and_cannot_be_written_to(monkeypatch):
+    kept = Inputs()
+    first = kept.value(spec("float16"), 3, 0)
+    assert first.tobytes() != kept.value(spec("float16"), 3, 1).tobytes()
+    again = kept.value(spec("float16"), 3, 0)
+    np.testing.assert_array_equal(again, fill(spec("float16"), 3, 0))
+    assert again is kept.value(spec("float16"), 3, 0)
+    assert not again.flags.writeable
+    assert kept.value(spec("int32", None), 0, 2) == fill(spec("int32", None), 0, 2)
+    monkeypatch.setattr(inputs, "_MOST_BYTES", 700)
+    small = Inputs()
+    for index in range(3):
+        small.value(spec("float16"), 0, index)  # 300 bytes each
+    assert not small.value(spec("float16"), 0, 1).flags.writeable
+    assert small.value(spec("float16"), 0, 2).flags.writeable  # no room
 
 
 def test_a_reordered_sum_agrees_and_a_missing_term_does_not():
