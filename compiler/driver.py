@@ -21,6 +21,7 @@ from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
+from compiler.lower.split_preproc import with_prepacked
 from compiler.runtime.cuda_module import CUDAHostModule
 from compiler.runtime.loader import NotLoaded
 from compiler.runtime.module import Code, CPUModule, Module, load_code
@@ -254,7 +255,7 @@ def _compile(
 ) -> tuple[Artifact, Effort]:
     """The artifact, and the effort LLVM was asked for."""
     resolved = _generated_target(target)
-    module = _as_module(mod_or_func, None, name)
+    module = with_prepacked(_as_module(mod_or_func, None, name))
     lowered = _ready(module, _vector_bits(resolved))
     symbols = _symbols(lowered)
     if resolved.device_type == "cuda":

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
+from compiler.lower.split_preproc import layout_free
 from compiler.schedule.schedule import BlockRV, Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -21,7 +22,7 @@ from compiler.tir.x86_intrin import TILE, TILE_GROUPS
 from tuner.space.analysis import Access, BlockInfo, blocks_of
 from tuner.space.contraction import Roles
 from tuner.space.dots import operands_of, spread_others
-from tuner.space.panels import panel_dim
+from tuner.space.panels import ahead_of_time, panel_dim
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -161,6 +162,8 @@ def _pack(sch: Schedule, block: BlockRV, operand: Access, axis: int, k_axis: int
     assert dim is not None
     assert k_dim is not None
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
+    if operand.buffer in layout_free(sch.func):
+        ahead_of_time(sch, packed)
     across, along = f"i{dim} % {TILE}", f"i{k_dim} % {unit.depth} // {group}"
     tile = f"{across}, {along}" if left else f"{along}, {across}"
     place = f"i{dim} // {TILE}, i{k_dim} // {unit.depth}, {tile}, i{k_dim} % {group}"

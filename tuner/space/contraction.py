@@ -75,7 +75,7 @@ class Shape:
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
     the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
     in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
-    pixels of an image are one axis (see `pixels`).
+    pixels of an image are one axis (see `pixels`). `ahead`: layout-free operands are packed whole, ahead of all calls.
     """
 
     rows_outer: bool
@@ -84,18 +84,23 @@ class Shape:
     deep: bool = False
     padded: bool = False
     flat: bool = False
+    ahead: bool = False
 
     @property
     def name(self) -> str:
         order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
-        return order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
+        return (
+            order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
+            + ("+ahead" if self.ahead else "")
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Work:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
-    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name."""
+    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name, `free` the
+    names of layout-free operands."""
 
     info: BlockInfo
     roles: Roles
@@ -103,6 +108,7 @@ class Work:
     hardware: Hardware
     epilogue: str | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -282,12 +288,14 @@ def _pack_operands(
         if dim is None:
             copy_region(sch, block, access, at, lanes)
         else:
-            pack(sch, block, Panel(access, dim, vectors, lanes, work.made_by.get(access.buffer.name)), at)
+            panel = Panel(access, dim, vectors, lanes, work.made_by.get(access.buffer.name))
+            pack(sch, block, panel, None if access.buffer.name in work.free else at)
     if shape.pack_rows and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]
         dim = panel_dim(access, roles.m.position)
         assert dim is not None  # shapes that pack rows are offered for such operands only
-        pack(sch, block, Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name)), nest.m_chunk[0])
+        panel = Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name))
+        pack(sch, block, panel, None if access.buffer.name in work.free else nest.m_chunk[0])
 
 
 def _into_registers(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
+from compiler.lower.split_preproc import layout_free
 from compiler.schedule.schedule import BlockRV, Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -21,7 +22,7 @@ from tuner.space.analysis import Access, BlockInfo, blocks_of
 from tuner.space.contraction import Roles
 from tuner.space.elementwise import spread, vectorize_tail
 from tuner.space.hardware import Hardware
-from tuner.space.panels import panel_dim
+from tuner.space.panels import ahead_of_time, panel_dim
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -169,6 +170,8 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit
 def _pack(sch: Schedule, block: BlockRV, operand: Access, v_axis: int, k_axis: int, unit: Unit) -> None:
     """All panels of the vector operand, each made by one thread, groups of the reduction innermost."""
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
+    if operand.buffer in layout_free(sch.func):
+        ahead_of_time(sch, packed)
     if unit.held not in (None, operand.buffer.dtype):
         sch.unsafe_set_dtype(packed, 0, unit.held)
     v, k = panel_dim(operand, v_axis), panel_dim(operand, k_axis)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.lower.split_preproc import PREPROC
 from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tuner.space.analysis import Access
 
@@ -36,11 +37,14 @@ def panel_dim(access: Access, axis: int) -> int | None:
     return found[0] if len(found) == 1 and access.axes_by_dim[found[0]] == {axis} else None
 
 
-def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV) -> None:
-    """Fill the panels that `block` reads under `at` there."""
+def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None) -> None:
+    """Fill the panels that `block` reads under `at` there; without it all of them, before anything else."""
     copy = _copying(sch, block, panel)
     widen(sch, copy, panel.access)
-    sch.compute_at(copy, at, preserve_unit_loops=True)
+    if at is None:
+        ahead_of_time(sch, copy)
+    else:
+        sch.compute_at(copy, at, preserve_unit_loops=True)
     rank = len(panel.access.axes_by_dim)
     loops = sch.get_loops(copy)[-rank:]
     others = [loop for d, loop in enumerate(loops) if d != panel.dim]
@@ -54,11 +58,18 @@ def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV) -> None:
         sch.reorder(tile, *others, *inner)
         for loop in inner:
             sch.unroll(loop)
+    if at is None:
+        sch.parallel(tile)
     index = ", ".join(f"i{d}" for d in range(rank))
     moved, width = f"i{panel.dim}", f"(t * {panel.lanes})"
     rest = "".join(f"i{d}, " for d in range(rank) if d != panel.dim)
     layout = f"lambda {index}, t: ({moved} // {width}, {rest}{moved} % {width})"
     sch.transform_layout(copy, ("write", 0), layout, sizes=[panel.size])
+
+
+def ahead_of_time(sch: Schedule, copy: BlockRV) -> None:
+    """Note that a copy of a layout-free buffer can be made once, ahead of all calls."""
+    sch.annotate(copy, PREPROC, True)
 
 
 def widen(sch: Schedule, copy: BlockRV, access: Access) -> None:

@@ -1,0 +1,95 @@
+"""Operands that are the same at every call can be packed ahead of time.
+
+A function says in its attribute `layout_free_buffers` (positions of parameters, as in TVM) which of its arguments the
+caller may keep in any layout. Where its schedule packs such a buffer B whole, in a block of its own with the
+annotation `meta_schedule.layout_rewrite_preproc`, two functions can do the work of one (their names are those of TVM's
+SplitLayoutRewritePreproc):
+
+    main(A, B, C):                        main_weight_prepack(B, B_packed):
+      B_packed = B, packed          →       B_packed = B, packed
+      C = A · B_packed                    main_prepacked(A, B_packed, C):
+                                            C = A · B_packed
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ir.module import IRModule
+from compiler.tir import nodes as n
+from compiler.tir.nodes import Stmt
+from compiler.tir.visit import replace, seq, walk
+
+LAYOUT_FREE = "layout_free_buffers"
+PREPROC = "meta_schedule.layout_rewrite_preproc"
+PREPACK, PREPACKED = "_weight_prepack", "_prepacked"
+
+
+def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
+    """The parameters of `func` whose layout its callers may choose; positions of anything else are not heeded."""
+    positions = func.attrs.get(LAYOUT_FREE) or ()
+    params = [func.params[i] for i in positions if isinstance(i, int) and 0 <= i < len(func.params)]
+    return tuple(func.buffer_map[p] for p in params if p in func.buffer_map)
+
+
+def with_prepacked(module: IRModule) -> IRModule:
+    """The module with both functions for each one in it that packs layout-free buffers."""
+    functions: dict[Any, n.PrimFunc] = dict(module.items())
+    for name, func in module.items():
+        parts = split_layout_rewrite(func) if isinstance(func, n.PrimFunc) else None
+        for suffix, part in zip((PREPACK, PREPACKED), parts or ()):
+            symbol = f"{name.name_hint}{suffix}"
+            functions[symbol] = part.with_attr("global_symbol", symbol)
+    return IRModule(functions, module.attrs) if len(functions) > len(module) else module
+
+
+def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:
+    """What packs the layout-free buffers of a scheduled function, and what computes with them packed; None where it
+    packs none, or reads one unpacked, too."""
+    free = layout_free(func)
+    if not free or not isinstance(func.body, n.BlockRealize):
+        return None
+    root = func.body.block
+    stmts = root.body.seq if isinstance(root.body, n.SeqStmt) else (root.body,)
+    packing: list[Stmt] = []
+    packed: dict[n.Buffer, n.Buffer] = {}
+    for stmt in stmts:
+        found = _packs(stmt, free)
+        if found is not None and found[1] in root.alloc_buffers and found[0] not in packed:
+            packed[found[0]] = found[1]
+            packing.append(stmt)
+    rest = [stmt for stmt in stmts if stmt not in packing]
+    if not packing or any(isinstance(e, n.BufferLoad) and e.buffer in packed for stmt in rest for e in walk(stmt)):
+        return None
+    handles = {buffer: n.Var(f"{buffer.name}_packed", "handle") for buffer in packed}
+    sources = [p for p in func.params if func.buffer_map.get(p) in packed]
+    before = _part(func, [*sources, *(handles[func.buffer_map[p]] for p in sources)], packed, handles, packing)
+    params = [handles.get(func.buffer_map[p], p) if p in func.buffer_map else p for p in func.params]
+    return before, _part(func, params, packed, handles, rest)
+
+
+def _packs(stmt: Stmt, free: tuple[n.Buffer, ...]) -> tuple[n.Buffer, n.Buffer] | None:
+    """The layout-free buffer that `stmt` packs, and where to; None for a statement that does anything else."""
+    blocks = [e for e in walk(stmt) if isinstance(e, n.Block)]
+    if len(blocks) != 1 or not blocks[0].annotations.get(PREPROC):
+        return None
+    [block] = blocks
+    reads, writes = ({region.buffer for region in regions} for regions in (block.reads, block.writes))
+    if len(reads) != 1 or len(writes) != 1 or not reads <= set(free):
+        return None
+    return reads.pop(), writes.pop()
+
+
+def _part(
+    func: n.PrimFunc, params: list[n.Var], packed: dict[n.Buffer, n.Buffer], handles: dict[n.Buffer, n.Var],
+    stmts: list[Stmt],
+) -> n.PrimFunc:  # fmt: skip
+    """A function of `params` that does `stmts`."""
+    assert isinstance(func.body, n.BlockRealize)
+    root = func.body.block
+    used = {e.buffer for stmt in stmts for e in walk(stmt) if isinstance(e, n.BufferLoad | n.BufferStore)}
+    kept = tuple(b for b in root.alloc_buffers if b in used and b not in packed.values())
+    body = replace(func.body, block=replace(root, body=seq(*stmts), alloc_buffers=kept))
+    buffers = {**func.buffer_map, **{handles[source]: target for source, target in packed.items()}}
+    attrs = {key: value for key, value in func.attrs.items() if key != LAYOUT_FREE}
+    return n.PrimFunc(tuple(params), body, func.ret_type, {p: buffers[p] for p in params if p in buffers}, attrs)
