@@ -28,7 +28,10 @@ def prepacked(module: Module, function: Any, arguments: list[Any], place: Device
         return function, arguments
     by_name = dict(zip(_names(function.entry), arguments))
     sources = [by_name[name] for name in _names(pack.entry) if name in by_name]
-    made = [empty(spec.shape, spec.dtype, place) for spec in pack.entry.args[len(sources) :]]
+    made = [
+        empty([size for size in spec.shape or () if isinstance(size, int)], spec.dtype, place)
+        for spec in pack.entry.args[len(sources) :]
+    ]
     pack(*sources, *made)
     by_name.update(zip(_names(pack.entry)[len(sources) :], made))
     return packed, [by_name[name] for name in _names(packed.entry)]
