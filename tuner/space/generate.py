@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.lower.split_preproc import layout_free
 from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -59,7 +60,7 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
     if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
-    shapes += flat
+    shapes = [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
     made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
     return tuple(sketch for sketch in made if sketch is not None)
 
@@ -73,6 +74,14 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
         None if vectors is None else dot_sketch(func, main.name, roles, vectors, target),
     ]
     return tuple(sketch for sketch in made if sketch is not None)
+
+
+def _ahead(func: PrimFunc, shape: Shape, main: BlockInfo, roles: Roles) -> Shape:
+    """The shape with operands packed ahead of time where the function lets it."""
+    packed = [roles.vector_operand if shape.pack else None, roles.scalar_operand if shape.pack_rows else None]
+    free = layout_free(func)
+    ahead = any(i is not None and main.inputs[i].buffer in free for i in packed)
+    return replace(shape, ahead=ahead and not shape.padded)
 
 
 def _shared_both_ways(info: BlockInfo) -> bool:
@@ -201,7 +210,8 @@ def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) ->
     for info in blocks:
         if info.injective and info.name not in {epilogue, *made_by.values(), *copies}:
             spread(sch, info, hardware.lanes)
-    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by))
+    free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
+    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
