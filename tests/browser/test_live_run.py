@@ -51,7 +51,7 @@ def test_a_run_is_begun_watched_and_cancelled(page: Page, root: str, store: Reco
     expect(page.locator(".curve circle.step").nth(1)).to_be_attached()  # it became faster while somebody looked
     expect(page.locator(".curve circle.trial").nth(5)).to_be_attached()
     expect(page.locator("#run-trials tbody tr").nth(9)).to_be_visible()
-    expect(page.locator("#run-tasks").get_by_text("GFLOP/s").nth(1)).to_be_visible()
+    expect(page.locator("#run-tasks").get_by_text("FLOP/s").nth(1)).to_be_visible()
     before = page.locator("#run-tiles .value").first.inner_text()
     expect(page.locator("#run-tiles .value").first).not_to_have_text(before)
 
