@@ -27,10 +27,11 @@ mypy: $(STAMP)
 contracts: $(STAMP)
 	$(BIN)/lint-imports
 
-# Lint has its say while the tests run, and once more in the end if it found something.
+# Lint has its say while the tests run, and once more in the end if it found something. Everything has the priority of
+# build workers, the lowest: beside busy tests of a higher one, those get no core for minutes.
 test: $(STAMP) browser emulators   ## everything a change must pass
 	@rm -f $(LINTED)
-	@$(MAKE) --no-print-directory --keep-going -j2 lint-beside pytest || { cat $(LINTED) 2>&-; exit 1; }
+	@nice -n 19 $(MAKE) --no-print-directory --keep-going -j2 lint-beside pytest || { cat $(LINTED) 2>&-; exit 1; }
 
 lint-beside:
 	@$(MAKE) --no-print-directory --keep-going lint >$(LINTED) 2>&1 || { cat $(LINTED); exit 1; }
