@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import faulthandler
 import gc
+import importlib
 import os
 import pwd
 import select
@@ -188,6 +189,15 @@ def _warm_up() -> None:
     repr(got)
 
 
+def _warm_up_gpu() -> None:
+    """Import what drives a GPU. The driver itself is opened by the session, as the user it runs as."""
+    with contextlib.suppress(ImportError):  # whoever asks for the device gets to read what is missing
+        importlib.import_module("compiler.runtime.cuda")
+        importlib.import_module("pycuda.driver")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pynvml")
+
+
 def main(text: str) -> int:
     settings = msgspec.json.decode(text, type=ExecutorSettings)
     die_with_parent(settings.parent)
@@ -196,8 +206,10 @@ def main(text: str) -> int:
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     _warm_up()
+    if settings.gpu:
+        _warm_up_gpu()
     limit_resources(
-        settings.memory_limit,
+        None if settings.gpu else settings.memory_limit,  # CUDA maps far more addresses than it uses memory
         settings.max_open_files,
         settings.cpus,
         settings.disk_limit,

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from compiler.target import Target
+from rpc_server.gpus import Gpu
 
 _SYS_CPU = Path("/sys/devices/system/cpu/cpu0")
 
@@ -35,6 +36,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     `target` is the canonical text of the host target, `features` the CPU features generated code may use, in
     order, and `features_digest` the first 12 hex digits of their sha256. `governor` is "" where it cannot be read.
+
+    Of a box that lends a GPU, `gpu` is its name, and `target` and the class are the GPU's.
     """
 
     hostname: str
@@ -50,12 +53,34 @@ class Fingerprint(msgspec.Struct, frozen=True):
     kernel: str
     governor: str
     virtual: bool
+    gpu: str = ""
+    gpu_uuid: str = ""
+    gpu_arch: str = ""
+    gpu_memory: int = 0
+    multiprocessors: int = 0
+    driver: str = ""
 
     @property
     def device_class(self) -> str:
-        """The device key of records: CPU model, LLVM's name for it, threads, and a digest of its features."""
-        model = re.sub(r"[^a-z0-9]+", "-", self.cpu_model.lower()).strip("-") or "cpu"
-        return f"{model}/{self.cpu_name}/{self.threads}t/{self.features_digest}"
+        """The device key of records: CPU model, LLVM's name for it, threads, and a digest of its features; of a GPU its
+        model, architecture, multiprocessors, and memory in GiB."""
+        if self.gpu:
+            memory = round(self.gpu_memory / 2**30)
+            return f"{_slug(self.gpu)}/{self.gpu_arch}/{self.multiprocessors}sm/{memory}g"
+        return f"{_slug(self.cpu_model) or 'cpu'}/{self.cpu_name}/{self.threads}t/{self.features_digest}"
+
+    def with_gpu(self, gpu: Gpu) -> Fingerprint:
+        """The fingerprint of a box that lends `gpu` and not its CPU."""
+        return msgspec.structs.replace(
+            self,
+            target=str(Target({"kind": "cuda", "arch": gpu.arch})),
+            gpu=gpu.name,
+            gpu_uuid=gpu.uuid,
+            gpu_arch=gpu.arch,
+            gpu_memory=gpu.memory,
+            multiprocessors=gpu.multiprocessors,
+            driver=gpu.driver,
+        )
 
     def to_builtins(self) -> dict[str, Any]:
         """JSON-like values, `device_class` included."""
@@ -88,6 +113,10 @@ def local_fingerprint() -> Fingerprint:
         governor=_read(_SYS_CPU / "cpufreq/scaling_governor"),
         virtual="hypervisor" in _cpuinfo("flags").split(),
     )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _read(path: Path) -> str:

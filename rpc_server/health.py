@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rpc_server.calibration import Calibration, CalibrationSettings
+from rpc_server.gpus import ProbeSettings, probe
 from rpc_server.tracker_records import Scores
 
 logger = logging.getLogger("rpc_server.health")
@@ -51,10 +52,13 @@ def judge(found: Calibration, baseline: Scores | None) -> Health:
 
 class HealthCheck:
     """Checks a box, one check at a time. It keeps the baseline of each slot; one that the tracker remembers counts
-    when the box has none of its own yet."""
+    when the box has none of its own yet. With `gpu`, a UUID, it is that one which is checked."""
 
-    def __init__(self, user: str = "", cpus: tuple[int, ...] = (), timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, user: str = "", cpus: tuple[int, ...] = (), timeout_s: float = _TIMEOUT_S, gpu: str = ""
+    ) -> None:
         self._settings = CalibrationSettings(os.getpid(), user, cpus)
+        self._gpu = gpu
         self._timeout_s = timeout_s
         self._baselines: dict[int, Scores] = {}
         self._lock = threading.Lock()
@@ -68,6 +72,10 @@ class HealthCheck:
         return health
 
     def _calibrate(self) -> Calibration:
+        if self._gpu:
+            asked = ProbeSettings(os.getpid(), self._gpu, self._settings.user)
+            found = probe(asked, self._timeout_s)
+            return Calibration(found.compute, found.memory, found.wrong)
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "rpc_server.calibration", msgspec.json.encode(self._settings).decode()],
             stdin=subprocess.DEVNULL,

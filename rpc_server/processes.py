@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rpc_server.crash import ExitReport
+from rpc_server.gpus import visible
 from rpc_server.strays import MARK
 from rpc_server.stream import FrameStream, stream_pair
 
@@ -28,7 +29,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
     stay). `memory_limit` bounds what it may allocate on top of what it takes when idle, `disk_limit` the size of a file
     it may write, and `max_processes` what it may add to the processes and threads of its user. `cpus` pins it; empty:
-    every core the server may use.
+    every core the server may use. `gpu` is the UUID of the one GPU it sees.
     """
 
     executor: int = 0
@@ -42,6 +43,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     disk_limit: int | None = None
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
+    gpu: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class ExecutorProcess:
                 self._child = subprocess.Popen(
                     [sys.executable, "-P", "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
                     cwd=settings.folder,
-                    env=_environment(),
+                    env={**_environment(), **(visible(settings.gpu) if settings.gpu else {})},
                     stdin=subprocess.DEVNULL,
                     stdout=write_end,
                     stderr=write_end,

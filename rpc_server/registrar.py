@@ -23,6 +23,7 @@ from compiler.errors import TunefarmError
 from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.gpus import Gpu
 from rpc_server.health import Health
 from rpc_server.hours import Hours
 from rpc_server.leases import LeaseTable
@@ -75,6 +76,35 @@ def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Seq
         slot=slot,
         key=key or "cpu",
         tags=tuple(dict.fromkeys((*tags, "cpu"))),
+        attributes=attributes,
+        fingerprint=fingerprint.device_class,
+    )
+
+
+def gpu_device(fingerprint: Fingerprint, gpu: Gpu, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
+    """A box's GPU as a lendable device. Key and tag `gpu` when nothing else is given; the attributes are arch, gpu,
+    uuid, memory (bytes), multiprocessors, clock (kHz), shared (bytes of a block), driver, temperature (°C, when the
+    server started), target, threads (of the host), host and kernel."""
+    attributes: dict[str, Attribute] = {
+        "arch": gpu.arch,
+        "gpu": gpu.name,
+        "uuid": gpu.uuid,
+        "memory": gpu.memory,
+        "multiprocessors": gpu.multiprocessors,
+        "clock": gpu.clock,
+        "shared": gpu.shared,
+        "driver": gpu.driver,
+        "target": fingerprint.target,
+        "threads": fingerprint.threads,
+        "host": fingerprint.hostname,
+        "kernel": fingerprint.kernel,
+    }
+    if gpu.temperature is not None:
+        attributes["temperature"] = gpu.temperature
+    return DeviceSpec(
+        slot=0,
+        key=key or "gpu",
+        tags=tuple(dict.fromkeys((*tags, "gpu", "cuda", gpu.arch))),
         attributes=attributes,
         fingerprint=fingerprint.device_class,
     )

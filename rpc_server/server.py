@@ -11,16 +11,19 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from rpc_server.crash import ExitReport
 from rpc_server.curve import keys_for
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
 from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.folders import ServerFolder
+from rpc_server.gpus import Gpu, ProbeSettings, chosen, probe
 from rpc_server.health import HealthCheck
 from rpc_server.hours import Hours, HoursError
 from rpc_server.key_watch import KeyWatch
@@ -29,7 +32,7 @@ from rpc_server.leases import LeaseTable
 from rpc_server.memory import keep_freed_memory
 from rpc_server.messages import BoxStatus
 from rpc_server.processes import ExecutorSettings
-from rpc_server.registrar import Registrar, cpu_device, split_address
+from rpc_server.registrar import Registrar, cpu_device, gpu_device, split_address
 from rpc_server.relay_agent import AgentOptions
 from rpc_server.relay_link import RelayLink
 from rpc_server.relay_messages import DEFAULT_RELAY_PORT
@@ -47,6 +50,8 @@ from rpc_server.service import (
 from rpc_server.sockets import Liveness, Monitor, prepare, resolve
 from rpc_server.supervisor import Supervisor, watch_connections
 from rpc_server.supervisor_records import SupervisorConfig
+from rpc_server.tracker_records import DeviceSpec
+from rpc_server.trial_subject import GPU_LOST
 
 logger = logging.getLogger("rpc_server")
 
@@ -69,6 +74,7 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     `disk_limit` bounds what a session may write to its folder; -1 takes half of what is free over the sessions, 0 sets
     none. `processes` is what a session may add to the processes and threads of its user.
     `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
+    `gpu` (a UUID, or a number in the order of `nvidia-smi -L`) is the GPU that the box lends, in place of its CPU.
     `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
     authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
     `port_file` is written with the port once the server listens. `lifeline_fd` is a descriptor whose end
@@ -95,6 +101,7 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     user: str = "nobody"
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
+    gpu: str = ""
     blob_capacity: int = 1 << 30
     folder: str = ""
 
@@ -137,7 +144,9 @@ def _serve_on(
         raise ServerStartError(f"cannot make a folder in {parent}: {error.strerror}") from None
     try:
         folder.remove_leftovers()
-        fingerprint = local_fingerprint()
+        fingerprint, gpu = local_fingerprint(), _gpu(options.gpu, user)
+        if gpu is not None:
+            fingerprint = fingerprint.with_gpu(gpu)
         name = options.name or f"{fingerprint.hostname}:{port}"
         memory = _memory_limit(options, fingerprint.memory)
         disk = _disk_limit(options, folder.path)
@@ -162,6 +171,7 @@ def _serve_on(
                 disk_limit=disk,
                 cpus=options.cpus,
                 libraries=options.libraries,
+                gpu="" if gpu is None else gpu.uuid,
             ),
             leases=leases,
             info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
@@ -169,14 +179,42 @@ def _serve_on(
             who=door.who,
             keys=None if door.doorkeeper is None else KeyWatch(door.doorkeeper.lookup),
         )
+        device = _device(options, fingerprint, gpu)
+        check = HealthCheck(user, options.cpus, gpu="" if gpu is None else gpu.uuid)
         with (
             stoppable(options, supervisor.stop),
-            _registered(options, name, port, fingerprint, leases, door.ring, HealthCheck(user, options.cpus)),
+            _registered(options, name, port, fingerprint, device, leases, door.ring, check) as registrar,
         ):
+            if gpu is not None and registrar is not None:
+                supervisor.on_executor_end = partial(_doubt_gpu, registrar)
             announce(options, port)
             supervisor.run()
     finally:
         folder.remove()
+
+
+def _gpu(wanted: str, user: str) -> Gpu | None:
+    """The GPU to lend, looked at by a process of its own. Raises ServerStartError."""
+    if not wanted:
+        return None
+    found = probe(ProbeSettings(os.getpid(), chosen(wanted), user))
+    if found.gpu is None or found.wrong:
+        hint = "docs/gpu.md says what a box with a GPU needs; nvidia-smi shows the GPU's state"
+        raise ServerStartError(f"GPU {wanted} cannot be lent: {found.wrong}", hint=hint)
+    return found.gpu
+
+
+def _device(options: ServerOptions, fingerprint: Fingerprint, gpu: Gpu | None) -> DeviceSpec:
+    if gpu is not None:
+        return gpu_device(fingerprint, gpu, options.key, options.tags)
+    return cpu_device(fingerprint, key=options.key, tags=options.tags)
+
+
+def _doubt_gpu(registrar: Registrar, report: ExitReport) -> None:
+    """Have the GPU checked before its next lease when a kernel spoiled an executor's context."""
+    if report.exit_code == GPU_LOST:
+        last = report.stderr.strip().splitlines()[-1:]
+        registrar.suspect(0, f"an executor lost the GPU: {' '.join(last)}"[:2000])
 
 
 # --- starting ----------------------------------------------------------------------------------------------
@@ -224,15 +262,16 @@ def _registered(
     name: str,
     port: int,
     fingerprint: Fingerprint,
+    device: DeviceSpec,
     leases: LeaseTable | None,
     ring: KeyRing | None,
     check: HealthCheck,
-) -> Iterator[None]:
+) -> Iterator[Registrar | None]:
     """Lend the box out through its tracker, if it has one."""
     if leases is None:
         if options.relay:
             raise ServerStartError("a relay leads to boxes that a tracker lends", hint="name a tracker as well")
-        yield
+        yield None
         return
     link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
     try:
@@ -240,7 +279,7 @@ def _registered(
             options.tracker,
             box=name,
             address=_told_address(options, fingerprint, port),
-            devices=[cpu_device(fingerprint, key=options.key, tags=options.tags)],
+            devices=[device],
             leases=leases,
             check=check,
             hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
@@ -255,7 +294,7 @@ def _registered(
     with contextlib.nullcontext() if link is None else link:
         registrar.start()
         try:
-            yield
+            yield registrar
         finally:
             registrar.stop()
 

@@ -19,6 +19,7 @@ import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.blobs import BlobStore
+from rpc_server.crash import ExitReport
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
 from rpc_server.executor_links import ExecutorLinks
 from rpc_server.executor_pool import ExecutorState
@@ -55,6 +56,7 @@ from rpc_server.supervisor_events import (
     ConnectionLost,
     Event,
     ExecutorDisk,
+    ExecutorExited,
     ExecutorMemory,
     Fail,
     ForgetSession,
@@ -133,6 +135,7 @@ class Supervisor:
         self._next_disk_sample = 0.0
         self._stop_reason = ""
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.on_executor_end: Callable[[ExitReport], None] = lambda _report: None
         if leases is not None:
             leases.on_change_of_known(self.wake)
 
@@ -357,6 +360,8 @@ class Supervisor:
     # --- commands -----------------------------------------------------------------------------------------
 
     def _handle(self, event: Event) -> None:
+        if isinstance(event, ExecutorExited):
+            self.on_executor_end(event.report)
         for command in self._state.handle(event, time.monotonic()):
             self._obey(command)
 

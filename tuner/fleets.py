@@ -68,7 +68,9 @@ class WrongDeviceError(TuningError):
 
 
 def device_target(target: str, threads: int) -> str:
-    """The canonical target to build for on a device: its own, with as many cores as it has threads."""
+    """The canonical target to build for on a device: its own, with as many cores as it has threads; or a GPU's."""
+    if Target(target).device_type != "cpu":
+        return str(Target(target))
     return str(Target({**Target(target).export(), "num-cores": threads}))
 
 

@@ -28,6 +28,7 @@ from tracker.words import span
 from tunefarm.version import __version__
 from tuner.fleets import device_target
 from tuner.task import TuningTask
+from tuner.untuned import device_type, runnable
 
 _CLOCK_S = 5.0
 _NOISE = 0.05
@@ -106,6 +107,10 @@ def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iter
     same = status.version == version
     yield found("version", same, status.version if same else f"it runs {status.version}, this is {version}",
                 "install the same version on both", Level.WRONG)  # fmt: skip
+    if fingerprint.gpu:
+        memory = f"{fingerprint.gpu_memory / 2**30:.0f} GiB"
+        parts = (fingerprint.gpu, fingerprint.gpu_arch, memory, f"CUDA {fingerprint.driver}", fingerprint.gpu_uuid)
+        yield found("GPU", True, ", ".join(parts), "")
     off = abs(status.time - now)
     yield found("clock", off <= _CLOCK_S, f"{off:.1f} s off this machine's", "set both clocks by NTP")
     governor = fingerprint.governor
@@ -144,8 +149,14 @@ def kernel(name: str, session: RPCSession) -> Iterator[Finding]:
     """A kernel built here for the box's target, run there, compared and timed."""
     found = session.fingerprint()
     task = TuningTask.from_spec(_KERNEL, Target(device_target(found.target, found.threads)))
-    artifact = compile_artifact(task.func, task.target, name="main")
-    request = MeasureRequest(artifact=artifact.digest, reference=artifact.digest, options=_OPTIONS, timeout_s=60.0)
+    artifact = compile_artifact(runnable(task.func, task.target), task.target, name="main")
+    request = MeasureRequest(
+        artifact=artifact.digest,
+        reference=artifact.digest,
+        options=_OPTIONS,
+        timeout_s=60.0,
+        device_type=device_type(artifact),
+    )
     result = session.measure(request, (artifact,))
     if result.failure is not None:
         todo = "have the box checked: `tunefarm check`"

@@ -89,6 +89,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
 @click.option("--address", "told", default="", metavar="HOST", help="Host clients dial.  [default: --host, --relay]")
 @click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
+@click.option("--gpu", default="", metavar="UUID|N", help="Lend this GPU, or MIG instance, in place of the CPU.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
@@ -134,6 +135,7 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             insecure=given["insecure"] or settings.insecure,
             keys=str(settings.keys_folder),
             processes=given["processes"],
+            gpu=given["gpu"],
             **limits,
         )
     )
@@ -177,17 +179,17 @@ def device_json(device: DeviceInfo) -> dict[str, Any]:
 
 
 def _device_table(devices: Sequence[DeviceInfo]) -> Table:
-    table = Table("device", "key", "state", "held by", "CPU")
+    table = Table("device", "key", "state", "held by", "CPU or GPU")
     table.add_column("cores", justify="right")
     table.add_column("last check")
     table.add_column("address")
     table.add_column("last seen", justify="right")
     for d in devices:
         held = f"{d.user}, {span(d.held_s)}" if d.user else "–"
-        cpu = str(d.attributes.get("cpu_model") or "–")
-        cores = str(d.attributes.get("threads") or "–")
+        model = str(d.attributes.get("gpu") or d.attributes.get("cpu_model") or "–")
+        cores = str(d.attributes.get("multiprocessors") or d.attributes.get("threads") or "–")
         seen = f"{span(d.seen_s)} ago"
-        plain = map(Text, (held, cpu, cores))
+        plain = map(Text, (held, model, cores))
         table.add_row(Text(d.id), Text(d.key), _state(d), *plain, _check(d), Text(d.address), Text(seen))
     return table
 

@@ -1,0 +1,1 @@
+"""Stands in for PyCUDA where there is no GPU: see driver."""
