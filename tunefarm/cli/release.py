@@ -149,13 +149,40 @@ def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
 @click.pass_obj
 def import_(settings: Settings, file: Path, db: str | None) -> None:
     """Take in a release that another store exported. A changed file is refused; builds use it once it is approved."""
+    read = _read(file)
+    with RecordStore.open(db or settings.db) as store:
+        made = store.import_release(read)
+    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+
+
+@release.command(epilog="\b\nExample:\n  tunefarm release verify 2026.11.json")
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@_DB
+@click.pass_obj
+def verify(settings: Settings, file: Path, db: str | None) -> None:
+    """Say whether FILE is a whole release whose configs are those of its digest.
+
+    With --db, also whether it is what the store has under that name. Ends with status 1 when it is not.
+    """
+    read = _read(file)
+    if db is not None:
+        with RecordStore.open(db) as store:
+            held = store.find_release(read.name)
+        if held.digest != read.digest:
+            raise TunefarmError(
+                f"release {read.name} of the store has digest {held.digest[:12]}, the file {read.digest[:12]}",
+                hint="one of them was made anew under the same name; `tunefarm release list` says when",
+            )
+    click.echo(f"release {read.name}: {len(read.entries)} configs, digest {read.digest[:12]}, intact")
+
+
+def _read(file: Path) -> release_files.ReleaseFile:
+    """Raises TunefarmError for a file that cannot be read, is no release, or was changed."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise TunefarmError(f"cannot read {file}: {error}") from None
-    with RecordStore.open(db or settings.db) as store:
-        made = store.import_release(release_files.load(text))
-    click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
+    return release_files.load(text)
 
 
 def _line(entry: ReleaseEntry) -> str:
