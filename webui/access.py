@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
@@ -31,6 +31,15 @@ WINDOW_S = 60.0
 _MOST_REMEMBERED = 10_000
 
 Clock = Callable[[], float]
+
+
+class Limit(Protocol):
+    """Counts wrong tokens by the address that sent them."""
+
+    def failed(self, address: str) -> None: ...
+
+    def wait_s(self, address: str) -> float:
+        """How long the address has to wait; 0 when it does not."""
 
 
 class FailureLimit:
@@ -67,12 +76,12 @@ class Access:
         store: RecordStore,
         file_tokens: Collection[str] = (),
         open_role: Role | None = Role.ADMIN,
-        limit: FailureLimit | None = None,
+        limit: Limit | None = None,
     ) -> None:
         self._store = store
         self._file = [digest_of(token) for token in file_tokens]
         self._open_role = open_role
-        self._limit = limit or FailureLimit()
+        self._limit: Limit = limit or FailureLimit()
         self._known: dict[str, tuple[float, Token | None]] = {}
         self._notes: set[asyncio.Future[None]] = set()
 

@@ -19,7 +19,7 @@ from compiler.errors import TunefarmError
 from tuner.records.model_farm import Role
 from tuner.records.store import RecordStore
 from webui import export, metrics
-from webui.access import Access
+from webui.access import Access, Limit
 from webui.api import best, catalog, events, farm, records, releases, run_changes, runs
 from webui.api.replies import error_response, log_failure
 from webui.check_log import CheckLog
@@ -56,20 +56,24 @@ def create_app(
     open_role: Role | None = Role.ADMIN,
     launcher: Launcher | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    limit: Limit | None = None,
+    writes_checks: bool = True,
 ) -> FastAPI:
     """The app over an open store. It closes neither the store nor the tracker.
 
     `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do (None: every
     request needs one, of the store's or of `tokens`, which may read; when there are any of those, every request does).
     `launcher` starts the runs that clients ask for; `stopping` tells live streams that the server is about to end.
+    `limit` counts wrong tokens, and `writes_checks` says whether to write the tracker's health checks down: of several
+    apps on one socket, one does.
     """
     fleet = Fleet(store, tracker)
-    access = Access(store, tokens, None if tokens else open_role)
+    access = Access(store, tokens, None if tokens else open_role, limit)
     freshness = Freshness(store.watch())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        checks = None if tracker is None else CheckLog(store, tracker)
+        checks = CheckLog(store, tracker) if tracker is not None and writes_checks else None
         left = LeftRuns(store)
         if checks is not None:
             checks.start()

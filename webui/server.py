@@ -20,6 +20,7 @@ from rpc_server.keys import KeyRing
 from tuner.records.model_farm import Role
 from tuner.records.store import RecordStore
 from tuner.records.types import utcnow
+from webui.access import Limit
 from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
@@ -28,7 +29,7 @@ from webui.tracker_link import TrackerLink
 
 _log = logging.getLogger(__name__)
 
-_GRACE_S = 2
+GRACE_S = 2
 """How long requests under way may take once the server was told to end."""
 
 
@@ -40,7 +41,7 @@ class WebOptions:
     of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback,
     unless there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to the
     tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty: none
-    are.
+    are. `workers`: how many processes answer (`webui.workers`).
     """
 
     db: str
@@ -53,53 +54,99 @@ class WebOptions:
     keys: Path | None = None
     require_token: bool = False
     command: tuple[str, ...] = ()
+    workers: int = 1
 
 
 def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve in this process until SIGINT or SIGTERM.
 
     `announce` receives one line, "listening on http://host:port", when the app answers. Raises WebStartError,
     and what `RecordStore.open` raises.
     """
+    with _opened(options) as (store, tracker):
+        serve_app(store, tracker, options, announce)
+
+
+@contextmanager
+def _opened(options: WebOptions) -> Iterator[tuple[RecordStore, TrackerLink | None]]:
     with ExitStack() as stack:
         store = stack.enter_context(RecordStore.open(options.db))
         tracker = None
         if options.tracker is not None:
             tracker = TrackerLink(*options.tracker, keys=None if options.keys is None else KeyRing(options.keys))
             stack.callback(tracker.close)
-        serve_app(store, tracker, options, announce)
+        yield store, tracker
 
 
 def serve_app(
     store: RecordStore, tracker: DeviceSource | None, options: WebOptions, announce: Callable[[str], None]
 ) -> None:
     """`serve` with a store and a tracker that are open already; they stay so."""
-    open_role = role_without_token(options, any(token.valid(utcnow()) for token in store.tokens()))
-    listener = bind(options.host, options.port)
+    check_access(store, options)
+    with bind(options.host, options.port) as listener, ExitStack() as stack:
+        server = _server(store, tracker, options, lambda: stack.enter_context(started(listener, options, announce)))
+        _run(server, listener)
+
+
+def serve_worker(
+    options: WebOptions,
+    listener: socket.socket,
+    limit: Limit,
+    *,
+    writes_checks: bool,
+    ready: Callable[[], None],
+    until: Callable[[], object],
+) -> None:
+    """Be one of several processes that answer on `listener`, until `until` returns."""
+    with _opened(options) as (store, tracker):
+        server = _server(store, tracker, options, ready, limit, writes_checks)
+
+        def wait() -> None:
+            until()
+            server.should_exit = True
+
+        threading.Thread(target=wait, daemon=True).start()
+        _run(server, listener)
+
+
+def check_access(store: RecordStore, options: WebOptions) -> Role | None:
+    """What a request without a token may do. Raises WebStartError where it must not be up to that."""
+    return role_without_token(options, any(token.valid(utcnow()) for token in store.tokens()))
+
+
+def _server(
+    store: RecordStore,
+    tracker: DeviceSource | None,
+    options: WebOptions,
+    on_start: Callable[[], object],
+    limit: Limit | None = None,
+    writes_checks: bool = True,
+) -> _Server:
     app = create_app(
         store,
         tracker,
         hosts=allowed_hosts(options),
         tokens=options.tokens,
-        open_role=open_role,
+        open_role=check_access(store, options),
         launcher=_launcher(store, options),
         stopping=lambda: server.should_exit,
+        limit=limit,
+        writes_checks=writes_checks,
     )
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
     )
-    server = _Server(config, lambda: _started(listener, options, announce))
-    try:
-        server.run(sockets=[listener])
-    finally:
-        listener.close()
-        if options.port_file is not None:
-            options.port_file.unlink(missing_ok=True)
+    server = _Server(config, on_start)
+    return server
+
+
+def _run(server: _Server, listener: socket.socket) -> None:
+    server.run(sockets=[listener])
     if not server.started:
         raise WebStartError("the web app did not start", hint="its log says why")
 
@@ -107,7 +154,7 @@ def serve_app(
 class _Server(uvicorn.Server):
     """Says when it answers, and returns after a signal, where uvicorn's own would raise the signal again."""
 
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], object]) -> None:
         super().__init__(config)
         self._on_start = on_start
 
@@ -129,7 +176,9 @@ class _Server(uvicorn.Server):
             self._on_start()
 
 
-def _started(listener: socket.socket, options: WebOptions, announce: Callable[[str], None]) -> None:
+@contextmanager
+def started(listener: socket.socket, options: WebOptions, announce: Callable[[str], None]) -> Iterator[None]:
+    """Says that the app answers, and keeps the port file for as long as it does."""
     port = listener.getsockname()[1]
     announce(f"listening on {url(options.host, port)}")
     sys.stdout.flush()
@@ -139,6 +188,11 @@ def _started(listener: socket.socket, options: WebOptions, announce: Callable[[s
         part = options.port_file.with_name(options.port_file.name + ".part")
         part.write_text(f"{port}\n")
         part.replace(options.port_file)
+    try:
+        yield
+    finally:
+        if options.port_file is not None:
+            options.port_file.unlink(missing_ok=True)
 
 
 def url(host: str, port: int) -> str:

@@ -31,6 +31,9 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 )
 @click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
 @click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too: behind a proxy, for one.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer: one a core."
+)
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(
@@ -43,12 +46,14 @@ def web(
     token_file: Path | None,
     require_token: bool,
     insecure: bool,
+    workers: int,
 ) -> None:
     """Run the web app: runs as they happen, best configs and devices, as pages and as a REST API.
 
     Prints "listening on http://HOST:PORT" when it answers. Ctrl-C ends it.
     """
     from webui.server import WebOptions, serve
+    from webui.workers import serve_workers
 
     where = tracker or settings.tracker
     options = WebOptions(
@@ -62,8 +67,9 @@ def web(
         keys=settings.keys_folder,
         require_token=require_token,
         command=(sys.executable, "-m", "tunefarm"),
+        workers=workers,
     )
-    serve(options, announce=click.echo)
+    (serve if workers == 1 else serve_workers)(options, announce=click.echo)
 
 
 def _tokens(path: Path) -> tuple[str, ...]:

@@ -1,0 +1,173 @@
+"""The web app in several processes, which share one listening socket: `tunefarm web --workers N`.
+
+This one only minds the others: it starts them anew when they die, and they end when it does, however it ends, as it
+holds their standard input. Each has connections and caches of its own; wrong tokens are counted together, and one alone
+writes the tracker's health checks down.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import IO
+
+from tuner.records.store import RecordStore
+from webui.errors import WebStartError
+from webui.server import GRACE_S, WebOptions, bind, check_access, serve_worker, started
+from webui.shared_limit import SharedLimit
+
+_log = logging.getLogger(__name__)
+
+_MOST_DEATHS = 5
+_DEATHS_S = 60.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is told: its number, from 0, and the files it inherited."""
+
+    options: WebOptions
+    number: int
+    listener: int
+    failures: int
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A worker that did, and when it had been started."""
+
+    number: int
+    code: int
+
+
+def serve_workers(options: WebOptions, announce: Callable[[str], None] = print) -> None:
+    """`webui.server.serve`, with `options.workers` processes that answer. Raises what that raises."""
+    with RecordStore.open(options.db) as store:
+        check_access(store, options)
+    with ExitStack() as stack:
+        listener = stack.enter_context(bind(options.host, options.port))
+        failures = stack.enter_context(tempfile.TemporaryFile())
+        SharedLimit.prepare(failures)
+        workers = stack.enter_context(_running(options, listener, failures))
+        said = stack.enter_context(_signals())
+        for number in range(options.workers):
+            workers.start(number, said)
+        workers.wait_until_ready(said)
+        stack.enter_context(started(listener, options, announce))
+        workers.mind(said)
+
+
+News = queue.SimpleQueue["_Ended | int | None"]
+"""Workers that ended, numbers of those that are ready, None for a signal to end."""
+
+
+@contextmanager
+def _signals() -> Iterator[News]:
+    """What happens, signals to end among it."""
+    news: News = queue.SimpleQueue()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda *_: news.put(None)) for number in numbers}
+    try:
+        yield news
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _running(options: WebOptions, listener: socket.socket, failures: IO[bytes]) -> Iterator[_Workers]:
+    workers = _Workers(options, listener, failures)
+    try:
+        yield workers
+    finally:
+        workers.stop()
+
+
+class _Workers:
+    def __init__(self, options: WebOptions, listener: socket.socket, failures: IO[bytes]) -> None:
+        self._options = options
+        self._listener, self._failures = listener.fileno(), failures.fileno()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, number: int, news: News) -> None:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from webui.workers import work; work()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(self._listener, self._failures),
+            start_new_session=True,  # a terminal's Ctrl-C is for the one that minds them
+        )
+        self._processes[number] = process
+        assert process.stdin is not None
+        pickle.dump(Task(self._options, number, self._listener, self._failures), process.stdin)
+        process.stdin.flush()
+        threading.Thread(target=self._watch, args=(number, process, news), daemon=True).start()
+
+    @staticmethod
+    def _watch(number: int, process: subprocess.Popen[bytes], news: News) -> None:
+        assert process.stdout is not None
+        if process.stdout.readline():
+            news.put(number)
+        news.put(_Ended(number, process.wait()))
+
+    def wait_until_ready(self, news: News) -> None:
+        """Raises WebStartError when one ends instead."""
+        waiting = set(self._processes)
+        while waiting:
+            match news.get():
+                case int(number):
+                    waiting.discard(number)
+                case _Ended():
+                    raise WebStartError("the web app did not start", hint="what it printed says why")
+                case None:
+                    raise KeyboardInterrupt
+
+    def mind(self, news: News) -> None:
+        """Until a signal to end. Raises WebStartError when they die as fast as they are started."""
+        deaths: deque[float] = deque(maxlen=_MOST_DEATHS)
+        while (what := news.get()) is not None:
+            if isinstance(what, _Ended):
+                deaths.append(time.monotonic())
+                if len(deaths) == _MOST_DEATHS and deaths[-1] - deaths[0] < _DEATHS_S:
+                    raise WebStartError(f"the web app's processes keep ending, the last one with {what.code}")
+                _log.warning("a web process ended with %d; another takes its place", what.code)
+                self.start(what.number, news)
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
+        deadline = time.monotonic() + GRACE_S + 5
+        for process in self._processes.values():
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def work() -> None:
+    """One of the processes: answers until its standard input ends."""
+    task: Task = pickle.load(sys.stdin.buffer)
+    listener = socket.socket(fileno=task.listener)
+    with open(task.failures, "r+b", buffering=0) as failures:
+        serve_worker(
+            task.options,
+            listener,
+            SharedLimit(failures),
+            writes_checks=task.number == 0,
+            ready=lambda: print("ready", flush=True),
+            until=lambda: sys.stdin.buffer.read(),
+        )
