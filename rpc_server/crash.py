@@ -17,6 +17,8 @@ from rpc_server.errors import (
 )
 from rpc_server.measure import FailureKind, MeasureResult
 
+GPU_LOST = 75
+"""The exit status of an executor whose GPU context a kernel spoiled."""
 _MIB = 1 << 20
 # What libc, C++, numpy and the runtime print when memory runs out.
 _MEMORY_WORDS = ("out of memory", "bad_alloc", "MemoryError", "Cannot allocate memory", "Unable to allocate")

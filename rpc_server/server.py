@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rpc_server.crash import ExitReport
+from rpc_server.crash import GPU_LOST, ExitReport
 from rpc_server.curve import keys_for
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.executor_pool import PoolConfig
@@ -51,7 +51,6 @@ from rpc_server.sockets import Liveness, Monitor, prepare, resolve
 from rpc_server.supervisor import Supervisor, watch_connections
 from rpc_server.supervisor_records import SupervisorConfig
 from rpc_server.tracker_records import DeviceSpec
-from rpc_server.trial_subject import GPU_LOST
 
 logger = logging.getLogger("rpc_server")
 

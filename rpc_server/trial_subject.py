@@ -16,9 +16,7 @@ from compiler.runtime.module import CPUFunction
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.nvml import gpu_state
 from compiler.runtime.preprocess import flush_caches
-
-GPU_LOST = 75
-"""The exit status of an executor whose GPU context a kernel spoiled."""
+from rpc_server.crash import GPU_LOST
 
 _FIRST = Device("cuda", 0)  # the one GPU that an executor sees
 
