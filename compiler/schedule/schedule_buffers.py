@@ -150,10 +150,10 @@ class BufferSteps(Recorder):
         """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
         self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
 
-    def winograd(self, block: Block, tile: int = 2, band: int = 0) -> list[BlockRV]:
+    def winograd(self, block: Block, tile: int = 2, band: int = 0, multiple: int = 1) -> list[BlockRV]:
         """Compute a convolution by fast filters, in tiles of `tile` × `tile` results, `band` rows of tiles at a time
-        (0: all); returns the blocks that do, the last is `block`."""
-        return all_of(BlockRV, self.take("winograd", (block,), tile=int(tile), band=int(band)))
+        (0: all), a multiple of `multiple`; returns the blocks that do, the last is `block`."""
+        return all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
 
     def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:
         """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block

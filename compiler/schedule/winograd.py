@@ -28,13 +28,14 @@ from compiler.tir.nodes import IterType, PrimExpr, Stmt
 from compiler.tir.visit import seq
 
 
-@primitive("block", attrs={"tile": (int,), "band": (int,)}, outputs="block*")
-def winograd(func: n.PrimFunc, block: str, tile: int, band: int) -> Effect:
+@primitive("block", attrs={"tile": (int,), "band": (int,), "multiple": (int,)}, outputs="block*")
+def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) -> Effect:
     """Compute a convolution without strides in tiles of `tile` × `tile` results, each by a fast filter.
 
     With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain: 16 for 36 with tile 2, 36 for 144
     with tile 4 (r = 3). Results differ from the plain sum's by rounding, more so with larger tiles, and a number that
-    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one).
+    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one); rows are made
+    longer until the tiles of a band are a multiple of `multiple`.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
 
@@ -54,7 +55,7 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int) -> Effect:
     check_leaf(me)
     loops_by_axis(me)
     conv = _convolution(me)
-    plan = _plan(conv, tile, band, block)
+    plan = _plan(conv, tile, band, multiple, block)
     stages = _Stages(func)
     product = _product(stages, plan, _tiles_of_data(stages, plan), _tiles_of_taps(stages, plan))
     _results(stages, plan, product, block)
@@ -173,7 +174,7 @@ class _Plan:
     filters: tuple[Fast, Fast]
 
 
-def _plan(conv: _Convolution, tile: int, band: int, block: str) -> _Plan:
+def _plan(conv: _Convolution, tile: int, band: int, multiple: int, block: str) -> _Plan:
     taps = conv.taps_of
     if tile < 2 or max(taps) < 2 or tile + max(taps) - 2 > len(POINTS):
         hint = f"tile and taps together are at most {len(POINTS) + 2}"
@@ -182,7 +183,11 @@ def _plan(conv: _Convolution, tile: int, band: int, block: str) -> _Plan:
     rows, columns = -(-conv.extents[y] // tile), -(-conv.extents[x] // tile)
     if band < 0 or (band and rows % band):
         raise Illegal(f"{rows} rows of tiles are no whole bands of {band}", block)
+    if multiple < 1:
+        raise Illegal(f"tiles cannot be a multiple of {multiple}", block)
     each = band or rows
+    while each * columns % multiple:
+        columns += 1
     return _Plan(conv, tile, rows // each, each, columns, (fast_filter(tile, taps[0]), fast_filter(tile, taps[1])))
 
 

@@ -50,9 +50,9 @@ def results(func: PrimFunc, seed: int = 0) -> np.ndarray:
     return arrays[-1]
 
 
-def fast(func: PrimFunc, tile: int, band: int = 0) -> Schedule:
+def fast(func: PrimFunc, tile: int, band: int = 0, multiple: int = 1) -> Schedule:
     sch = Schedule(func)
-    assert len(sch.winograd(sch.get_block("conv2d_nchw"), tile, band)) == 8
+    assert len(sch.winograd(sch.get_block("conv2d_nchw"), tile, band, multiple)) == 8
     return sch
 
 
@@ -92,6 +92,15 @@ def test_the_trace_is_the_record() -> None:
     sch = fast(func, 2, 1)
     again = apply_trace(func, Trace.from_json(sch.trace.to_json()))
     assert again.func.script() == sch.func.script()
+
+
+def test_rows_of_tiles_are_made_longer() -> None:
+    func = convolution((1, 2, 7, 7), filters=2)
+    sch = fast(func, 2, band=2, multiple=8)
+    assert [int(s) for s in sch.get(sch.get_block("pad_temp_tiles")).writes[0].buffer.shape][-1] == 8
+    sch = fast(func, 2, band=4, multiple=24)
+    assert [int(s) for s in sch.get(sch.get_block("pad_temp_tiles")).writes[0].buffer.shape][-1] == 24
+    np.testing.assert_allclose(results(sch.func), results(func), rtol=0, atol=1e-5)
 
 
 def test_the_product_has_fewer_multiplications() -> None:

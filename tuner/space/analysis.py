@@ -126,11 +126,10 @@ def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo
 def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
     """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer."""
     reads = [i for i in info.inputs if i.buffer is of]
-    return (
-        info.injective
-        and bool(reads)
-        and all(
-            len(r.axes_by_dim) == len(info.output.axes_by_dim) and r.axes_by_dim == info.output.axes_by_dim
-            for r in reads
-        )
-    )
+    written = _long(info, info.output.axes_by_dim)
+    return info.injective and bool(reads) and all(_long(info, r.axes_by_dim) == written for r in reads)
+
+
+def _long(info: BlockInfo, dims: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
+    """The axes in each dimension, those of one iteration left out: their index may be written 0."""
+    return tuple(frozenset(a for a in dim if info.axes[a].extent > 1) for dim in dims)

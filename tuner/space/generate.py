@@ -24,6 +24,7 @@ from tuner.space.pixels import flatten, has_gaps, has_pixels
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values
+from tuner.space.winograd import winograd_sketches
 
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
 _MOST_WASTE = 1.25  # of work on padding
@@ -62,7 +63,8 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
         shapes = [shape for shape in shapes if shape.name == "panels"]
     shapes = [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
     made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
-    return tuple(sketch for sketch in made if sketch is not None)
+    fast = winograd_sketches(func, main, roles, hardware)
+    return (*(sketch for sketch in made if sketch is not None), *fast)
 
 
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:

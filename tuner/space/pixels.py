@@ -21,7 +21,7 @@ from tuner.space.contraction import Roles
 
 def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
     """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone or is read with gaps."""
-    above = _above(info, roles)
+    above = row_above(info, roles)
     if above is None or roles.m is None or roles.vector_operand is None:
         return False
     operand, scalar = info.inputs[roles.vector_operand], roles.scalar_operand
@@ -39,7 +39,7 @@ def has_gaps(info: BlockInfo, roles: Roles) -> bool:
 
 def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> str | None:
     """Make one axis of `v` and its neighbour; returns the block that makes the columns, None if that is not legal."""
-    above = _above(info, roles)
+    above = row_above(info, roles)
     assert above is not None
     assert roles.vector_operand is not None
     operand = info.inputs[roles.vector_operand]
@@ -60,7 +60,7 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> str | N
     return sch.get(columns).name_hint
 
 
-def _above(info: BlockInfo, roles: Roles) -> Axis | None:
+def row_above(info: BlockInfo, roles: Roles) -> Axis | None:
     """The axis that indexes the output's last dimension but one."""
     dims = info.output.axes_by_dim
     if len(dims) < 2 or len(dims[-2]) != 1:

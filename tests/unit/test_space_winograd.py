@@ -1,0 +1,91 @@
+"""Sketches by fast filters: offered where they can pay, and what they compute is the convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler.driver import compile_artifact
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import array
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir.nodes import PrimFunc
+from compiler.topi import add, nn
+from tuner.model.guide import Guide
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+from tuner.workloads import WorkloadSpec
+
+TARGET = Target("llvm -num-cores=2").resolved()
+
+
+def fast(func: PrimFunc, target: Target = TARGET) -> list[Sketch]:
+    return [sketch for sketch in generate(func, target) if sketch.name.startswith("winograd")]
+
+
+def biased_relu(images: int, channels: int, size: int, filters: int) -> PrimFunc:
+    x, w = placeholder((images, channels, size, size), name="x"), placeholder((filters, channels, 3, 3), name="w")
+    b = placeholder((1, filters, 1, 1), name="b")
+    return create_prim_func([x, w, b, nn.relu(add(nn.conv2d_nchw(x, w, stride=1, padding=1, dilation=1), b))])
+
+
+def computed(func: PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
+    held = [array(a) for a in arrays]
+    load_artifact(compile_artifact(func, TARGET, name="main"))["main"](*held)
+    return held[-1].numpy()
+
+
+@pytest.mark.parametrize(
+    ("func", "names"),
+    [
+        (WorkloadSpec.parse("conv2d:1,16,16,16,20,3,3").prim_func(), {"winograd2+band4"}),
+        (WorkloadSpec.parse("conv2d:1,16,7,7,32,3,3").prim_func(), {"winograd2+chunk16"}),
+        (WorkloadSpec.parse("conv2d:1,24,8,72,16,3,3").prim_func(), {"winograd2+band2"}),
+        (biased_relu(2, 16, 16, 16), {"winograd2+band4"}),
+    ],
+    ids=["bands", "few pixels", "long rows", "epilogue"],
+)
+def test_points_compute_the_convolution(func: PrimFunc, names: set[str]) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(-1, 1, [int(s) for s in func.buffer_map[p].shape]).astype("float32") for p in func.params]
+    expected = computed(func, arrays)
+    sketches = fast(func)
+    assert {sketch.name for sketch in sketches} == names
+    for sketch in sketches:
+        for _ in range(2):
+            point = sketch.random(rng)
+            assert point is not None
+            made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            np.testing.assert_allclose(
+                computed(made, arrays), expected, rtol=0, atol=2e-5, err_msg=str(sketch.values(point))
+            )
+
+
+def test_the_epilogue_is_part_of_the_last_step() -> None:
+    func = biased_relu(1, 16, 8, 16)
+    (sketch,) = fast(func)
+    text = apply_trace(func, Trace.from_json(sketch.trace_json([0] * len(sketch.decisions)))).func.script()
+    assert text.count("T.alloc_buffer") == len(["pad", "phases", "lines", "tiles"] + ["taps"] * 2 + ["products"] * 3)
+
+
+@pytest.mark.parametrize(
+    "workload", ["conv2d:1,16,16,16,16,3,3,2", "conv2d:1,3,16,16,16,3,3", "conv2d:1,16,16,16,16,1,1,1,0"]
+)
+def test_others_have_none(workload: str) -> None:
+    assert not fast(WorkloadSpec.parse(workload).prim_func())
+
+
+def test_operations_that_are_saved_count() -> None:
+    """The search is told of them before it has measured anything."""
+    func = WorkloadSpec.parse("conv2d:1,64,56,56,64,3,3").prim_func()
+    sketches = generate(func, TARGET)
+    guide = Guide.of(sketches, func, TARGET)
+    rng = np.random.default_rng(0)
+    best = {}
+    for sketch in sketches:
+        points = [p for p in (sketch.random(rng) for _ in range(64)) if p is not None]
+        best[sketch.name.partition("+")[0]] = max(guide.describe(sketch, points)[1])
+    assert best["winograd2"] > best["panels"] + 0.5
