@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from types import ModuleType
 
@@ -30,6 +30,7 @@ def start_fork_server() -> None:
         "PYTHONSAFEPATH": "1",  # a folder here may have the name of one of our packages
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads
     }
+    resource_tracker.ensure_running()  # here, because it unblocks SIGINT when it has started
     with _one_at_a_time, _environment(settings), sigint_blocked():
         forkserver.set_forkserver_preload([_PRELOAD])
         forkserver.ensure_running()

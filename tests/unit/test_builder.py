@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 
@@ -119,6 +121,20 @@ def test_workers_are_forked_from_one_process_without_threads(
     [server] = parents
     assert psutil.Process(server).ppid() == os.getpid()
     assert psutil.Process(server).num_threads() == 1
+
+
+def test_a_terminals_ctrl_c_is_not_for_the_fork_server() -> None:
+    script = """
+from multiprocessing import forkserver
+from tuner.spawning import start_fork_server
+
+start_fork_server()
+for line in open(f"/proc/{forkserver._forkserver._forkserver_pid}/status"):
+    if line.startswith("SigBlk:"):
+        print(int(line.split()[1], 16) >> 1 & 1)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("1\n", "")  # from its first instruction on
 
 
 def test_closing_answers_everyone() -> None:
