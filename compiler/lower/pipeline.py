@@ -27,6 +27,7 @@ from compiler.lower.thread_axes import is_bound, unroll_virtual_threads
 from compiler.lower.thread_reduction import lower_thread_reductions
 from compiler.lower.unroll import NO_MORE, unroll
 from compiler.lower.vectorize import vectorize
+from compiler.lower.warp_products import lower_warp_products
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
 from compiler.tir.visit import walk
@@ -131,6 +132,7 @@ def lower_func(func: n.PrimFunc, vector_bits: int = 256, *, simple: bool = False
     `vector_bits`: the width of the vector registers it is meant for. No pass context is asked: see `lower_module`.
     Raises LoweringError.
     """
+    func = lower_warp_products(func)
     if is_lowered(func):
         return func
     for step in passes(vector_bits, simple=simple):
@@ -143,6 +145,7 @@ def lower_module(module: IRModule, vector_bits: int = 256, *, simple: bool = Fal
     context = PassContext.active()
     if context is None:
         return module.with_functions({g: lower_func(f, vector_bits, simple=simple) for g, f in module.items()})
+    module = module.with_functions({g: lower_warp_products(f) for g, f in module.items()})
     todo = {g: f for g, f in module.items() if not is_lowered(f)}
     if not todo:
         return module

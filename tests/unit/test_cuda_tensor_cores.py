@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 from gpu_checks import PTXAS, assemble
 
-from compiler.driver import compile_artifact
-from compiler.errors import IRError
+from compiler import topi
+from compiler.driver import compile_artifact, lower
+from compiler.errors import IRError, LoweringError
 from compiler.ir.base import Node
-from compiler.lower import interp_threads
+from compiler.lower import interp, interp_threads
 from compiler.lower.inject_barriers import inject_barriers
+from compiler.lower.tensor_core import WarpTile, _place, dense
 from compiler.lower.thread_memory import RaceError
 from compiler.lower.thread_tensor import load_matrices, multiply
+from compiler.schedule.schedule import Schedule
 from compiler.script.entry import from_source
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ptx_intrin as ptx
 from compiler.tir.structural import structural_equal
 from compiler.tir.visit import map_children
-from compiler.topi.tensor_core import WarpTile, dense
+from compiler.transform.context import PassContext
 
 TINY = WarpTile(32, 32, 16, (2, 1), 2)
 
@@ -36,12 +41,14 @@ def without(func: n.PrimFunc, name: str) -> n.PrimFunc:
     return func.with_body(body)
 
 
-def product(func: n.PrimFunc, dtype: str, m: int, n_: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+def product(
+    func: n.PrimFunc, dtype: str, m: int, n_: int, k: int, transposed: bool = True, out_dtype: str = "float32"
+) -> tuple[np.ndarray, np.ndarray]:
     """(what the kernel gives, what it should give) of small whole numbers, which every dtype multiplies exactly."""
     rng = np.random.default_rng(7)
     x, w = rng.integers(-4, 5, (m, k)).astype(np.float32), rng.integers(-4, 5, (n_, k)).astype(np.float32)
-    out = np.zeros((m, n_), np.float32)
-    given = [a if dtype == "bfloat16" else a.astype(np.float16) for a in (x, w)]
+    out = np.zeros((m, n_), np.float32 if out_dtype == "bfloat16" else out_dtype)
+    given = [a if dtype == "bfloat16" else a.astype(np.float16) for a in (x, w if transposed else w.T.copy())]
     interp_threads.run(func, *given, out)
     return out, x @ w.T
 
@@ -57,6 +64,34 @@ def product(func: n.PrimFunc, dtype: str, m: int, n_: int, k: int) -> tuple[np.n
 def test_a_product_is_exact_and_without_a_race(dtype: str, tile: WarpTile, sizes: tuple[int, int, int]) -> None:
     found, wanted = product(inject_barriers(dense(*sizes, dtype, tile)), dtype, *sizes)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("tile", [TINY, WarpTile(16, 64, 64, (1, 2), 2), WarpTile(32, 32, 96, (2, 1), 2)])
+def test_a_product_with_a_matrix_that_lies_in_rows(tile: WarpTile) -> None:
+    func = inject_barriers(dense(32, 64, 192, "float16", tile, transposed=False, out_dtype="float16"))
+    found, wanted = product(func, "float16", 32, 64, 192, False, "float16")
+    np.testing.assert_array_equal(found, wanted)
+
+
+def eval_index(index: n.PrimExpr) -> int:
+    """The value of an index without variables."""
+    out = np.zeros(1, np.int32)
+    buffer = n.decl_buffer((1,), "int32", "out")
+    param = n.Var("p", "handle")
+    interp.run(
+        n.PrimFunc((param,), n.BufferStore(buffer, index, (n.IntImm("int32", 0),)), buffer_map={param: buffer}), out
+    )
+    return int(out[0])
+
+
+def test_eight_rows_that_are_read_at_once_are_in_different_banks() -> None:
+    """`ldmatrix` reads 16 bytes of each of eight rows: together one 128 bytes of banks."""
+    zero = n.IntImm("int32", 0)
+    for width in (16, 32, 64, 128):
+        for chunk in range(width // 8):
+            rows = [_place(zero, (8, width), n.IntImm("int32", row), n.IntImm("int32", chunk)) for row in range(8)]
+            places = [eval_index(row) // 8 % 8 for row in rows]
+            assert len(set(places)) == 8
 
 
 def test_its_text_reads_back() -> None:
@@ -88,7 +123,7 @@ def test_layouts_of_the_instructions() -> None:
 
 @pytest.mark.parametrize(("arch", "dtype"), [("sm_80", "float16"), ("sm_90a", "bfloat16"), ("sm_100a", "float16")])
 def test_ptx(arch: str, dtype: str) -> None:
-    artifact = compile_artifact(dense(512, 512, 512, dtype), f"cuda -arch={arch}")
+    artifact = compile_artifact(dense(512, 512, 512, dtype, WarpTile(stages=4)), f"cuda -arch={arch}")
     text = artifact.blobs["ptx"].decode()
     kind = {"float16": "f16", "bfloat16": "bf16"}[dtype]
     assert text.count(f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32") == 32
@@ -98,9 +133,31 @@ def test_ptx(arch: str, dtype: str) -> None:
     assert entry.outputs == (2,)
     [launch] = entry.launches
     assert (launch.grid, launch.block) == (("4", "4", "1"), (32, 8, 1))
-    assert launch.shared_bytes == 61_440  # more than static shared memory holds
+    assert launch.shared_bytes == 65_536  # more than static shared memory holds
     said = assemble(artifact.blobs["ptx"], arch)
     assert PTXAS is None or "0 bytes stack frame, 0 bytes spill stores" in said
+
+
+def test_blocks_that_ask_for_it_are_computed_by_warps() -> None:
+    a, b = placeholder((32, 32), "bfloat16", name="a"), placeholder((32, 32), "bfloat16", name="b")
+    schedule = Schedule(create_prim_func([a, b, topi.matmul(a, b)]))
+    tile = {"m": 32, "n": 32, "k": 16, "stages": 2, "warps_m": 1, "warps_n": 2}
+    for name, value in tile.items():
+        schedule.annotate("T_matmul", f"warp_tile.{name}", value)
+    assert "ptx_mma" in lower(schedule).script()
+    with PassContext():
+        assert "ptx_mma" in lower(schedule).script()
+    schedule.annotate("T_matmul", "warp_tile.k", 13)
+    with pytest.raises(IRError, match="is not made of"):
+        lower(schedule)
+    schedule.unannotate("T_matmul", "warp_tile.k")
+    with pytest.raises(LoweringError, match="a warp tile has"):
+        lower(schedule)
+    c = placeholder((32, 32), name="c")
+    other = Schedule(create_prim_func([c, topi.exp(c)]))
+    other.annotate("T_exp", "warp_tile.m", 16)
+    with pytest.raises(LoweringError, match="no product of two matrices that tensor cores compute"):
+        lower(other)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -11,6 +11,7 @@ from tuner.space.gpu_contraction import tile_sketches
 from tuner.space.gpu_elementwise import bind_results, elementwise_sketch, inline_padding
 from tuner.space.gpu_hardware import Chip
 from tuner.space.gpu_rows import gpu_row_sketches
+from tuner.space.gpu_tensor import tensor_sketch
 from tuner.space.sketch import Sketch, Values
 
 
@@ -25,7 +26,8 @@ def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     if main is not None:
         tiles = tile_sketches(func, main, _epilogue(func, main, blocks), chip)
         if tiles:
-            return tuple(tiles)
+            warps = tensor_sketch(func, chip)
+            return tuple(tiles) if warps is None else (warps, *tiles)
     return gpu_row_sketches(func, chip) or (_plain(func),)
 
 
