@@ -40,7 +40,7 @@ class RelayFarm:
     sessions: list[TrackerSession] = field(default_factory=list)
 
     def connect(self, user: str = "ann") -> TrackerSession:
-        session = connect_tracker("127.0.0.1", self.tracker.port, user=user)
+        session = connect_tracker("127.0.0.1", self.tracker.port, user=user, timeout_s=PATIENCE_S)
         self.sessions.append(session)
         return session
 
@@ -136,7 +136,7 @@ class PretendedBox:
 
 def is_closed(sock: socket.socket) -> bool:
     """Whether the other end hangs up, in time, without having said anything."""
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE_S)
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:

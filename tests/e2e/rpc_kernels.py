@@ -114,7 +114,7 @@ define void @$name(ptr %a, ptr %b) {
 _SLEEPY = """
 declare i32 @usleep(i32)
 define void @$name(ptr %a, ptr %b) {
-  %x = call i32 @usleep(i32 1500000)
+  %x = call i32 @usleep(i32 4000000)
   ret void
 }
 """

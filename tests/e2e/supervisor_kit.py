@@ -18,7 +18,7 @@ def own_supervisor(folder, config, leases=None, before=lambda port: None):
     """A supervisor in a thread of this process; `before` is called with its port when it listens but does not run."""
     context = zmq.Context()
     front = context.socket(zmq.ROUTER)
-    prepare(front, Liveness(interval_s=0.2, timeout_s=1.0))
+    prepare(front, Liveness())
     monitor = watch_connections(front)
     port = front.bind_to_random_port("tcp://127.0.0.1")
     own = ServerFolder(folder)

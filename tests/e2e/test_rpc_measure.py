@@ -97,7 +97,7 @@ def test_the_reference_is_kept_through_a_crash(remote):
 
 
 def test_a_slow_reference_does_not_eat_the_candidates_time(remote):
-    result = remote.measure(*ask(kernel("idle"), kernel("sleepy"), timeout_s=1.0))
+    result = remote.measure(*ask(kernel("idle"), kernel("sleepy"), timeout_s=3.0))
     assert result.ok, result.text
 
 

@@ -171,7 +171,7 @@ def test_a_queued_client_gets_the_device_when_it_is_free(shared: Farm) -> None:
 
 def test_a_time_limit_ends_lease_and_session(shared: Farm) -> None:
     session = shared.connect()
-    lease = session.lease("cpu", wait_s=PATIENCE_S, session_timeout_s=4.0)
+    lease = session.lease("cpu", wait_s=PATIENCE_S, session_timeout_s=8.0)
     remote = lease.open_session()
     until(lambda: lease.lost is not None)
     assert "time limit" in str(lease.lost)

@@ -52,7 +52,7 @@ class Farm:
         return box
 
     def connect(self, user: str = "ann") -> TrackerSession:
-        session = connect_tracker("127.0.0.1", self.tracker.port, user=user)
+        session = connect_tracker("127.0.0.1", self.tracker.port, user=user, timeout_s=PATIENCE_S)
         self.sessions.append(session)
         return session
 

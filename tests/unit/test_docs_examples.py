@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from cli_farm import cli_farm, until
 from docs_pages import PAGES, ROOT, blocks
 
 from rpc_server.server import Server
@@ -33,34 +33,16 @@ def tracker_port():
     with Tracker("127.0.0.1", port=0, silent=True) as tracker:
         address = ("127.0.0.1", tracker.port)
         with Server("127.0.0.1", port=0, silent=True, tracker_addr=address), connect_tracker(*address) as session:
-            deadline = time.monotonic() + 30
-            while not session.devices():
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(session.devices)
             yield tracker.port
 
 
 @pytest.fixture(scope="module")
 def web_port(tmp_path_factory):
     """A web app whose records hold a config for the documentation's kernel."""
-    folder = tmp_path_factory.mktemp("web")
-    command = [sys.executable, "-m", "tunefarm"]
-    store, port_file = ["--db", str(folder / "tunefarm.db")], folder / "port"
-    subprocess.run([*command, "tune", KERNEL, "--trials", "2", "--quiet", *store], check=True, capture_output=True)
-    with (folder / "log").open("wb") as log:
-        web = subprocess.Popen(
-            [*command, "web", "--port", "0", "--port-file", str(port_file), "--tracker", "none", *store],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        while not port_file.exists():
-            assert web.poll() is None, (folder / "log").read_text()
-            time.sleep(0.05)
-        yield int(port_file.read_text())
-    finally:
-        web.terminate()
-        web.wait(60)
+    with cli_farm(tmp_path_factory.mktemp("web")) as farm:
+        farm.run("tune", KERNEL, "--trials", "2", "--quiet", "--db", farm.db)
+        yield farm.serve("web", "web", "--tracker", "none", "--db", farm.db)[1]
 
 
 def with_ports(request: pytest.FixtureRequest, text: str) -> str:
