@@ -6,6 +6,7 @@ the same choice have it under the same label, so the candidates of a run become 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ _MOST_GROUPS = 8
 _PAIRED = 12  # choices that are looked at in pairs, the most important ones
 _ENOUGH = 30  # candidates that both choices of a pair need
 _WORTH_SAYING = 0.02
+_SURE = 3.5  # deviations that it must be above chance: there are many pairs
 
 
 @dataclass(frozen=True)
@@ -193,9 +195,11 @@ def rank_pairs(candidates: Sequence[Candidate], choices: Sequence[Choice], most:
                 continue
             logs = np.log(np.array([c.cost for c in both]))
             one, two = (_few(np.array([x.values.index(c.choices[x.label]) for c in both])) for x in (first, second))
-            together = _explained(np.unique(one * _MOST_GROUPS + two, return_inverse=True)[1], logs)
+            pairs: Ints = np.unique(one * _MOST_GROUPS + two, return_inverse=True)[1]
+            together = _explained(pairs, logs)
             beyond = together - _explained(one, logs) - _explained(two, logs)
-            if beyond >= _WORTH_SAYING:
+            chance = math.sqrt(2.0 * int(pairs.max())) / (len(both) - 1)  # its deviation where nothing has an effect
+            if beyond >= max(_WORTH_SAYING, _SURE * chance):
                 found.append(ChoicePair(first.label, second.label, together, beyond))
     return tuple(sorted(found, key=lambda pair: -pair.beyond)[:most])
 

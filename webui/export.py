@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -16,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from compiler.runtime.statistics import Interval
 from tuner.bench.history import lines_of
 from tuner.bench.report import as_json as as_row
-from tuner.records.model import Trial
+from tuner.records.model import Run, Trial
 from tuner.records.model_farm import BenchResult
 from tuner.records.store import RecordStore
 from webui.context import Context, Ctx
@@ -68,30 +69,32 @@ def _pages(read: Callable[[int], tuple[Any, ...]], cursor: Callable[[Any], int])
 
 def _runs(context: Context, filters: Filters) -> Iterator[Row]:
     """A row a workload; of one run when it is given."""
-    before = None if filters.run is None else filters.run + 1
-    limit = _PAGE if filters.run is None else 1
-    while page := context.store.runs(limit, before):
-        for run in page:
-            for task in run.tasks:
-                yield {
-                    "run": run.id,
-                    "state": str(run.state),
-                    "user": run.user,
-                    "host": run.host,
-                    "started_at": run.started_at,
-                    "finished_at": run.finished_at,
-                    "workload": task.workload.name,
-                    "workload_key": task.workload.key,
-                    "target": task.target,
-                    "budget": task.budget,
-                    "trials": task.trials,
-                    "failed": task.failed,
-                    "untuned_s": task.baseline_cost,
-                    "best_s": task.best_cost,
-                    "flops": task.workload.flops,
-                }
-        if filters.run is not None:
-            return
+    runs = _every_run(context.store) if filters.run is None else iter([context.store.run(filters.run)])
+    for run in runs:
+        for task in run.tasks:
+            yield {
+                "run": run.id,
+                "state": str(run.state),
+                "user": run.user,
+                "host": run.host,
+                "started_at": run.started_at,
+                "finished_at": run.finished_at,
+                "workload": task.workload.name,
+                "workload_key": task.workload.key,
+                "target": task.target,
+                "budget": task.budget,
+                "trials": task.trials,
+                "failed": task.failed,
+                "untuned_s": task.baseline_cost,
+                "best_s": task.best_cost,
+                "flops": task.workload.flops,
+            }
+
+
+def _every_run(store: RecordStore) -> Iterator[Run]:
+    before: int | None = None
+    while page := store.runs(_PAGE, before):
+        yield from page
         before = page[-1].id
 
 
@@ -397,11 +400,16 @@ def export(
         old=old or None,
         other=other,
     )
-    rows = _TABLES[table](context, given)
+    rows = _begun(_TABLES[table](context, given))
     lines, media = (as_csv(rows), "text/csv; charset=utf-8") if form == "csv" else (as_json(rows), "application/json")
     name = f"tunefarm-{table}{'' if run is None else f'-run-{run}'}.{form}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(lines, media_type=media, headers=headers)
+
+
+def _begun(rows: Iterator[Row]) -> Iterator[Row]:
+    """With the first row made, so that what is wrong with the question is answered, not found in a broken file."""
+    return chain(list(islice(rows, 1)), rows)
 
 
 def as_csv(rows: Iterator[Row]) -> Iterator[str]:

@@ -23,6 +23,13 @@ PATIENCE_MS = 180_000  # a tuning process begins slowly on a busy machine
 
 
 @pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    """With nothing in it."""
+    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
 def root(store: RecordStore, tmp_path: Path) -> Iterator[str]:
     """The app with what `tunefarm web --tracker none` starts runs with."""
     launcher = ProcessLauncher(store, (sys.executable, "-m", "tunefarm"), str(tmp_path / "records.db"))

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import text
 
 from rpc_server.measure import FailureKind
-from tuner.records import claims
+from tuner.records import claims, stopping
 from tuner.records.claims import ClaimAnswer, ClaimState
 from tuner.records.database import writing
-from tuner.records.errors import RecordNotFound, RunBusy, RunTakenOver
+from tuner.records.errors import RecordNotFound, RunBusy, RunStopped, RunTakenOver
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
 from tuner.records.model_farm import DeviceEventKind
 from tuner.records.store import RecordStore
@@ -211,3 +211,45 @@ def test_leaving_a_run_frees_it_and_its_claims(bench: Bench) -> None:
 def test_an_unknown_run(bench: Bench) -> None:
     with pytest.raises(RecordNotFound, match="no run 999"):
         bench.store.take_run(999, "me")
+
+
+# ------------------------------------------------------------------- runs that were left, or stopped before they began
+
+
+def test_a_run_whose_process_is_gone_is_left(bench: Bench) -> None:
+    store = bench.store
+    for run, owner in ((bench.one, "dead"), (bench.two, "alive")):
+        store.take_run(run.id, owner)
+    bench.claim(bench.one, "a" * 32)
+    assert store.left_runs(lambda owner: False) == ()
+    assert store.left_runs(lambda owner: owner == "dead") == (bench.one.id,)
+    assert not store.end_left_run(bench.two.id, lambda owner: owner == "dead", "gone")
+    assert store.end_left_run(bench.one.id, lambda owner: owner == "dead", "gone")
+    assert (store.run(bench.one.id).state, store.run(bench.one.id).message) == (RunState.INTERRUPTED, "gone")
+    assert store.left_runs(lambda owner: owner == "dead") == ()
+    assert bench.claim(bench.two, "a" * 32) == {"a" * 32: CLAIMED}  # nothing is held for it any more
+    with pytest.raises(RunTakenOver):
+        store.renew_run(bench.one.id, "dead")
+    store.take_run(bench.one.id, "next")
+
+
+def test_a_run_not_heard_of_for_long_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuner.records.claims.LEASE_S", -stopping.QUIET_S - 1)
+    queued = bench.store.set_run_state(bench.two.id, RunState.QUEUED)
+    bench.store.take_run(bench.one.id, "elsewhere")
+    assert bench.store.left_runs(lambda owner: False) == (bench.one.id,)
+    monkeypatch.setattr("tuner.records.stopping.QUIET_S", -1.0)
+    assert set(bench.store.left_runs(lambda owner: False)) == {bench.one.id, queued.id}
+    assert bench.store.end_left_run(queued.id, lambda owner: False, "no process took it up")
+
+
+def test_a_run_cancelled_before_it_begins_stays_so(bench: Bench) -> None:
+    bench.store.set_run_state(bench.one.id, RunState.QUEUED)
+    bench.store.request_stop(bench.one.id, "ada")
+    with pytest.raises(RunStopped, match="was stopped before it began"):
+        bench.store.take_run(bench.one.id, "late", queued_only=True)
+    bench.store.set_run_state(bench.one.id, RunState.QUEUED)
+    bench.store.take_run(bench.one.id, "in time", queued_only=True)
+    bench.store.request_stop(bench.one.id, "ada")
+    with pytest.raises(RunStopped, match="stopped by ada"):
+        bench.store.renew_run(bench.one.id, "in time")

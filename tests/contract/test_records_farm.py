@@ -10,7 +10,7 @@ from farm_kit import KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed, measured
 from rpc_server.measure import FailureKind
 from tuner.records.browse import Cursor, TrialFilter
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunStopped
-from tuner.records.model import RunState, TrialPurpose, TrialStatus
+from tuner.records.model import NewDevice, RunState, TrialPurpose, TrialStatus
 from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
 from tuner.records.store import RecordStore
 
@@ -235,6 +235,26 @@ class TestBenchmarks:
         assert (second.sequence, second.failure, second.cost) == (2, "crash", None)
         assert store.bench_results(runs[0].id, after=1) == (second,)
         assert [r.cost for r in store.bench_series("matmul", "zen")] == [1.1, 2.1]
+
+    def test_what_a_device_measured(self, farm: Farm) -> None:
+        """Under all its fingerprints, the latest first, and nobody else's."""
+        store, run = farm.store, farm.run()
+        again = store.upsert_device(NewDevice(name="zen", key="cpu", device_class=ZEN3, fingerprint={"kernel": 2})).id
+        assert again != farm.zen3
+        for number, device in enumerate((farm.zen3, again, farm.spr, again)):
+            store.add_trial(measured(run, f"t{number}", 1.0, device=device, finished_at=at(number)))
+        assert [trial.digest for trial in store.device_trials("zen")] == ["t3", "t1", "t0"]
+        assert [trial.digest for trial in store.device_trials("zen", 2)] == ["t3", "t1"]
+        assert store.device_trials("nobody") == store.device_benchmarks("nobody") == ()
+        new = NewBenchRun(suite="gemm", spec={}, devices="cpu", toolchain=TOOLCHAIN)
+        for number, device in enumerate((farm.zen3, again, farm.spr)):
+            results = [
+                NewBenchResult(kernel=kernel, target_id=farm.v3.id, device_id=device, samples=(1.0 + number,))
+                for kernel in ("matmul", f"only {number}")
+            ]
+            store.add_bench_results(store.start_bench_run(new).id, results)
+        found = {result.kernel: result.cost for result in store.device_benchmarks("zen")}
+        assert found == {"matmul": 2.0, "only 0": 1.0, "only 1": 2.0}
 
     def test_what_is_refused(self, farm: Farm) -> None:
         new = NewBenchRun(suite="gemm", spec={}, devices="cpu", toolchain={})

@@ -87,4 +87,7 @@ def test_no_query_around_tuning_walks_a_growing_table(farm: Farm) -> None:
         store.bench_results(bench.id, after=1)
         store.bench_runs(before=9)
         store.bench_series("k", "zen")
+        store.device_trials("zen")
+        store.device_benchmarks("zen")
+        store.left_runs(lambda owner: False)
     assert plans.scans == []

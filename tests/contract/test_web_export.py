@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from typing import get_args
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from seed_records import FakeTracker, Seeded, seed
 from web_server import running_app
 
 from tuner.records.store import RecordStore
-from webui.export import as_csv
+from webui.export import Table, as_csv
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,35 @@ def web(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.mark.parametrize("table", ["runs", "trials", "best", "workloads", "devices", "benchmarks"])
+OF = {
+    "runs": {},
+    "trials": {"run": "finished"},
+    "best": {},
+    "workloads": {},
+    "devices": {},
+    "queues": {},
+    "events": {"device": "rack1-02/0"},
+    "device-trials": {"device": "rack1-02/0"},
+    "device-benchmarks": {"device": "rack1-01/0"},
+    "benchmark-runs": {},
+    "benchmarks": {"run": "benchmark"},
+    "series": {"device": "rack1-01/0", "kernel": "matmul:512,512,512:float32"},
+    "releases": {},
+    "release": {"release": "2026.10"},
+    "release-diff": {"release": "2026.11", "old": "2026.10"},
+    "choices": {"run": "finished", "task": 1},
+    "compared": {"run": "finished", "other": "running"},
+}
+"""What each table is of; `run` and `other` by what the seed calls them."""
+
+
+def test_every_table_is_tried() -> None:
+    assert set(OF) == set(get_args(Table))
+
+
+@pytest.mark.parametrize("table", OF)
 def test_csv_and_json_have_the_same_rows(web: httpx.Client, ids: Seeded, table: str) -> None:
-    query = {"trials": {"run": ids.finished}, "benchmarks": {"run": ids.benchmark}}.get(table, {})
+    query = {name: getattr(ids, value) if name in ("run", "other") else value for name, value in OF[table].items()}
     text = web.get(f"/export/{table}.csv", params=query)
     data = web.get(f"/export/{table}.json", params=query).json()
     rows = list(csv.DictReader(io.StringIO(text.text)))
@@ -69,6 +96,12 @@ def test_a_spreadsheet_runs_no_formula_of_a_failure_text() -> None:
         ("/export/trials.csv", 400, "which run"),
         ("/export/trials.csv?run=999", 404, "run 999"),
         ("/export/secrets.csv", 400, "table"),
+        ("/export/runs.csv?run=999", 404, "run 999"),
+        ("/export/events.csv", 400, "which device"),
+        ("/export/series.csv?device=y", 400, "which kernel"),
+        ("/export/release.csv?release=none", 404, "none"),
+        ("/export/compared.csv?run=1", 400, "which runs"),
+        ("/devices/none", 404, "there is no device none"),
         ("/export/runs.xml", 400, "form"),
         ("/export/benchmarks.csv", 400, "which benchmark"),
         ("/benchmarks/999", 404, "benchmark run 999"),

@@ -8,8 +8,9 @@ import pytest
 
 from compiler.schedule.schedule import Schedule
 from tuner.workloads import WorkloadSpec
-from webui.decisions import Candidate, choices_of, importance, rank_choices
-from webui.pages.figures import Achieved, Ceiling, roofline, strands
+from webui.decisions import Candidate, choices_of, importance, rank_choices, rank_pairs
+from webui.forecasts import Accuracy, Forecast, accuracy_of
+from webui.pages.figures import Achieved, Ceiling, roofline, scatter, strands
 
 
 def drawn(factors, unroll):
@@ -74,6 +75,54 @@ def test_a_choice_with_a_value_for_each_candidate_does_not_explain_all():
     assert importance([0, 0, 0, 0], [1.0, 2.0, 3.0, 4.0]) == 0.0
     assert importance([0, 1], [1.0, 2.0]) == 0.0
     assert importance([0, 0, 1, 1], [1.0, 1.0, 1.0, 1.0]) == 0.0
+
+
+def paired(effect, count=400, seed=0):
+    """Two choices that matter only together, and one that does not matter."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for at in range(count):
+        a, b, c = (int(value) for value in rng.integers(0, 4, 3))
+        cost = 1e-3 * math.exp(effect * (a % 2 != b % 2) + 0.1 * rng.normal())
+        made.append(Candidate(at + 1, cost, {"a": a, "b": b, "c": c}))
+    return made
+
+
+def test_choices_that_only_matter_together_are_found_as_a_pair():
+    made = paired(1.0)
+    ranked = rank_choices(made)
+    assert all(choice.importance < 0.05 for choice in ranked)
+    (pair,) = rank_pairs(made, ranked)
+    assert {pair.first, pair.second} == {"a", "b"}
+    assert pair.together >= pair.beyond > 0.9
+
+
+def test_no_pair_is_told_where_choices_add_up_or_do_nothing_or_are_few():
+    for made in (paired(0.0), paired(0.0, count=60), candidates(0.5), candidates(0.0)):
+        assert rank_pairs(made, rank_choices(made)) == ()
+    few = paired(1.0, count=20)
+    assert rank_pairs(few, rank_choices(few)) == ()
+
+
+def test_how_well_a_model_knew():
+    rng = np.random.default_rng(0)
+    costs = rng.lognormal(size=100)
+    right = [Forecast(i, cost, cost) for i, cost in enumerate(costs)]
+    assert accuracy_of(right) == Accuracy(100, pytest.approx(1.0), pytest.approx(0.0), 1.0)
+    twice = [Forecast(f.sequence, 2 * f.cost, f.cost) for f in right]
+    assert accuracy_of(twice) == Accuracy(100, pytest.approx(1.0), pytest.approx(1.0), 1.0)
+    guessed = [Forecast(i, cost, f.cost) for i, (cost, f) in enumerate(zip(rng.permutation(costs), right))]
+    assert abs(accuracy_of(guessed).rank) < 0.3
+    assert accuracy_of(right[:7]) is None
+
+
+def test_what_was_expected_rightly_lies_on_the_diagonal():
+    picture = scatter([Forecast(1, 1e-3, 1e-3), Forecast(2, 4e-3, 4e-3), Forecast(3, 4e-3, 1e-3)])
+    x1, y1, x2, y2 = picture.diagonal
+    on = [(dot.x - x1) / (x2 - x1) - (dot.y - y1) / (y2 - y1) for dot in picture.dots]
+    assert on[:2] == pytest.approx([0, 0])
+    assert on[2] > 0.5  # faster than expected: below
+    assert {"1.00 ms", "2.00 ms"} <= {tick.text for tick in picture.x_ticks}
 
 
 def test_every_candidate_is_a_line_through_its_values():

@@ -157,13 +157,9 @@ def import_(settings: Settings, file: Path, db: str | None) -> None:
 
 @release.command(epilog="\b\nExample:\n  tunefarm release verify 2026.11.json")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@_DB
-@click.pass_obj
-def verify(settings: Settings, file: Path, db: str | None) -> None:
-    """Say whether FILE is a whole release whose configs are those of its digest.
-
-    With --db, also whether it is what the store has under that name. Ends with status 1 when it is not.
-    """
+@click.option("--db", help="Record store: also check that it is what the store has under that name.")
+def verify(file: Path, db: str | None) -> None:
+    """Say whether FILE is a whole release whose configs are those of its digest. Ends with status 1 when it is not."""
     read = _read(file)
     if db is not None:
         with RecordStore.open(db) as store:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 
 from tuner.records.claims import current_time, free_run
 from tuner.records.errors import InvalidRecord, RunStopped
@@ -18,7 +18,6 @@ from tuner.records.types import AnyRow
 QUIET_S = 120.0
 """How long nothing may be heard of a run whose process cannot be seen until it counts as left."""
 _NEWEST = 500  # runs that are looked at
-_LIVE = (RunState.QUEUED, RunState.RUNNING)
 
 
 def request(connection: Connection, run_id: int, by: str) -> Run:
@@ -54,11 +53,10 @@ def _message(by: str) -> str:
 
 def left(connection: Connection, is_gone: Callable[[str], bool]) -> tuple[int, ...]:
     """Which of the newest runs nobody works on, though they have not ended."""
-    query = select(RunRow.id, RunRow.state, RunRow.owner, RunRow.owned_until, RunRow.updated_at).where(
-        RunRow.id > select(func.max(RunRow.id)).scalar_subquery() - _NEWEST, RunRow.state.in_(_LIVE)
-    )
+    query = select(RunRow.id, RunRow.state, RunRow.owner, RunRow.owned_until, RunRow.updated_at)
+    newest = connection.execute(query.order_by(RunRow.id.desc()).limit(_NEWEST))
     now = current_time(connection)
-    return tuple(row.id for row in connection.execute(query) if _is_left(row, now, is_gone))
+    return tuple(row.id for row in newest if _is_left(row, now, is_gone))
 
 
 def end_left(connection: Connection, run_id: int, is_gone: Callable[[str], bool], message: str) -> bool:
