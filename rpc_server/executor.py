@@ -165,7 +165,6 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
         except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
             answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
         supervised.send(origin, answer)
-        origin.recycle(frames)
 
 
 def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:

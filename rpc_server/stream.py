@@ -24,6 +24,8 @@ _READ_SIZE = 1 << 16
 _MAX_VECTORS = 256
 _SMALL = 1 << 12  # frames up to this size are copied together rather than sent as pieces
 _WORTH_KEEPING = 1 << 16
+_LARGEST_KEPT = 4 << 20
+_MOST_KEPT = 16
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32  # Linux; root only
 
@@ -62,6 +64,35 @@ def stream_pair() -> tuple[socket.socket, socket.socket]:
     return pair
 
 
+class _Buffers:
+    """Memory for big messages. What nobody looks at any more is used again: to clear a fresh MiB takes as long as to
+    read one."""
+
+    def __init__(self) -> None:
+        self._kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
+
+    def take(self, size: int) -> bytearray:
+        """One of `size` bytes or more; what is in it is anybody's guess."""
+        if not _WORTH_KEEPING <= size <= _LARGEST_KEPT:
+            return bytearray(size)
+        for buffer in self._kept:
+            if len(buffer) >= size and not _looked_at(buffer):
+                return buffer
+        buffer = bytearray(size)
+        self._kept.append(buffer)
+        return buffer
+
+
+def _looked_at(buffer: bytearray) -> bool:
+    """Whether there are views of it: its size cannot be changed then."""
+    try:
+        buffer.append(0)
+    except BufferError:
+        return True
+    del buffer[-1]
+    return False
+
+
 class FrameStream:
     """One end. `put` queues a message, `flush` writes: on a blocking socket all of it, on a non-blocking one what
     fits (see `backlog`). `receive` returns what came, on a blocking socket at least one message.
@@ -75,7 +106,7 @@ class FrameStream:
         self._view = memoryview(self._chunk)
         self._pending = bytearray()  # read but not yet understood: at most a prefix and a small part
         self._body: bytearray | None = None  # the message being filled, perhaps longer than it
-        self._spare: bytearray | None = None
+        self._buffers = _Buffers()
         self._sizes: tuple[int, ...] = ()
         self._filled = self._total = 0
 
@@ -107,12 +138,6 @@ class FrameStream:
     def send(self, frames: Sequence[Buffer]) -> None:
         self.put(frames)
         self.flush()
-
-    def recycle(self, frames: Sequence[memoryview]) -> None:
-        """Take back a received message that nobody looks at any more: the next big one is read into its memory."""
-        owner = frames[0].obj
-        if isinstance(owner, bytearray) and len(owner) >= _WORTH_KEEPING:
-            self._spare = owner
 
     def flush(self) -> None:
         """Write as much as the socket takes. Raises StreamClosed when nobody reads any more."""
@@ -207,10 +232,7 @@ class FrameStream:
         total = sum(self._sizes)
         if total > self._limits.max_message:
             raise ProtocolError(f"a message of {total} bytes is over the limit of {self._limits.max_message}")
-        if self._spare is not None and _WORTH_KEEPING <= total <= len(self._spare):
-            self._body, self._spare = self._spare, None
-        else:
-            self._body = bytearray(total)
+        self._body = self._buffers.take(total)
         self._total = total
         self._filled = min(total, len(self._pending) - start)
         self._body[: self._filled] = memoryview(self._pending)[start : start + self._filled]

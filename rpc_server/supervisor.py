@@ -163,6 +163,7 @@ class Supervisor:
             while not (stopping and self._executors.all_gone):
                 self._executors.flush()
                 self._poll.wait(self._poll_ms())
+                self._executors.flush()  # before anything that no call waits for
                 self._on_time()
                 if self._stop_reason and not stopping:
                     stopping = True

@@ -65,6 +65,29 @@ def test_big_messages_wait_for_the_reader(pair):
     assert as_bytes(got) == [[big, b"end"]]
 
 
+def test_memory_is_used_again_once_nobody_looks_at_it(pair):
+    left, right = pair
+    sizes = (100_000, 200_000, 99_999)
+
+    def exchange(number):
+        sent = bytes([number]) * sizes[number % len(sizes)]
+        left.send([b"head", sent])
+        got = right.receive()
+        while not got:
+            got = right.receive()
+        assert as_bytes(got) == [[b"head", sent]]
+        return got[0]
+
+    kept = [exchange(number) for number in range(6)]
+    assert len({id(frames[0].obj) for frames in kept}) == 6
+    expected = as_bytes(kept)
+    places = {id(exchange(number)[0].obj) for number in range(6, 40)}
+    assert len(places) <= 4  # in turns: the last one is still looked at while the next arrives
+    assert as_bytes(kept) == expected
+    del kept
+    exchange(40)
+
+
 def test_a_byte_at_a_time(pair):
     left, right = pair
     right.sock.setblocking(False)
