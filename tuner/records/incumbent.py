@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, text, update
+from sqlalchemy import Connection, TextClause, bindparam, insert, select, text, update
 
 from tuner.records import catalog
 from tuner.records.best import Evidence, elect
@@ -70,6 +70,12 @@ def elect_best(connection: Connection, key_id: int, incumbent: int | None) -> No
         connection.execute(update(BestConfigRow).where(BestConfigRow.key_id == key_id).values(**values))
 
 
+def of_key(key_id: int) -> TextClause:
+    """That a trial is of a tuning key, for queries that name its candidate, too. The sign keeps the database from
+    looking for it by the key, which may have millions of trials, where the candidate has a few."""
+    return text("+trials.key_id = :key_id").bindparams(key_id=key_id)
+
+
 def _contenders(connection: Connection, key_id: int, incumbent: int | None) -> list[Evidence]:
     fastest = (
         select(TrialRow.candidate_id)
@@ -81,7 +87,7 @@ def _contenders(connection: Connection, key_id: int, incumbent: int | None) -> l
     if incumbent is not None:
         candidates.add(incumbent)
     query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.samples).where(
-        TrialRow.candidate_id.in_(candidates), TrialRow.key_id == key_id, text("trials.eligible")
+        TrialRow.candidate_id.in_(candidates), of_key(key_id), text("trials.eligible")
     )
     found: dict[int, Evidence] = {}
     for row in sorted(connection.execute(query), key=lambda row: row.id):

@@ -14,6 +14,7 @@ from compiler.target import Target as CompilerTarget
 from tuner.records import catalog, device_events
 from tuner.records.best import compare, interval
 from tuner.records.errors import RecordNotFound
+from tuner.records.incumbent import of_key
 from tuner.records.matching import Choice, obstacles, other_place, same_target
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
 from tuner.records.schema import (
@@ -187,15 +188,17 @@ def near(
 def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[RunnerUp, ...]:
     """Other candidates measured for the same workload, target, device class and toolchain, fastest first, and how
     each stands to `config`."""
-    key = select(BestConfigRow.key_id).where(BestConfigRow.id == config.id).scalar_subquery()
-    eligible = (TrialRow.key_id == key, text("trials.eligible"))
+    key = connection.scalar(select(BestConfigRow.key_id).where(BestConfigRow.id == config.id))
+    if key is None:
+        return ()
+    eligible = text("trials.eligible")
     # a candidate measured several times has several rows: read a few more than asked for
-    fastest = select(TrialRow.candidate_id).where(*eligible).order_by(TrialRow.cost).limit(4 * (count + 1))
-    ids = set(connection.scalars(fastest))
+    fastest = select(TrialRow.candidate_id).where(TrialRow.key_id == key, eligible)
+    ids = set(connection.scalars(fastest.order_by(TrialRow.cost).limit(4 * (count + 1))))
     query = (
         select(CandidateRow.digest, TrialRow.samples)
         .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
-        .where(*eligible, TrialRow.candidate_id.in_(ids), CandidateRow.digest != config.digest)
+        .where(of_key(key), eligible, TrialRow.candidate_id.in_(ids), CandidateRow.digest != config.digest)
     )
     samples: dict[str, list[float]] = defaultdict(list)
     for row in connection.execute(query):
