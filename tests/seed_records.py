@@ -333,7 +333,7 @@ class FakeTracker:
         if self.problem is not None:
             raise self.problem
         common = {"tags": (), "lease": None, "leases": 41, "known_s": 7200.0}
-        cpu = {"cpu_model": "AMD EPYC 7763 64-Core Processor", "cores": 2}
+        cpu = {"cpu_model": "AMD EPYC 7763 64-Core Processor", "cores": 2, "threads": 2, "target": TARGET}
         xeon = {"cpu_model": "Intel Xeon Platinum 8481C", "cores": 4}
         rows = [
             ("rack1-01/0", "leased", "", "ada", 6400.0, 0.4, cpu, ZEN3),

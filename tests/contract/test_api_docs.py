@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from seed_records import TARGET, Seeded, seed
+from seed_records import TARGET, FakeTracker, Seeded, seed
 from web_server import running_app
 
 from tuner.records.store import RecordStore
@@ -31,9 +31,18 @@ def ids(store: RecordStore) -> Seeded:
     return seed(store)
 
 
+class NoProcess:
+    """Runs that are begun stay queued."""
+
+    has_tracker = True
+
+    def start(self, run_id: int, key: str, trials: int | None = None) -> None:
+        pass
+
+
 @pytest.fixture(scope="module")
 def address(store: RecordStore, ids: Seeded) -> Iterator[str]:
-    with running_app(store) as running:
+    with running_app(store, FakeTracker(), launcher=NoProcess()) as running:
         yield running
 
 
