@@ -25,11 +25,11 @@ def get_ready(text: str | int | None) -> None:
         start_fork_server()
 
 
-def make_builder(text: str | int) -> Builder:
-    """The builder that "4" or "dask://host:8786" stands for. Raises TuningError."""
+def make_builder(text: str | int, *, import_main: bool = True) -> Builder:
+    """The builder that "4" or "dask://host:8786" stands for; `import_main`: see `LocalBuilder`. Raises TuningError."""
     written = check_builders(text)
     if written.isdecimal():
-        return LocalBuilder(int(written))
+        return LocalBuilder(int(written), import_main=import_main)
     from tuner.dask_builder import DaskBuilder
 
     return DaskBuilder(written)

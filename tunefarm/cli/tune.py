@@ -6,13 +6,14 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import click
 
+from compiler.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
@@ -88,7 +89,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     job = read_job(workloads)
     if given["target"]:
         given["target"] = str(given_target(given["target"]))
-    open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or LocalFleet
+    open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or _local(given["target"])
     get_ready(given["builders"] or job.run.get("builders"))
     with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
@@ -101,7 +102,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
             searches = [item.search(options.target, options, knowledge) for item in items]
             tasks = [search.task for search in searches]
-            with closing(make_builder(options.builders)) as builder:
+            with closing(make_builder(options.builders, import_main=False)) as builder:
                 if resumed is None:
                     ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
                 else:
@@ -110,6 +111,12 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
         finally:
             fleet.close()
     _print(snapshot, searches, given["as_json"])
+
+
+def _local(target: str | None) -> Callable[[str], Fleet]:
+    """A private server on this machine: of its CPU, or of its first GPU where the target is one."""
+    gpu = "0" if target and Target(target).device_type == "cuda" else ""
+    return lambda device_class: LocalFleet(device_class, gpu)
 
 
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
@@ -162,7 +169,8 @@ def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
     if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
         values.setdefault("trials", 0)  # the other limit is the one meant
     asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
-    values["target"] = asked or fleet.target()
+    bare = asked and Target(asked).device_type == "cuda" and Target(asked).arch is None
+    values["target"] = fleet.target() if not asked or bare else asked  # "cuda" means the device's architecture
     return RunOptions(workloads=tuple(item.record for item in job.items), **values)
 
 
