@@ -192,11 +192,12 @@ class DirectFleet:
 
 
 class LocalFleet(DirectFleet):
-    """This machine's CPU behind a private server on loopback, which ends with the fleet or this process."""
+    """This machine's CPU, or the GPU named, behind a private server on loopback, which ends with the fleet or this
+    process."""
 
-    def __init__(self, device_class: str = "") -> None:
+    def __init__(self, device_class: str = "", gpu: str = "") -> None:
         name = f"{socket.gethostname()}/local"
-        self._server = Server(_LOCALHOST, port=0, key=_DEFAULT_KEY, silent=True, name=name)
+        self._server = Server(_LOCALHOST, port=0, key="gpu" if gpu else _DEFAULT_KEY, silent=True, name=name, gpu=gpu)
         super().__init__([(_LOCALHOST, self._server.port)], device_class)
 
     def label(self) -> str:

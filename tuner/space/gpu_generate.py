@@ -24,10 +24,12 @@ def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     blocks = blocks_of(func)
     main = max((b for b in blocks if b.contraction), key=_points, default=None)
     if main is not None:
+        warps = tensor_sketch(func, chip)
+        if warps is not None:
+            return (warps,)  # nothing else comes near
         tiles = tile_sketches(func, main, _epilogue(func, main, blocks), chip)
         if tiles:
-            warps = tensor_sketch(func, chip)
-            return tuple(tiles) if warps is None else (warps, *tiles)
+            return tuple(tiles)
     return gpu_row_sketches(func, chip) or (_plain(func),)
 
 

@@ -1,0 +1,30 @@
+"""What candidates for a GPU are compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_checks import run_threads
+
+from compiler.driver import compile_artifact, lower
+from compiler.target import Target
+from tuner.untuned import device_type, runnable
+from tuner.workloads import WorkloadSpec
+
+
+@pytest.mark.parametrize("spec", ["matmul:4,5,300:float16", "dense:3,4,60:float16", "matmul:4,4,6"])
+def test_long_sums_of_narrow_floats_are_near_the_truth(spec: str) -> None:
+    func = WorkloadSpec.parse(spec).prim_func()
+    made = runnable(func, Target("cuda"))
+    shapes = [[int(str(extent)) for extent in func.buffer_map[p].shape] for p in func.params]
+    dtype = WorkloadSpec.parse(spec).dtype
+    x, w, out = [np.random.default_rng(1).standard_normal(shape).astype(dtype) for shape in shapes]
+    run_threads(lower(made), x, w, out)
+    wanted = x.astype(np.float64) @ (w.T if "dense" in spec else w).astype(np.float64)
+    np.testing.assert_allclose(out, wanted, rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-3)
+
+
+def test_on_a_cpu_a_function_is_as_it_is() -> None:
+    func = WorkloadSpec.parse("copy:64").prim_func()
+    assert runnable(func, Target("llvm")) is func
+    assert device_type(compile_artifact(runnable(func, Target("cuda")), "cuda")) == "cuda"
