@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from compiler.errors import DeviceError
+from compiler.runtime import conditions
 from compiler.runtime.cuda_device import CudaAPI
 from compiler.runtime.cuda_module import CUDAFunction, cuda_api, flush_l2
 from compiler.runtime.device import Device, used_api
@@ -54,7 +55,8 @@ class OnCPU:
         flush_caches([argument for argument in self._arguments if isinstance(argument, NDArray)])
 
     def environment(self) -> dict[str, float]:
-        return {}
+        degrees = conditions.temperature()
+        return {} if degrees is None else {"temperature": degrees}
 
 
 class OnGPU:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -17,6 +19,8 @@ _LOAD = 0.05
 """Share of a core, used by others, from which on it is worth saying."""
 _FREQUENCY = 0.05
 """Relative change of the clock from which on it is worth saying."""
+_CPU_DRIVERS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal", "scpi_sensors"})
+_CPU_ZONE = re.compile(r"x86_pkg_temp|cpu", re.IGNORECASE)
 _LONG_ENOUGH_S = 0.1
 """Shorter than this, the kernel's counters of CPU time (10 ms steps) tell nothing."""
 
@@ -100,7 +104,33 @@ def _load(before: Reading, after: Reading, elapsed: float) -> list[str]:
     return found
 
 
+def temperature() -> float | None:
+    """°C of the hottest sensor of the processor; None where none is told, as in most virtual machines."""
+    return _combined((_number(path) for path in _sensors("/sys/class")), lambda known: max(known) / 1000)
+
+
 # ------------------------------------------------------------------------------------------- reading
+
+
+@lru_cache(maxsize=1)
+def _sensors(root: str) -> tuple[str, ...]:
+    """The files of the processor's temperatures, in thousandths: those of its driver, else of its thermal zones."""
+    found = [
+        path
+        for folder in Path(root, "hwmon").glob("hwmon*")
+        if _text(folder / "name") in _CPU_DRIVERS
+        for path in folder.glob("temp*_input")
+    ]
+    places = Path(root, "thermal").glob("thermal_zone*")
+    zones = [zone / "temp" for zone in places if _CPU_ZONE.search(_text(zone / "type"))]
+    return tuple(sorted(map(str, found or zones)))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8").strip()
+    except OSError:
+        return ""
 
 
 def _core_times(cores: list[int]) -> tuple[float | None, float | None]:

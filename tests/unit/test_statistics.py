@@ -105,3 +105,24 @@ def test_this_machine_can_be_read() -> None:
     assert first.busy_s is not None
     assert second.busy_s >= first.busy_s
     assert second.core is not None
+
+
+def test_the_processors_temperature(tmp_path):
+    def sensor(kind, name, file, degrees):
+        folder = tmp_path / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ("name" if "hwmon" in kind else "type")).write_text(name + "\n")
+        (folder / file).write_text(f"{degrees * 1000}\n")
+
+    assert conditions._sensors.__wrapped__(str(tmp_path)) == ()
+    sensor("thermal/thermal_zone0", "acpitz", "temp", 20)
+    sensor("thermal/thermal_zone1", "x86_pkg_temp", "temp", 55)
+    (zone,) = conditions._sensors.__wrapped__(str(tmp_path))
+    assert zone.endswith("thermal_zone1/temp")
+    sensor("hwmon/hwmon0", "nvme", "temp1_input", 90)
+    sensor("hwmon/hwmon1", "k10temp", "temp1_input", 61)
+    sensor("hwmon/hwmon1", "k10temp", "temp3_input", 58)
+    found = conditions._sensors.__wrapped__(str(tmp_path))
+    assert [conditions._number(path) for path in found] == [61_000, 58_000]
+    told = conditions.temperature()
+    assert told is None or 0 < told < 150

@@ -41,10 +41,15 @@ def device(context: Ctx, name: str) -> Response:
         hardware=hardware(known[-1] if known else None, {} if now.info is None else now.info.attributes),
         events=context.store.device_events(name, _EVENTS),
         benchmarks=context.store.device_benchmarks(name),
-        temperature=next((t.environment["temperature"] for t in trials if "temperature" in t.environment), None),
+        temperature=next((degrees for trial in trials if (degrees := temperature_of(trial)) is not None), None),
         trials=trials,
         names=task_names(context.store, trials),
     )
+
+
+def temperature_of(trial: Trial) -> float | None:
+    """°C of what measured it, where that was told."""
+    return trial.environment.get("gpu_temperature", trial.environment.get("temperature"))
 
 
 def hardware(known: Device | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
