@@ -111,7 +111,7 @@ def _boolean(g: Gen, value: str, dtype: str) -> str:
 
 
 def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
-    """One scalar load a lane: the lanes' addresses differ by constants."""
+    """The lanes' addresses differ by constants: one scalar load a lane, or for every second element two vectors."""
     assert isinstance(position.stride, n.IntImm)
     element, size = memory_type(element_of(dtype)), element_bytes(dtype)
     start, align = address(g, memory.pointer, position.base, element, size)
@@ -119,6 +119,8 @@ def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
         one = _read(g, memory, start, element, align)
         return splat(g, one, with_lanes("uint8", 1) if code_of(dtype) == "bool" else element_of(dtype), position.lanes)
     vector = memory_type(dtype)
+    if position.stride.value == 2 and size >= 4:
+        return _every_second(g, memory, start, align, vector, position.lanes, size)
     result = "poison"
     for lane in range(position.lanes):
         pointer = start
@@ -128,6 +130,17 @@ def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
         one = _read(g, memory, pointer, element, size)
         result = g.w.value(f"insertelement {vector} {result}, {element} {one}, i64 {lane}", result, one)
     return result
+
+
+def _every_second(g: Gen, memory: Storage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
+    """Two vectors that overlap in one element, so that nothing before the first lane or behind the last is touched,
+    and a shuffle of them."""
+    low = _read(g, memory, start, vector, align)
+    middle = g.w.value(f"getelementptr i8, ptr {start}, i64 {(lanes - 1) * size}", start)
+    high = _read(g, memory, middle, vector, size)
+    picks = (2 * lane if 2 * lane < lanes else 2 * lane + 1 for lane in range(lanes))
+    mask = ", ".join(f"i32 {pick}" for pick in picks)
+    return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{mask}>", low, high)
 
 
 def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:

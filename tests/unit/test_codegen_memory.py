@@ -280,3 +280,15 @@ def test_text_is_stable_and_hoists_addresses() -> None:
     inner = inner[: next(k for k, line in enumerate(inner) if "br i1" in line)]
     assert sum(" mul " in line for line in inner) == 0
     assert "ptr align 64 noalias readonly %arg0, ptr align 64 noalias %arg1" in text
+
+
+@pytest.mark.parametrize("lanes", [4, 7, 8, 16])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
+def test_every_second_element_up_to_the_last_of_a_buffer(lanes: int, dtype: str) -> None:
+    """Loaded as whole vectors, of which nothing lies before the first lane or behind the last."""
+    a, b, zero = buffer("a", 2 * lanes - 1, dtype), buffer("b", lanes, dtype), ops.const(0)
+    value = BufferLoad(a, (Ramp(zero, ops.const(2), lanes),))
+    func = function([a, b], BufferStore(b, value, (Ramp(zero, ops.const(1), lanes),)))
+    given = np.arange(2 * lanes - 1).astype(dtype)
+    (_, got) = agree(func, given, np.zeros(lanes, dtype))
+    np.testing.assert_array_equal(got, given[::2])
