@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
-from rpc_server.connection import CONNECT_TIMEOUT_S, Connection
+from rpc_server.connection import CONNECT_TIMEOUT_S, SPIN_S, Connection
 from rpc_server.errors import SessionClosed
 from rpc_server.lane import Lane
 from rpc_server.messages import (
@@ -166,7 +166,7 @@ class _Relayed:
         self._timeout_s = timeout_s
 
     def wait(self) -> Message[AnyMessage]:
-        return self._channel.connection.wait(self._number, self._timeout_s)
+        return self._channel.connection.wait(self._number, self._timeout_s, spin_s=SPIN_S)
 
     def forget(self) -> None:
         self._channel.connection.forget(self._number)
