@@ -10,6 +10,7 @@ from tuner.space.contraction import Roles, Shape
 from tuner.space.hardware import Hardware
 from tuner.space.sketch import Values
 
+_LINE = 64  # bytes that come from memory at once
 _STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
 
@@ -67,10 +68,13 @@ class Judge:
         return near
 
     def _streaming(self, values: Values) -> float:
-        """What is read where it lies comes fast in long rows, few of them at a time."""
-        if self._depth(values) > _STREAMS:
-            return 0.8
-        return self._width(values) / (self._width(values) + 16 * self._depth(values))
+        """What is read where it lies comes fast in long rows, few of them at a time, and in whole lines: of a line that
+        two tiles share, the second's part may be gone before it is read."""
+        row = values["vectors"] * self.hardware.lanes * self.element_bytes
+        lines = row / (-(-row // _LINE) * _LINE)
+        if self._depth(values) > _STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
+            return lines * (0.5 if self.shape.deep else 0.8)
+        return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 
     def _whole_tiles(self, values: Values) -> bool:
         width = values["vectors"] * self.hardware.lanes
