@@ -56,7 +56,6 @@ logger = logging.getLogger("rpc_server")
 
 DEFAULT_PORT = 9091
 _AUTO = -1
-_REFILL_DELAY_S = 0.05
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
@@ -69,6 +68,8 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     that clients reach it through; then `address` is that one's host as clients know it.
     `hours` are when the tracker may lend it (see rpc_server/hours.py), in `timezone` ("": the machine's); leases go on
     after closing time unless `end_at_close`.
+    `warm` executors stand by for sessions; one that a session took is replaced `spare_delay_s` later, or when the next
+    session wants one.
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
     `disk_limit` bounds what a session may write to its folder; -1 takes half of what is free over the sessions, 0 sets
     none. `processes` is what a session may add to the processes and threads of its user.
@@ -93,6 +94,7 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     end_at_close: bool = False
     sessions: int = 1
     warm: int = 1
+    spare_delay_s: float = 0.05
     call_timeout_s: float | None = None
     memory_limit: int = _AUTO
     disk_limit: int = _AUTO
@@ -161,7 +163,7 @@ def _serve_on(
                 call_timeout_s=options.call_timeout_s,
                 memory_limit=memory,
                 disk_limit=disk,
-                pool=PoolConfig(warm=options.warm, refill_delay_s=_REFILL_DELAY_S),
+                pool=PoolConfig(warm=options.warm, refill_delay_s=options.spare_delay_s),
             ),
             ExecutorSettings(
                 user=user,

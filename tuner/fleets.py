@@ -39,6 +39,7 @@ from tuner.fleet import DeviceInfo, DeviceSession
 _LOCALHOST = "127.0.0.1"
 _CONNECT_S = 5.0
 _POLL_S = 0.2
+_NO_SPARE_S = 86_400.0
 _DEFAULT_KEY = "cpu"
 _OUT_OF_SERVICE = ("gone", "quarantined", "draining")  # a closed device opens again by itself
 
@@ -196,8 +197,16 @@ class LocalFleet(DirectFleet):
     process."""
 
     def __init__(self, device_class: str = "", gpu: str = "") -> None:
-        name = f"{socket.gethostname()}/local"
-        self._server = Server(_LOCALHOST, port=0, key="gpu" if gpu else _DEFAULT_KEY, silent=True, name=name, gpu=gpu)
+        # the one session takes the executor that is warm; starting a spare would take a core from what is timed
+        self._server = Server(
+            _LOCALHOST,
+            port=0,
+            key="gpu" if gpu else _DEFAULT_KEY,
+            silent=True,
+            name=f"{socket.gethostname()}/local",
+            gpu=gpu,
+            spare_delay_s=_NO_SPARE_S,
+        )
         super().__init__([(_LOCALHOST, self._server.port)], device_class)
 
     def label(self) -> str:
