@@ -10,7 +10,8 @@ from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
-from compiler.te.operation import placeholder
+from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import add, nn
@@ -76,6 +77,16 @@ def test_the_epilogue_is_part_of_the_last_step() -> None:
 )
 def test_others_have_none(workload: str) -> None:
     assert not fast(WorkloadSpec.parse(workload).prim_func())
+
+
+def test_channels_last_have_none() -> None:
+    x, w = placeholder((1, 18, 18, 16), name="x"), placeholder((3, 3, 16, 16), name="w")
+    r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, 16), "c")
+    shape = (1, 16, 16, 16)
+    func = create_prim_func(
+        [x, w, compute(shape, lambda b, i, j, k: te_sum(x[b, i + r, j + s, c] * w[r, s, c, k], axis=[r, s, c]))]
+    )
+    assert not fast(func)
 
 
 def test_operations_that_are_saved_count() -> None:

@@ -76,7 +76,7 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles) -> _Sizes | None:
     above, channels = row_above(info, roles), _channels(info)
     if above is None or roles.m is None or len(info.reduced) != 3 or len(channels) != 1:
         return None
-    if min(roles.m.extent, channels[0].extent) < _LEAST_CHANNELS:
+    if min(roles.m.extent, channels[0].extent) < _LEAST_CHANNELS or not _along_window(info, roles):
         return None
     sch = Schedule(func)
     try:
@@ -91,6 +91,12 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles) -> _Sizes | None:
         rows=-(-above.extent // _TILE), columns=-(-roles.v.extent // _TILE),
         images=math.prod(a.extent for a in roles.others if a is not above), products=many * also,
     )  # fmt: skip
+
+
+def _along_window(info: BlockInfo, roles: Roles) -> bool:
+    """Whether vectors run along rows of the image, as those of tiles do."""
+    reduced = {a.position for a in info.reduced}
+    return roles.vector_operand is not None and bool(info.inputs[roles.vector_operand].innermost & reduced)
 
 
 def _channels(info: BlockInfo) -> list[Axis]:
