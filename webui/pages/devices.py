@@ -56,7 +56,7 @@ def hardware(known: Device | None, attributes: Mapping[str, Any]) -> list[tuple[
     """What is known of the machine, by name: what the tracker says, and what the records add to it."""
     facts = {**({} if known is None else known.fingerprint), **attributes}
     shown = [(name, _words(value)) for name, value in sorted(facts.items()) if name not in _SHOWN_APART]
-    return [(name, text) for name, text in shown if text]
+    return [(name[:1].upper() + name[1:].replace("_", " "), text) for name, text in shown if text]
 
 
 def _words(value: object) -> str:
