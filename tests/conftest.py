@@ -6,10 +6,21 @@ It also decides in which order pytest-xdist hands out the files (`--no-loadscope
 from __future__ import annotations
 
 import gc
+import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import fuzzing
 import pytest
+
+if TYPE_CHECKING:  # most tests have no database
+    from seed_records import Seeded
+
+    from tuner.records.store import RecordStore
+
+fuzzing.load_profile()
 
 WAITING = ("e2e", "browser", "contract")
 """Folders whose tests mostly wait, for processes, for databases and for faults to be noticed."""
@@ -68,3 +79,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
     order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
     items.sort(key=lambda item: order[item.path])
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with today's schema, to be copied: the migrations take longer than most tests."""
+    from tuner.records.migrate import upgrade
+
+    file = tmp_path_factory.mktemp("records") / "template.db"
+    upgrade(str(file))
+    return whole(file)
+
+
+@pytest.fixture(scope="module")
+def seeded_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
+    """A database file with believable contents, to be copied, and what they are. One of its runs goes on, and would
+    seem to have died in a file that is older than a module's tests."""
+    from seed_records import seed
+
+    from tuner.records.store import RecordStore
+
+    file = tmp_path_factory.mktemp("seeded") / "template.db"
+    shutil.copyfile(sqlite_template, file)
+    with RecordStore.open(file) as store:
+        seeded = seed(store)
+    return whole(file), seeded
+
+
+def whole(file: Path) -> Path:
+    assert list(file.parent.iterdir()) == [file], "a journal is part of the database"
+    return file
+
+
+@pytest.fixture
+def seeded_store(seeded_template: tuple[Path, Seeded], tmp_path: Path) -> Iterator[RecordStore]:
+    from tuner.records.store import RecordStore
+
+    shutil.copyfile(seeded_template[0], tmp_path / "records.db")
+    with RecordStore.open(tmp_path / "records.db") as store:
+        yield store
+
+
+@pytest.fixture
+def ids(seeded_template: tuple[Path, Seeded]) -> Seeded:
+    """What is in the seeded store."""
+    return seeded_template[1]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from seed_records import FakeTracker, Seeded, seed
+from seed_records import FakeTracker
 from web_server import running_app
 
 from tuner.records.store import RecordStore
@@ -83,14 +83,8 @@ def context(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
+def store(seeded_store: RecordStore) -> RecordStore:
+    return seeded_store
 
 
 @pytest.fixture

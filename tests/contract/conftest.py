@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
+import httpx
 import pytest
 from postgres_kit import postgres_database, postgres_server
+from seed_records import FakeTracker
+from web_server import running_app
 
 from tuner.records.database import parse_url
 from tuner.records.migrate import upgrade
@@ -29,15 +31,6 @@ def postgres_template(postgres: str) -> Iterator[str]:
         name = parse_url(address).database
         assert name is not None
         yield name
-
-
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with today's schema, to be copied."""
-    file = tmp_path_factory.mktemp("records") / "template.db"
-    upgrade(str(file))
-    assert not [path for path in file.parent.iterdir() if path != file], "a journal is part of the database"
-    return file
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -67,3 +60,13 @@ def current_address(request: pytest.FixtureRequest) -> Iterator[str]:
 def store(current_address: str) -> Iterator[RecordStore]:
     with RecordStore.open(current_address) as opened:
         yield opened
+
+
+@pytest.fixture
+def api(seeded_store: RecordStore) -> Iterator[httpx.Client]:
+    """A client of the web app, whose tracker is a stand-in."""
+    with (
+        running_app(seeded_store, FakeTracker()) as address,
+        httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client,
+    ):
+        yield client

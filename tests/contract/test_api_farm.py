@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from seed_records import TARGET, XEON, ZEN3, FakeTracker, Seeded, seed
+from seed_records import TARGET, XEON, ZEN3, Seeded
 from web_server import running_app
 
 from tunefarm.client import Client
@@ -19,20 +17,8 @@ from webui.app import create_app
 
 
 @pytest.fixture
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path_factory.mktemp("api") / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
-
-
-@pytest.fixture
-def api(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
-    with running_app(store, FakeTracker()) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
-        yield client
+def store(seeded_store: RecordStore) -> RecordStore:
+    return seeded_store
 
 
 class TestLookups:

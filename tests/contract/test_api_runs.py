@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from seed_records import Seeded, go_on, seed
+from seed_records import Seeded, go_on
 from web_server import running_app
 
 import webui
@@ -21,20 +21,8 @@ from tuner.records.store import RecordStore
 
 
 @pytest.fixture
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path_factory.mktemp("api") / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
-
-
-@pytest.fixture
-def api(store: RecordStore, ids: Seeded) -> Iterator[httpx.Client]:
-    with running_app(store) as address, httpx.Client(base_url=f"{address}/api/v1", timeout=60) as client:
-        yield client
+def store(seeded_store: RecordStore) -> RecordStore:
+    return seeded_store
 
 
 def test_runs_newest_first(api: httpx.Client, ids: Seeded) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
-from seed_records import FakeTracker, Seeded, seed
+from seed_records import FakeTracker, Seeded
 
 from rpc_server.errors import ConnectError
 from rpc_server.tracker_records import CheckInfo, DeviceInfo
@@ -29,44 +26,33 @@ class Tracker(FakeTracker):
         return [replace(info, **self.changes) for info in super().devices() if info.id == DEVICE]  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RecordStore]:
-    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ids(store: RecordStore) -> Seeded:
-    return seed(store)
-
-
 def kinds(store: RecordStore) -> list[DeviceEventKind]:
     return [event.kind for event in store.device_events(DEVICE)][::-1]
 
 
-def test_a_check_is_written_once(store: RecordStore, ids: Seeded) -> None:
+def test_a_check_is_written_once(seeded_store: RecordStore, ids: Seeded) -> None:
     tracker = Tracker()
-    for log in (CheckLog(store, tracker), CheckLog(store, tracker)):
+    for log in (CheckLog(seeded_store, tracker), CheckLog(seeded_store, tracker)):
         log.look()
         log.look()
-    assert kinds(store) == [DeviceEventKind.CHECK_PASSED]
-    (event,) = store.device_events(DEVICE)
+    assert kinds(seeded_store) == [DeviceEventKind.CHECK_PASSED]
+    (event,) = seeded_store.device_events(DEVICE)
     assert event.data == {"compute": 71.5, "memory": 19.2}
 
 
-def test_a_failed_check_takes_the_best_configs_back(store: RecordStore, ids: Seeded) -> None:
+def test_a_failed_check_takes_the_best_configs_back(seeded_store: RecordStore, ids: Seeded) -> None:
     tracker = Tracker()
-    best = store.best(ids.matmul.key, store.run(ids.finished).tasks[0].target).config
+    best = seeded_store.best(ids.matmul.key, seeded_store.run(ids.finished).tasks[0].target).config
     assert best is not None
     tracker.changes = {"state": "quarantined", "check": CheckInfo(passed=False, text="wrong sums", age_s=0.0)}
-    log = CheckLog(store, tracker)
+    log = CheckLog(seeded_store, tracker)
     log.look()
-    assert kinds(store) == [DeviceEventKind.CHECK_FAILED, DeviceEventKind.QUARANTINED]
-    held = store.best(ids.matmul.key, store.run(ids.finished).tasks[0].target).config
+    assert kinds(seeded_store) == [DeviceEventKind.CHECK_FAILED, DeviceEventKind.QUARANTINED]
+    held = seeded_store.best(ids.matmul.key, seeded_store.run(ids.finished).tasks[0].target).config
     assert held is None or held.device != DEVICE
     tracker.changes = {"state": "ready", "check": CheckInfo(passed=True, text="", age_s=-60.0)}
     log.look()
-    assert set(kinds(store)[2:]) == {DeviceEventKind.CHECK_PASSED, DeviceEventKind.RETURNED}
+    assert set(kinds(seeded_store)[2:]) == {DeviceEventKind.CHECK_PASSED, DeviceEventKind.RETURNED}
 
 
 def test_devices_that_measured_nothing_are_left_out(store: RecordStore) -> None:
@@ -75,15 +61,15 @@ def test_devices_that_measured_nothing_are_left_out(store: RecordStore) -> None:
     assert store.device_events(DEVICE) == ()
 
 
-def test_a_tracker_that_is_away_is_asked_again(store: RecordStore, ids: Seeded) -> None:
+def test_a_tracker_that_is_away_is_asked_again(seeded_store: RecordStore, ids: Seeded) -> None:
     tracker = Tracker()
     tracker.problem = ConnectError("no tracker answers")
-    log = CheckLog(store, tracker, every_s=0.01)
+    log = CheckLog(seeded_store, tracker, every_s=0.01)
     log.start()
     while tracker.asked < 3:
         assert log.is_alive()
     tracker.problem = None
-    while not kinds(store):
+    while not kinds(seeded_store):
         assert log.is_alive()
     log.stop()
-    assert kinds(store) == [DeviceEventKind.CHECK_PASSED]
+    assert kinds(seeded_store) == [DeviceEventKind.CHECK_PASSED]

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import zmq
+from fuzzing import cases
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 
-CASES = int(os.environ.get("FUZZ_CASES", "1500"))
+CASES = cases(900)
 SEED = int(os.environ.get("FUZZ_SEED", "20240"))
 PER_CONNECTION = 25
 GROWTH = 48 << 20

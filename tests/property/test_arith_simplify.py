@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+from fuzzing import examples
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from compiler.tir.nodes import PrimExpr, Range
 
 X, Y, Z = n.Var("x"), n.Var("y"), n.Var("z")
 VARS = (X, Y, Z)
-RELAXED = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 _FOLD = {
     n.Add: lambda a, b: a + b,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -224,7 +225,7 @@ class World:
         assert not may_ask or to_come >= self.state.limits.builders, "builders idle beside an idle device"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(120))
 @given(shapes)
 def test_random_worlds(shape: Shape) -> None:
     world = World(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fuzzing import examples
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -76,7 +77,7 @@ def race(func: n.PrimFunc) -> str:
     return ""
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(kernels())
 def test_no_race_is_left(func: n.PrimFunc) -> None:
     try:

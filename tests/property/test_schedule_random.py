@@ -9,7 +9,6 @@ FUZZ_CASES sets how many cases there are.
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import schedule_workloads as w
 import tensor_intrins
+from fuzzing import cases
 
 from compiler.errors import ScheduleError
 from compiler.lower.pipeline import lower_func
@@ -28,7 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc
 
-CASES, CHUNK = int(os.environ.get("FUZZ_CASES", "300")), 20
+CASES, CHUNK = cases(160), 20
 
 Rng = np.random.Generator
 Move = Callable[[Schedule, Rng], object]

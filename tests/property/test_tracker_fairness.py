@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import count
 
 import pytest
+from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_world import World
@@ -73,7 +74,7 @@ class Farm:
     holds=st.lists(st.floats(0.5, 20.0), min_size=2, max_size=4),
     devices=st.integers(1, 5),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30))
 def test_device_time_is_shared_evenly_by_users_who_always_want_more(holds: list[float], devices: int) -> None:
     """Each user keeps a device for a time of their own; all have requests waiting throughout."""
     farm = Farm(devices, Timing(overdue_s=1e9, late_s=1e9, box_timeout_s=1e9, grace_s=1e9))
@@ -99,7 +100,7 @@ def test_device_time_is_shared_evenly_by_users_who_always_want_more(holds: list[
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), min_size=1, max_size=60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(30))
 def test_a_higher_priority_is_never_passed_by_a_lower_one(asked: list[tuple[str, int]]) -> None:
     farm = Farm(1)
     farm.ask("first", priority=9)
@@ -112,7 +113,7 @@ def test_a_higher_priority_is_never_passed_by_a_lower_one(asked: list[tuple[str,
 
 
 @given(rivals=st.integers(1, 3), priority=st.integers(1, 50))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(15))
 def test_a_stream_of_better_requests_does_not_starve_one(rivals: int, priority: int) -> None:
     farm = Farm(1, Timing(overdue_s=10.0, late_s=1e9, box_timeout_s=1e9, grace_s=1e9))
     farm.ask("first")

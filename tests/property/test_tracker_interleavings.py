@@ -3,6 +3,7 @@ idles while a request waits for it, and in the end every lease is over and every
 
 from __future__ import annotations
 
+from fuzzing import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -161,9 +162,8 @@ class FarmMachine(RuleBasedStateMachine):
 
 
 FarmMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(40),
     stateful_step_count=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestFarm = FarmMachine.TestCase

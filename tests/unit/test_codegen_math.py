@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,13 @@ from compiler.tir import intrin, ops
 
 def erf(x: Array) -> Array:
     """2 / sqrt(pi) e^-x² times a sum of positive terms, which loses nothing (Abramowitz and Stegun, 7.1.6)."""
-    wide = np.clip(x.astype(np.longdouble), -7, 7)
+    wide, where = np.unique(np.clip(x.astype(np.longdouble), -7, 7), return_inverse=True)  # many are past the ends
     term = total = wide
     for k in range(1, 250):
         term = term * (2 * wide * wide) / (2 * k + 1)
         total = total + term
     result: Array = 2 / np.sqrt(np.longdouble("3.14159265358979323846264")) * np.exp(-wide * wide) * total
-    return result
+    return result[where]
 
 
 def logistic(x: Array) -> Array:
@@ -91,14 +92,21 @@ def samples(dtype: str) -> Array:
     return np.concatenate([bits, line.astype(dtype), *steps, special])
 
 
+@lru_cache(maxsize=1)
+def asked_and_wanted(name: str, dtype: str) -> tuple[Array, Array]:
+    x = samples(dtype)
+    with np.errstate(all="ignore"):
+        return x, REFERENCE[name](x.astype(np.float64 if dtype == "float32" else np.longdouble))
+
+
 @pytest.mark.parametrize("cpu", [HOST, PLAIN], ids=["host", "plain"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", list(REFERENCE))
 def test_error_is_within_the_documented_bound(name: str, dtype: str, cpu: Target) -> None:
-    x = samples(dtype)
+    x, wanted = asked_and_wanted(name, dtype)
     got = by_machine(elementwise([dtype], dtype, getattr(intrin, name), len(x)), [x], cpu)
     with np.errstate(all="ignore"):
-        found = error(got, REFERENCE[name](x.astype(np.float64 if dtype == "float32" else np.longdouble)))
+        found = error(got, wanted)
     worst = int(found.argmax())
     assert found[worst] <= BOUNDS[name], f"{name}({x[worst]!r}) = {got[worst]!r} is {found[worst]} ulp off"
 

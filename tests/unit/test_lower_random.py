@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from fuzzing import cases
 from lowering_kit import assert_agreement, chain, conv2d, matmul, random_schedule, softmax
 
 from compiler.tir.nodes import PrimFunc
@@ -20,7 +21,7 @@ WORKLOADS: dict[str, Callable[[], PrimFunc]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(cases(3)))
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_random_schedules(name: str, seed: int) -> None:
     plain = WORKLOADS[name]()

@@ -49,7 +49,7 @@ def with_rules(func: n.PrimFunc, *rules: ScheduleRule, postprocs="llvm") -> Tune
     return context(func, space_generator=PostOrderApply(sch_rules=list(rules), postprocs=postprocs))
 
 
-def check_points(func: n.PrimFunc, sketch: TracedSketch, count: int = 4) -> int:
+def check_points(func: n.PrimFunc, sketch: TracedSketch, count: int = 2) -> int:
     """Random points of the space agree with the function in machine code; how many there were."""
     rng, done = np.random.default_rng(3), 0
     wanted = w.outputs(func)

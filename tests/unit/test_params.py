@@ -78,14 +78,14 @@ def test_sizes_are_not_believed() -> None:
         load_param_dict(sealed((1 << 32) - 1, b""))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 5), st.binary(max_size=200))
 def test_any_body_loads_or_is_refused(count: int, body: bytes) -> None:
     with contextlib.suppress(ParamsError):
         load_param_dict(sealed(count, body))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_changed_bytes_load_or_are_refused(data: st.DataObject) -> None:
     body = bytearray(save_param_dict({"a": array(np.arange(4.0)), "b": array(np.ones((2, 2), "int8"))})[28:])

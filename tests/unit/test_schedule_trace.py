@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -184,8 +186,13 @@ def test_a_trace_that_nests_without_end_is_refused() -> None:
         outputs = [f"l{2 * i + 3}", f"l{2 * i + 4}"]
         steps.append(["split", [f"l{2 * i + 2 if i else 0}", None, 2], {"preserve_unit_iters": True}, outputs])
     text = json.dumps({"format": "tunefarm.trace", "version": 1, "steps": steps, "decisions": []})
-    with pytest.raises(ScheduleError, match="nested too deeply"):
-        apply_trace(w.matmul(), Trace.from_json(text))
+    trace, usual = Trace.from_json(text), sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 250)  # each step takes longer than the one before
+    try:
+        with pytest.raises(ScheduleError, match="nested too deeply"):
+            apply_trace(w.matmul(), trace)
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 def test_loops_without_iterations() -> None:
