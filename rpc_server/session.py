@@ -75,7 +75,7 @@ class RPCSession:
         self._channel = SessionChannel(connection, opened, call_timeout, enable_logging)
         self._sent: set[str] = set()  # blobs the box was given and may still have
         self._blob_of: dict[str, str] = {}  # Artifact.digest → digest of the bytes sent for it
-        self._on_close: list[Callable[[], None]] = []
+        self._on_close: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     def __repr__(self) -> str:
         return f"<RPCSession on {self.box} at {self.address}>"
@@ -275,9 +275,10 @@ class RPCSession:
         finally:
             line.close()
 
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, after `close()` has ended the session."""
-        self._on_close.append(callback)
+    def on_close(self, callback: Callable[[], None], when_collected: Callable[[], None] | None = None) -> None:
+        """Call `callback` once, after `close()` has ended the session. If the garbage collector ends it instead it is
+        `when_collected` that is called, in whatever a thread is doing just then: it must not wait for a lock."""
+        self._on_close.append((callback, when_collected or callback))
 
     def close(self) -> None:
         """End the session; its arrays, modules and files are gone. Harmless when it is over already."""
@@ -289,16 +290,16 @@ class RPCSession:
                     self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
             self._channel.leave_lane()
             self._connection.close()
-        for callback in callbacks:
-            callback()
+        for closed, _ in callbacks:
+            closed()
 
     def __del__(self) -> None:
         if getattr(self, "_on_close", None) is not None and not sys.is_finalizing():
             self._channel.leave_lane()
             self._connection.close()
             callbacks, self._on_close = self._on_close, []
-            for callback in callbacks:
-                callback()
+            for _, collected in callbacks:
+                collected()
 
     def __enter__(self) -> RPCSession:
         return self

@@ -212,8 +212,7 @@ class TrackerSession:
                 except BaseException:
                     lease.release()
                     raise
-            session.on_close(lease.release)
-            weakref.finalize(session, lease.release_later)
+            session.on_close(lease.release, lease.release_later)
             return session
 
     def request_and_run(

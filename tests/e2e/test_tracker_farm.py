@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
@@ -60,6 +61,22 @@ def test_a_session_dropped_by_its_holder_gives_the_device_back(shared: Farm) -> 
     del remote
     with session.request("device=one/0", wait_s=PATIENCE_S) as again:
         use(again)
+
+
+def test_a_session_may_be_collected_whatever_a_thread_is_doing(shared: Farm) -> None:
+    session = shared.connect()
+    dropped = [session.request("device=one/0")]
+
+    def collect() -> None:
+        with session._holdings._lock, session._channel._turn_lock:
+            dropped.clear()
+            gc.collect()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    until(lambda: states(session)["one/0"] == "ready")
 
 
 def test_what_a_device_is_travels_with_the_lease(shared: Farm) -> None:
