@@ -91,6 +91,8 @@ def test_a_full_disk_costs_what_was_to_be_written(small_disk):
         kept = np.random.default_rng(1).bytes(1 << 20)
         remote.upload(kept, "kept")
         works(remote)
+        before = kernel("add_one")
+        assert remote.measure(MeasureRequest(before.digest, options=QUICK), [before]).ok  # what runs trials has started
         filler = small_disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while True:
