@@ -13,13 +13,13 @@ def test_the_tracker_and_the_records_are_put_together():
         name="a/0",
         key="cpu",
         device_class="c",
-        fingerprint={"cpu_model": "shown apart", "kernel": "6.1.0", "caches": {"L1d": 32768, "L2": 524288}, "gpu": None},
+        fingerprint={"cpu_model": "shown apart", "kernel": "6.1.0", "caches": {"L1d": 32768, "L2": 9}, "gpu": None},
         features=(),
         first_seen=utcnow(),
         last_seen=utcnow(),
     )
     assert hardware(known, {"threads": 4, "kernel": "6.2.0", "tags": ("x", "y")}) == [
-        ("Caches", "L1d 32768, L2 524288"),
+        ("Caches", "L1d 32768, L2 9"),
         ("Kernel", "6.2.0"),
         ("Tags", "x, y"),
         ("Threads", "4"),
