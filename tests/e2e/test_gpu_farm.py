@@ -110,8 +110,18 @@ def test_a_gpu_that_a_kernel_lost_is_checked_before_its_next_lease(tmp_path: Pat
 
 
 def test_tuning(box: Server, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tunefarm", "tune", "copy:128", "--target", "cuda", "--device", f"127.0.0.1:{box.port}"]
-    command += ["--trials", "2", "--timeout", "1", "--db", f"sqlite:///{tmp_path}/farm.db", "--builders", "1", "--json", "--quiet"]
+    command = [sys.executable, "-m", "tunefarm", "tune", "copy:128", "--target", "cuda", "--trials", "2"]
+    command += [
+        "--timeout",
+        "1",
+        "--device",
+        f"127.0.0.1:{box.port}",
+        "--db",
+        f"sqlite:///{tmp_path}/farm.db",
+        "--builders",
+        "1",
+    ]
+    command += ["--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     [task] = json.loads(done.stdout)["tasks"]

@@ -1,7 +1,7 @@
 """PyCUDA's driver calls over host memory, for processes that are started with this folder on their path. Kernels are
 run from their PTX (`ptx_machine`); an access to memory that was not allocated spoils the context, as it does on a GPU.
 
-Sees the device that CUDA_VISIBLE_DEVICES names, if that begins with "GPU-".
+Sees one device, which CUDA_VISIBLE_DEVICES must name: "0" or a name that begins with "GPU-".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _check() -> None:
 
 
 def init() -> None:
-    if not os.environ.get("CUDA_VISIBLE_DEVICES", "GPU-").startswith("GPU-"):
+    if not os.environ.get("CUDA_VISIBLE_DEVICES", "0").startswith(("GPU-", "0")):
         raise Error("cuInit failed: no CUDA-capable device is detected")
 
 
