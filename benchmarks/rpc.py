@@ -3,7 +3,8 @@
     python benchmarks/rpc.py
     python benchmarks/rpc.py --peer /path/to/peer/bin/python
 
-A session: from the tracker's request to the answer of its first call. A small call: reading 16 bytes back and waiting
+A session: from the tracker's request to the answer of its first call; its wake-ups are how often threads of all
+processes slept meanwhile, which depends on the machine much less. A small call: reading 16 bytes back and waiting
 for them. Pipelined: calls submitted ahead. Copies: 64 MiB. Medians; ours and the peer's processes run one after the
 other, each round twice in turns. `supervisor` is what a client on another machine gets, less the network: through the
 server's supervisor rather than straight to the session's process. `relay` is the same for a box behind a relay, whose
@@ -13,11 +14,14 @@ three more processes share this machine's cores.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +49,7 @@ def main() -> None:
     print(f"{'':30}{'tunefarm':>12}{'supervisor':>12}{'relay':>12}{'peer':>12}")
     rows = [
         ("request to session, ms", "open_s", 1e3),
+        ("wake-ups for it", "wakes", 1),
         ("small call, us", "call_s", 1e6),
         ("pipelined calls a second", "pipelined", 1),
         ("64 MiB there, GB/s", "up_gb_s", 1),
@@ -74,35 +79,53 @@ def ours() -> dict[str, float]:
     with rpc.Tracker(host="127.0.0.1", port=0) as tracker, rpc.Relay() as relay:
         address = ("127.0.0.1", tracker.port)
         session = rpc.connect_tracker(*address)
-        with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, key="bench", warm=2):
-            found["open_s"] = open_seconds(session, "bench")
+        with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, key="bench", warm=2) as server:
+            found |= opening(session, "bench", (os.getpid(), tracker.pid, server.pid))
             with session.request("bench", session_timeout=120) as remote:
                 found |= paths(remote)
             with session.request("bench", session_timeout=120) as remote:
                 remote.call_timeout = 600.0  # a deadline is the supervisor's to enforce: calls go through it
                 found |= paths(remote, "supervisor_")
         way = f"127.0.0.1:{relay.port}"
-        with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, relay=way, key="far", warm=2):
-            found["relay_open_s"] = open_seconds(session, "far")
+        with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, relay=way, key="far", warm=2) as server:
+            pids = (os.getpid(), tracker.pid, relay.pid, server.pid)
+            found |= opening(session, "far", pids, "relay_")
             with session.request("far", session_timeout=120) as remote:
                 found |= paths(remote, "relay_")
         session.close()
     return found
 
 
-def open_seconds(session: Any, key: str) -> float:
-    """The median; the first, which finds things cold, does not count."""
-    return statistics.median([_open_seconds(session, key) for _ in range(REQUESTS + 1)][1:])
+def opening(session: Any, key: str, pids: Sequence[int], prefix: str = "") -> dict[str, float]:
+    """Medians; the first session, which finds things cold, does not count."""
+    opened = [_open(session, key, pids) for _ in range(REQUESTS + 1)][1:]
+    seconds, wakes = zip(*opened)
+    return {f"{prefix}open_s": statistics.median(seconds), f"{prefix}wakes": statistics.median(wakes)}
 
 
-def _open_seconds(session: Any, key: str) -> float:
+def _open(session: Any, key: str, pids: Sequence[int]) -> tuple[float, int]:
+    before = sleeps(pids)
     start = time.perf_counter()
     remote = session.request(key, session_timeout=60)
     remote.cpu().sync()
     spent = time.perf_counter() - start
+    after = sleeps(pids)
     remote.close()
     time.sleep(0.7)  # the next executor gets warm
-    return spent
+    return spent, sum(after[thread] - before[thread] for thread in after.keys() & before.keys())
+
+
+def sleeps(pids: Sequence[int]) -> dict[str, int]:
+    """How often each thread of these processes, and of those they started, has slept."""
+    found = {}
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                status = dict(line.split(":", 1) for line in (task / "status").read_text().splitlines())
+                found[task.name] = int(status["voluntary_ctxt_switches"])
+                if pid != os.getpid():
+                    found |= sleeps([int(child) for child in (task / "children").read_text().split()])
+    return found
 
 
 def paths(remote: Any, prefix: str = "") -> dict[str, float]:
