@@ -85,8 +85,11 @@ def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
     return found
 
 
+_WORKLOAD = workload_select().where(WorkloadRow.key == bindparam("key"))
+
+
 def find_workload(connection: Connection, key: str) -> Workload | None:
-    row = connection.execute(workload_select().where(WorkloadRow.key == key)).first()
+    row = connection.execute(_WORKLOAD, {"key": key}).first()
     return None if row is None else to_workload(row)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, false, insert, select, text, update
+from sqlalchemy import Connection, and_, bindparam, delete, false, insert, select, text, update
 
 from tuner.records import catalog, incumbent
 from tuner.records.errors import RecordNotFound
@@ -122,15 +122,17 @@ def newest(connection: Connection, before: int | None, limit: int) -> tuple[Devi
     return tuple(_to_event(row) for row in connection.execute(query))
 
 
+_SUSPECTS = (
+    select(DeviceRow.name)
+    .join(TrialRow, TrialRow.device_id == DeviceRow.id)
+    .where(TrialRow.key_id.in_(bindparam("keys", expanding=True)), text("trials.suspect"))
+    .limit(200)
+)
+
+
 def suspicion(connection: Connection, key_ids: list[int]) -> str:
     """What to tell whoever asks for the best of these tuning keys about measurements set aside; "" without any."""
-    query = (
-        select(DeviceRow.name)
-        .join(TrialRow, TrialRow.device_id == DeviceRow.id)
-        .where(TrialRow.key_id.in_(key_ids), text("trials.suspect"))
-        .limit(200)
-    )
-    names = sorted(set(connection.scalars(query)))
+    names = sorted(set(connection.scalars(_SUSPECTS, {"keys": key_ids})))
     if not names:
         return ""
     return f"measurements of {', '.join(names[:5])} are set aside: the device failed its health check afterwards"

@@ -62,6 +62,13 @@ _EXACT = _BEST.where(WorkloadRow.key == bindparam("workload"), TargetRow.text ==
     BestConfigRow.updated_at.desc()
 )
 _EXACT_IN_CLASS = _EXACT.where(DeviceClassRow.name == bindparam("device_class"))
+_ELSEWHERE = (
+    _BEST.where(WorkloadRow.key == bindparam("workload"))
+    .order_by(BestConfigRow.updated_at.desc())
+    .limit(_ALTERNATIVES)
+)
+_KEYS = select(TuningKeyRow.id).where(TuningKeyRow.workload_id == bindparam("workload"))
+_SERVES = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == bindparam("device_class"))
 # built once: putting such a statement together takes longer than running it
 
 
@@ -135,14 +142,13 @@ def _elsewhere(
     workload = catalog.find_workload(connection, workload_key)
     if workload is None:
         return _miss([f"no workload with key {workload_key} is recorded"])
-    query = _BEST.where(WorkloadRow.key == workload_key)
-    rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(_ALTERNATIVES)).all()
+    rows = connection.execute(_ELSEWHERE, {"workload": workload_key}).all()
     if rows:
         offers = [to_best(row) for row in rows]
         found = _to_lookup(other_place(offers, wanted, device_class, serves(connection, device_class)))
     else:
         found = _miss([f"workload {workload.name} is known, but no verified measurement of it is recorded"])
-    keys = list(connection.scalars(select(TuningKeyRow.id).where(TuningKeyRow.workload_id == workload.id)))
+    keys = list(connection.scalars(_KEYS, {"workload": workload.id}))
     doubt = device_events.suspicion(connection, keys)
     return replace(found, explain=(*found.explain, doubt)) if doubt else found
 
@@ -159,8 +165,7 @@ def serves(connection: Connection, device_class: str | None) -> frozenset[str]:
     """The device classes whose configs `device_class` was declared fit for."""
     if device_class is None:
         return frozenset()
-    query = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == device_class)
-    return frozenset(connection.scalar(query) or ())
+    return frozenset(connection.scalar(_SERVES, {"device_class": device_class}) or ())
 
 
 # ----------------------------------------------------------------------------- beside the best
