@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.artifact import EntryPoint
-from compiler.lower.split_preproc import PREPACK, PREPACKED
+from compiler.artifact import PREPACK, PREPACKED, EntryPoint
 from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device
 from compiler.runtime.module import CPUFunction, Module

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.artifact import PREPACK, PREPACKED
 from compiler.ir.module import IRModule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
@@ -22,7 +23,6 @@ from compiler.tir.visit import replace, seq, walk
 
 LAYOUT_FREE = "layout_free_buffers"
 PREPROC = "meta_schedule.layout_rewrite_preproc"
-PREPACK, PREPACKED = "_weight_prepack", "_prepacked"
 
 
 def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
