@@ -65,21 +65,30 @@ class Case:
 
     def __init__(
         self, name: str, shapes: list[tuple[int, ...]], make: Callable[..., Any], numpy: Callable[..., Any] | None,
-        torch: Callable[..., Any] | None = None, small: bool = False,
+        torch: Callable[..., Any] | None = None, small: bool = False, dtype: str = "float32",
     ) -> None:  # fmt: skip
-        self.name, self.shapes, self.make = name, shapes, make
+        self.name, self.shapes, self.make, self.dtype = name, shapes, make, dtype
         self.numpy, self.torch, self.small = numpy, torch, small
 
     def func(self) -> Any:
         from compiler.te.operation import placeholder
         from compiler.te.prim_func import create_prim_func
 
-        inputs = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(self.shapes)]
+        inputs = [placeholder(shape, self.dtype, name=f"X{i}") for i, shape in enumerate(self.shapes)]
         return create_prim_func([*inputs, self.make(*inputs)])
+
+    def inputs(self) -> list[Any]:
+        """Some numbers; bfloat16 is made of float32."""
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        if self.dtype == "int8":
+            return [rng.integers(-128, 128, shape).astype("int8") for shape in self.shapes]
+        return [rng.standard_normal(shape).astype("float32") for shape in self.shapes]
 
 
 def cases() -> list[Case]:
-    """The workloads of the project's goals, float32."""
+    """The workloads of the project's goals; float32, where they don't say more."""
     import numpy as np
 
     from compiler import topi
@@ -99,6 +108,8 @@ def cases() -> list[Case]:
              lambda a, b, c: nn.relu(topi.add(nn.matmul(a, b), c)), lambda a, b, c: np.maximum(a @ b + c, 0),
              lambda a, b, c: (a @ b + c).relu(), True),
     ]  # fmt: skip
+    for dtype, wide, theirs in (("bfloat16", "float32", lambda a, b: a @ b), ("int8", "int32", int_matmul)):
+        found.append(Case(f"matmul 1024³, {dtype}", [(1024, 1024)] * 2, wide_matmul(wide), None, theirs, dtype=dtype))
     for name, *sizes in RESNET50:
         found.append(convolution(name, *sizes))
     for channels, height, stride in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (256, 28, 1), (512, 14, 1)):
@@ -148,6 +159,25 @@ def depthwise(channels: int, height: int, stride: int) -> Case:
     )  # fmt: skip
 
 
+def wide_matmul(dtype: str) -> Callable[[Any, Any], Any]:
+    """The product of two matrices, summed in `dtype`."""
+    from compiler.te.operation import compute, reduce_axis
+    from compiler.te.operation import sum as te_sum
+
+    def make(a: Any, b: Any) -> Any:
+        k = reduce_axis((0, a.shape[1]), name="k")
+        shape = (a.shape[0], b.shape[1])
+        return compute(shape, lambda i, j: te_sum(a[i, k].astype(dtype) * b[k, j].astype(dtype), axis=k))
+
+    return make
+
+
+def int_matmul(a: Any, b: Any) -> Any:
+    import torch
+
+    return torch._int_mm(a, b)
+
+
 def softmax(a: Any) -> Any:
     import numpy as np
 
@@ -177,7 +207,6 @@ def torch_conv(x: Any, w: Any, **how: Any) -> Any:
 def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> dict[str, Any]:
     """Tune `case` once for each seed, then time the kernels and their peers in turns. "tunefarm" is the kernel of the
     run in the middle."""
-    import numpy as np
 
     from compiler.runtime.ndarray import array, empty
     from compiler.target import Target
@@ -192,10 +221,9 @@ def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> d
     about = {"workload": case.name, "threads": threads, "trials": trials, "seeds": seeds, "tuning_s": seconds}
     if len(kernels) < seeds:
         return {**about, "ms": {}}
-    rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal(shape).astype("float32") for shape in case.shapes]
-    out = empty(tuple(as_int(s) for s in func.buffer_map[func.params[-1]].shape), "float32")
-    held = [*map(array, inputs), out]
+    inputs, result = case.inputs(), func.buffer_map[func.params[-1]]
+    out = empty(tuple(as_int(s) for s in result.shape), result.dtype)
+    held = [*(array(x, dtype=case.dtype) for x in inputs), out]
     calls: dict[str, Callable[[], Any]] = {who: functools.partial(kernel, *held) for who, kernel in kernels.items()}
     if (own := case.numpy) is not None:
         calls["numpy"] = lambda: own(*inputs)
@@ -230,7 +258,7 @@ def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callabl
         return {}
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    call, tensors = case.torch, [torch.from_numpy(a) for a in inputs]
+    call, tensors = case.torch, [torch.from_numpy(a).to(getattr(torch, case.dtype)) for a in inputs]
     return {} if call is None else {"torch": lambda: call(*tensors)}
 
 
