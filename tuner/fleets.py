@@ -337,7 +337,7 @@ class TrackerFleet:
         if model is None:
             return self._expr
         terms = [self._expr]
-        for name in ("arch", "threads", "cpu_model"):
+        for name in ("arch", "threads", "cpu_model", "gpu"):
             value = str(model.attributes.get(name, ""))
             if re.fullmatch(r"[\w .@()+:/-]+", value):
                 terms.append(f'{name}="{value}"')

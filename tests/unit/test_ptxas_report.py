@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from compiler.artifact import Artifact
@@ -10,6 +12,9 @@ from compiler.driver import compile_artifact, lower
 from compiler.errors import CodegenError
 from compiler.te.operation import placeholder
 from compiler.topi import cuda, exp
+from tunefarm.cli.build import _as_json, _build, _print
+from tunefarm.client import BestReply
+from tuner.task import TuningTask
 
 REPORT = """
 ptxas info    : 0 bytes gmem
@@ -44,6 +49,20 @@ def test_of_a_build() -> None:
     assert kernel.spill_stores == 0
     with pytest.raises(CodegenError, match="ptxas does not take the PTX for sm_80"):
         assemble(str(find_ptxas()), b"this is no PTX", "sm_80")
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas on this machine")
+def test_tunefarm_build_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    task = TuningTask.from_spec("copy:4096", "cuda -arch=sm_80")
+    built = _build(task, BestReply("miss", ("nobody tuned it",), None, None, None, None), None, None)
+    _print(built)
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "copy:4096:float32: untuned"
+    assert re.fullmatch(r"  main_kernel: \d+ registers, 0 bytes spilled, 0 bytes shared", second)
+    assert third == "  - nobody tuned it"
+    [kernel] = _as_json(built)["kernels"]
+    assert kernel["kernel"] == "main_kernel"
+    assert 0 < kernel["registers"] < 64
 
 
 def test_code_for_a_cpu_has_none() -> None:
