@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tuner.space.analysis import BlockInfo
 from tuner.space.contraction import Roles, Shape
 from tuner.space.hardware import Hardware
+from tuner.space.pixels import STREAMS
 from tuner.space.sketch import Values
 
 _LINE = 64  # bytes that come from memory at once
-_STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Judge:
         two tiles share, the second's part may be gone before it is read."""
         row = values["vectors"] * self.hardware.lanes * self.element_bytes
         lines = row / (-(-row // _LINE) * _LINE)
-        if self._depth(values) > _STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
+        if self._depth(values) > STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
             return lines * (0.5 if self.shape.deep else 0.8)
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 

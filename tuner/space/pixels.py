@@ -13,14 +13,19 @@ Networks for Document Processing", 2006.
 
 from __future__ import annotations
 
+import math
+
 from compiler.errors import ScheduleError
 from compiler.schedule.schedule import BlockRV, Schedule
-from tuner.space.analysis import Axis, BlockInfo
+from tuner.space.analysis import Access, Axis, BlockInfo
 from tuner.space.contraction import Roles
+
+STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
 
 def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
-    """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone or is read with gaps."""
+    """Whether `v` has a neighbour to be joined with, and does not fill its vectors alone or is read with gaps that
+    cost something."""
     above = row_above(info, roles)
     if above is None or roles.m is None or roles.vector_operand is None:
         return False
@@ -29,12 +34,19 @@ def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
     apart = scalar is not None and not {above.position, roles.v.position} & info.inputs[scalar].axes
     if not both or not apart or above.extent < 2 or len(info.inputs) != 2:
         return False
-    return roles.v.extent % lanes != 0 or has_gaps(info, roles)
+    return roles.v.extent % lanes != 0 or (has_gaps(info, roles) and not _reads_few_rows(info, operand, roles))
 
 
 def has_gaps(info: BlockInfo, roles: Roles) -> bool:
     """Whether neighbours along `v` are no neighbours in memory, as in a convolution with strides."""
     return roles.vector_operand is not None and dict(info.inputs[roles.vector_operand].steps).get(roles.v.position) != 1
+
+
+def _reads_few_rows(info: BlockInfo, operand: Access, roles: Roles) -> bool:
+    """Whether a tile reads every second element of few rows, as those of three channels are: two vectors and a shuffle
+    take no longer than a copy, and the rows stay near."""
+    rows = math.prod(a.extent for a in info.reduced if a.position not in operand.innermost)
+    return dict(operand.steps).get(roles.v.position) == 2 and rows <= STREAMS
 
 
 def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> str | None:
