@@ -35,7 +35,7 @@ class Load:
 
 
 def load(port: int, requests: list[str], connections: int, seconds: float) -> Load:
-    """From a process of its own."""
+    """From a process of its own. Every request is asked once before the time begins."""
     words = [sys.executable, str(Path(__file__)), str(port), str(connections), str(seconds)]
     done = subprocess.run(words, input=json.dumps(requests), capture_output=True, text=True, check=True)
     return Load(**json.loads(done.stdout))
@@ -83,6 +83,12 @@ class _Connection:
 
 
 def drive(port: int, requests: list[bytes], connections: int, seconds: float) -> Load:
+    _answers(port, requests, connections, 0.0, len(requests))
+    return _answers(port, requests, connections, seconds, 1)
+
+
+def _answers(port: int, requests: list[bytes], connections: int, seconds: float, at_least: int) -> Load:
+    """Asks for so many seconds, and until so many were answered."""
     selector = selectors.DefaultSelector()
     opened = [_Connection(port) for _ in range(connections)]
     number, took, cpu = 0, [], time.process_time()
@@ -91,13 +97,15 @@ def drive(port: int, requests: list[bytes], connections: int, seconds: float) ->
         selector.register(connection.socket, selectors.EVENT_READ, connection)
         connection.ask(requests[number % len(requests)])
         number += 1
-    while (now := time.perf_counter()) - began < seconds:
+    while (now := time.perf_counter()) - began < seconds or len(took) < at_least:
         for key, _ in selector.select(1.0):
             connection = key.data
             if connection.answered():
                 took.append(time.perf_counter() - connection.sent)
                 connection.ask(requests[number % len(requests)])
                 number += 1
+    for connection in opened:
+        connection.socket.close()
     return Load(took, now - began, time.process_time() - cpu)
 
 
