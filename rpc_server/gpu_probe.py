@@ -14,15 +14,13 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
+from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.errors import TunefarmError
+from compiler.launches import Launch
 from compiler.runtime.cuda_module import CUDAFunction, CUDAHostModule, cuda_api
 from compiler.runtime.device import Device, cuda
 from compiler.runtime.ndarray import array, empty
 from compiler.runtime.nvml import gpu_state
-from compiler.script.entry import from_source
-from compiler.tir.nodes import PrimFunc
 from rpc_server.gpus import Gpu, Probed, ProbeSettings
 from rpc_server.isolation import become, die_with_parent
 
@@ -32,23 +30,52 @@ _THREADS = 256
 _RUNS = 3  # odd, too
 _MOST_COPIED = 64 << 20
 _MOST_TIMES = 64  # the work of a small device that a large one gets
+# x[i] = x[i] * -1 + c, `rounds` times. For the oldest architecture: later ones run it, too.
 _CHAIN = """
-@T.prim_func
-def chain(data: T.handle, c: T.float32, rounds: T.int32):
-    blocks = T.int32()
-    x = T.match_buffer(data, (blocks, 256), "float32")
-    for b in T.thread_binding(blocks, thread="blockIdx.x"):
-        for t in T.thread_binding(256, thread="threadIdx.x"):
-            for k in range(rounds):
-                x[b, t] = x[b, t] * T.float32(-1) + c
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry chain_kernel(
+	.param .u64 chain_kernel_param_0,
+	.param .f32 chain_kernel_param_1,
+	.param .u32 chain_kernel_param_2
+)
+.maxntid 256, 1, 1
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<8>;
+	.reg .b64 %rd<5>;
+
+	ld.param.b64 %rd1, [chain_kernel_param_0];
+	ld.param.b32 %r1, [chain_kernel_param_1];
+	ld.param.b32 %r2, [chain_kernel_param_2];
+	cvta.to.global.u64 %rd2, %rd1;
+	mov.u32 %r3, %ctaid.x;
+	mov.u32 %r4, %tid.x;
+	mad.lo.s32 %r5, %r3, 256, %r4;
+	mul.wide.u32 %rd3, %r5, 4;
+	add.s64 %rd4, %rd2, %rd3;
+	ld.global.b32 %r6, [%rd4];
+$L__again:
+	fma.rn.f32 %r6, %r6, 0fBF800000, %r1;
+	add.s32 %r2, %r2, -1;
+	setp.ne.b32 %p1, %r2, 0;
+	@%p1 bra $L__again;
+	st.global.b32 [%rd4], %r6;
+	ret;
+}
 """
 
 
 def chain() -> Artifact:
-    """The kernel, for the oldest architecture: later ones run it, too."""
-    func = from_source(_CHAIN)
-    assert isinstance(func, PrimFunc)
-    return compile_artifact(func, "cuda -arch=sm_80", name="chain")
+    """The kernel and how it is started."""
+    x = ArgSpec("x", "float32", ("blocks", _THREADS))
+    arguments = (x, ArgSpec("c", "float32", None), ArgSpec("rounds", "int32", None))
+    launch = Launch("chain_kernel", ("blocks", "1", "1"), (_THREADS, 1, 1), (0, 1, 2))
+    blocks = ImplicitArg("blocks", "int32", "blocks")
+    entry = EntryPoint("chain", "chain", arguments, outputs=(0,), implicit=(blocks,), launches=(launch,))
+    return Artifact("cuda -arch=sm_80", (), (entry,), {"ptx": _CHAIN.encode()})
 
 
 def probe(uuid: str, place: Device, kernel: Artifact) -> Probed:
