@@ -30,6 +30,8 @@ from rpc_server.measure import FailureKind
 
 HARD = 3.0
 """Times its limit after which a build that cannot be interrupted is ended with its process."""
+_LOOK_S = 0.5
+"""How often a build is looked at that takes long."""
 _NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
 
 
@@ -167,20 +169,23 @@ class _TimeLimit:
         self._seconds = seconds
 
     def __enter__(self) -> None:
-        began, in_line = time.monotonic(), _in_line_s()
+        began, before = time.monotonic(), _in_line()
+        waits: dict[str, float] = {}  # also of those that have ended: a C compiler's processes run one after the other
 
-        def expired(*_: object) -> None:
-            left = self._seconds - (time.monotonic() - began) + (_in_line_s() - in_line)
+        def look(*_: object) -> None:
+            waits.update(_in_line())
+            in_line = sum(wait - before.get(who, 0.0) for who, wait in waits.items())
+            left = self._seconds + in_line - (time.monotonic() - began)
             if left < 1e-3:
                 raise _BuildTimeout
             self._arm(left)
 
-        self._old = signal.signal(signal.SIGALRM, expired)
+        self._old = signal.signal(signal.SIGALRM, look)
         self._arm(self._seconds)
 
-    def _arm(self, seconds: float) -> None:
-        faulthandler.dump_traceback_later(seconds + (HARD - 1.0) * self._seconds, exit=True, file=_NOWHERE)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    def _arm(self, left: float) -> None:
+        faulthandler.dump_traceback_later(left + (HARD - 1.0) * self._seconds, exit=True, file=_NOWHERE)
+        signal.setitimer(signal.ITIMER_REAL, min(left, _LOOK_S))
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -188,13 +193,13 @@ class _TimeLimit:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _in_line_s() -> float:
-    """How long this thread, and the processes it started that still run, were ready and had no core."""
-    stats = [Path("/proc/thread-self/schedstat")]
-    with contextlib.suppress(OSError):
-        stats += [Path(f"/proc/{pid}/schedstat") for pid in Path("/proc/thread-self/children").read_text().split()]
-    waited = 0
-    for stat in stats:
+def _in_line() -> dict[str, float]:
+    """How long this thread, and each process below it, was ready and had no core, in seconds."""
+    waits: dict[str, float] = {}
+    places = ["thread-self"]
+    while places:
+        place = places.pop()
         with contextlib.suppress(OSError, IndexError):  # a kernel that does not say, a process that has just ended
-            waited += int(stat.read_text().split()[1])
-    return waited / 1e9
+            waits[place] = int(Path(f"/proc/{place}/schedstat").read_text().split()[1]) / 1e9
+            places += [f"{pid}/task/{pid}" for pid in Path(f"/proc/{place}/children").read_text().split()]
+    return waits
