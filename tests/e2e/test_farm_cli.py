@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_farm import CliFarm, cli_farm, until
+from cli_farm import PATIENCE_S, CliFarm, cli_farm, until
 
 SHOW = "import os, sys; print(os.environ['TUNEFARM_DEVICE_ID'], sys.argv[1], bool(os.environ['TUNEFARM_LEASE_TOKEN']))"
 
 
 @pytest.fixture(scope="module")
-def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CliFarm, int]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CliFarm, int]]:
     folder: Path = tmp_path_factory.mktemp("farm")
     with cli_farm(folder) as running:
         _, tracker = running.serve("tracker", "tracker")
@@ -23,6 +23,21 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[CliFarm, in
         running.environ["TUNEFARM_TRACKER"] = f"127.0.0.1:{tracker}"
         until(lambda: states(running) == ["ready"])
         yield running, port
+
+
+@pytest.fixture
+def farm(shared: tuple[CliFarm, int]) -> Iterator[tuple[CliFarm, int]]:
+    """The farm, whose device is ready again afterwards, so that no test suffers from another's failure."""
+    running, _ = shared
+    services = len(running.processes)
+    yield shared
+    for process in running.processes[services:]:
+        process.handle.terminate()
+        process.handle.wait(PATIENCE_S)
+    del running.processes[services:]
+    running.run("undrain", "box1")
+    running.run("unquarantine", "box1")
+    until(lambda: states(running) == ["ready"])
 
 
 def states(farm: CliFarm) -> list[str]:
@@ -34,7 +49,6 @@ def test_a_command_runs_on_a_leased_device_which_then_goes_back(farm) -> None:
     done = running.run("lease", "cpu", "--for", "1h", "--", sys.executable, "-c", SHOW, "$TUNEFARM_DEVICE")
     assert done.stdout == f"box1/0 127.0.0.1:{port} True\n"
     assert running.run("lease", "cpu", "--", sys.executable, "-c", "raise SystemExit(7)", code=7)
-    until(lambda: states(running) == ["ready"])
 
 
 def test_a_tuning_run_uses_the_lease_it_runs_under(farm) -> None:
@@ -53,7 +67,6 @@ def test_without_a_command_the_device_is_held_until_a_signal(farm) -> None:
     assert "waiting: number 1 of 1 in the queue for 1 device" in waiting.stderr
     assert "no device matching 'cpu' became free" in waiting.stderr
     assert holder.end(signal.SIGINT) == 0
-    until(lambda: states(running) == ["ready"])
 
 
 def test_a_command_whose_device_is_taken_away_is_ended(farm) -> None:
@@ -64,7 +77,6 @@ def test_a_command_whose_device_is_taken_away_is_ended(farm) -> None:
     assert holder.handle.wait(120) == 1
     assert "quarantined: smoke" in holder.text()
     running.run("unquarantine", "box1/0")
-    until(lambda: states(running) == ["ready"])
 
 
 def test_a_command_that_is_not_there_is_an_error_and_the_device_goes_back(farm) -> None:
