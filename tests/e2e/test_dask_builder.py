@@ -25,7 +25,12 @@ from tuner.options import RunOptions
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
-pytest.importorskip("distributed", reason="the dask extra is not installed")
+
+@pytest.fixture(scope="module", autouse=True)
+def distributed() -> None:
+    """Not when the tests are collected: that takes a second."""
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+
 
 FUNC = FuncSource(pack_func(build_makers.add_one()))
 

@@ -13,7 +13,13 @@ from tuner.model.library import pack
 from tuner.model.training import TrainingOptions, train
 from tuner.records.store import RecordStore
 
-pytest.importorskip("lightgbm", exc_type=ImportError)
+
+@pytest.fixture(scope="module", autouse=True)
+def lightgbm():
+    """Not when the tests are collected: that takes a second."""
+    pytest.importorskip("lightgbm", exc_type=ImportError)
+
+
 SPECS = ["matmul:32,32,32", "matmul:64,48,32", "matmul:16,64,64"]
 
 
