@@ -5,6 +5,7 @@ Read through NVML (`nvidia-ml-py`); without it, nothing is told.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +31,25 @@ class GpuState:
 
 
 def gpu_state(index: int) -> GpuState | None:
-    """The state of the machine's GPU number `index` now; None where NVML does not tell it."""
+    """The state of this process's GPU number `index` now; None where NVML does not tell it."""
     try:
         import pynvml
     except ImportError:
         return None
     try:
         pynvml.nvmlInit()
-        return _read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(index))
+        return _read(pynvml, _handle(pynvml, index))
     except pynvml.NVMLError:
         return None
+
+
+def _handle(nvml: Any, index: int) -> Any:
+    """NVML counts all GPUs; a process may see some of them, by number or UUID, in an order of its own."""
+    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    name = seen[index] if index < len(seen) else str(index)
+    if name.isdecimal():
+        return nvml.nvmlDeviceGetHandleByIndex(int(name))
+    return nvml.nvmlDeviceGetHandleByUUID(name)
 
 
 def _read(nvml: Any, device: Any) -> GpuState:

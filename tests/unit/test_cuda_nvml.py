@@ -46,6 +46,18 @@ def test_what_slowed_it_down(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_the_gpu_that_the_process_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    found = nvml(reasons=0, devices=8)
+    found.nvmlDeviceGetHandleByUUID = asked.append
+    monkeypatch.setitem(sys.modules, "pynvml", found)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-7,3")
+    assert gpu_state(0) is not None
+    assert asked == ["GPU-7"]
+    assert gpu_state(1) is not None
+    assert asked == ["GPU-7"]
+
+
 def test_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", nvml(reasons=1))
     assert gpu_warnings(gpu_state(0)) == ()
