@@ -25,6 +25,7 @@ from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
 from webui.launcher import ProcessLauncher
+from webui.pages.templates import compile_all
 from webui.tracker_link import TrackerLink
 
 _log = logging.getLogger(__name__)
@@ -174,6 +175,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_start()
+            threading.Thread(target=compile_all, name="templates", daemon=True).start()
 
 
 @contextmanager

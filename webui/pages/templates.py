@@ -83,3 +83,9 @@ ENVIRONMENT.filters.update(
     versions=versions,
     words=words,
 )
+
+
+def compile_all() -> None:
+    """Compile every template now, so that nobody's first page waits for it."""
+    for name in ENVIRONMENT.list_templates(extensions=["html"]):
+        ENVIRONMENT.get_template(name)
