@@ -1,4 +1,4 @@
-"""Cases for the texts of functions after primitives that pad, lay out and copy buffers."""
+"""Cases for the texts of functions after primitives that pad, lay out, transform and copy buffers."""
 
 from __future__ import annotations
 
@@ -83,3 +83,8 @@ def cache_index(s: Schedule) -> None:
 def rolling_buffer(s: Schedule) -> None:
     s.compute_at(s.get_block("B"), s.get_loops(s.get_block("C"))[0])
     s.rolling_buffer(s.get_block("B"), 0)
+
+
+@case(w.conv)
+def winograd(s: Schedule) -> None:
+    s.winograd(s.get_block("conv2d_nchw"), 2, 1, 1)

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import schedule_workloads as w
 
-from compiler.errors import ScheduleError
 from compiler.lower.interp import run
 from compiler.schedule.cook_toom import POINTS, fast_filter
 from compiler.schedule.schedule import Schedule
@@ -28,18 +28,18 @@ def convolution(
     dtype: str = "float32",
 ) -> PrimFunc:
     x = placeholder(shape, name="x", dtype=dtype)
-    w = placeholder((filters, shape[1], kernel, kernel), name="w", dtype=dtype)
-    return create_prim_func([x, w, nn.relu(nn.conv2d_nchw(x, w, stride=stride, padding=padding, dilation=1))])
+    taps = placeholder((filters, shape[1], kernel, kernel), name="w", dtype=dtype)
+    return create_prim_func([x, taps, nn.relu(nn.conv2d_nchw(x, taps, stride=stride, padding=padding, dilation=1))])
 
 
 def by_channels_last() -> PrimFunc:
-    x, w = placeholder((2, 6, 9, 3), name="x"), placeholder((3, 3, 3, 4), name="w")
+    x, taps = placeholder((2, 6, 9, 3), name="x"), placeholder((3, 3, 3, 4), name="w")
     r, s, c = reduce_axis((0, 3), "r"), reduce_axis((0, 3), "s"), reduce_axis((0, 3), "c")
 
     def out(b, i, j, k):
-        return te_sum(x[b, i + r, j + s, c] * w[r, s, c, k], axis=[r, s, c])
+        return te_sum(x[b, i + r, j + s, c] * taps[r, s, c, k], axis=[r, s, c])
 
-    return create_prim_func([x, w, compute((2, 4, 7, 4), out, name="conv2d_nchw")])
+    return create_prim_func([x, taps, compute((2, 4, 7, 4), out, name="conv2d_nchw")])
 
 
 def results(func: PrimFunc, seed: int = 0) -> np.ndarray:
@@ -109,15 +109,27 @@ def test_the_product_has_fewer_multiplications() -> None:
     assert extents == [1, 4, 4, 1, 5, 16, 4]
 
 
-def test_what_is_no_such_convolution_is_refused() -> None:
-    for func, words in (
-        (convolution((1, 2, 9, 9), 2, stride=2), "no axis by itself"),
-        (convolution((1, 2, 6, 6), 2, kernel=1, padding=0), "fast filter"),
-        (convolution((1, 2, 6, 6), 2, dtype="int32"), "floating-point"),
+REFUSED = [
+    (convolution((1, 2, 9, 9), 2, stride=2), 2, 0, 1, "no axis by itself"),
+    (convolution((1, 2, 6, 6), 2, kernel=1, padding=0), 2, 0, 1, "no fast filter for tiles of 2 and 1 × 1 taps"),
+    (convolution((1, 2, 6, 6), 2, dtype="int32"), 2, 0, 1, "does not compute in one floating-point type"),
+    (convolution((1, 1, 12, 12), 1), 8, 0, 1, "no fast filter for tiles of 8 and 3 × 3 taps"),
+    (convolution((1, 1, 12, 12), 1), 2, 4, 1, "6 rows of tiles are no whole bands of 4"),
+    (convolution((1, 1, 12, 12), 1), 2, 0, 0, "tiles cannot be a multiple of 0"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_what_is_no_such_convolution_is_refused(number: int) -> None:
+    func, tile, band, multiple, rule = REFUSED[number]
+    steps = lambda s: s.winograd(s.get_block("conv2d_nchw"), tile, band, multiple)  # noqa: E731
+    w.check_refused(func, steps, "winograd", rule)
+
+
+def test_only_a_sum_of_products_in_windows_is_taken() -> None:
+    for func, block, rule in (
+        (w.row_sum(), "S", "does not add up products"),
+        (w.matmul(), "C", "does not read one buffer in windows"),
     ):
-        with pytest.raises(ScheduleError, match=words):
-            fast(func, 2)
-    with pytest.raises(ScheduleError, match="fast filter"):
-        fast(convolution((1, 1, 12, 12), 1), 8)
-    with pytest.raises(ScheduleError, match="whole bands"):
-        fast(convolution((1, 1, 12, 12), 1), 2, band=4)
+        steps = lambda s, name=block: s.winograd(s.get_block(name), 2, 0, 1)  # noqa: E731
+        w.check_refused(func, steps, "winograd", rule)
