@@ -5,9 +5,9 @@
 
 Both tuners run whole, one after the other, on the same cores. Ours runs twice: as `tunefarm tune` measures by default,
 with as many samples as it takes to tell candidates apart, and with the settings of the peer's evaluator (once, for 100
-ms at least, in the finals as well, which the peer has not). The best kernels of both tuners are timed in turns at the end, each in a process of its own that rests
-meanwhile; numpy's matmul takes turns with ours in one process, with the same number of threads. How to make the peer's
-environment is said in benchmarks/peers/metaschedule.py.
+ms at least, in the finals as well, which the peer has not). The best kernels of both tuners are timed in turns at the
+end, each in a process of its own that rests meanwhile; numpy's matmul takes turns with ours in one process, with the
+same number of threads. How to make the peer's environment is said in benchmarks/peers/metaschedule.py.
 """
 
 from __future__ import annotations

@@ -46,6 +46,15 @@ class PoolConfig:
     start_retry_s: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Executors that are waited for: by sessions that lost theirs, and by clients that there is room for, whom spares
+    serve as well."""
+
+    sessions: int = 0
+    clients: int = 0
+
+
 class ExecutorPool:
     def __init__(self, config: PoolConfig) -> None:
         self.config = config
@@ -119,8 +128,8 @@ class ExecutorPool:
             for command in self.kill(executor.number, Verdict.START_TIMEOUT, now)
         ]
 
-    def refill(self, wanted: int, now: float) -> list[Command]:
-        """Start executors until `wanted` for sessions that lack one, and `warm` spare ones, are on hand."""
+    def refill(self, wanted: Wanted, now: float) -> list[Command]:
+        """Start executors until those `wanted`, and `warm` spare ones, are on hand."""
         if now < self._no_start_before:
             return []
         commands: list[Command] = []
@@ -130,7 +139,7 @@ class ExecutorPool:
             self._next_number += 1
         return commands
 
-    def next_wakeup(self, wanted: int) -> float | None:
+    def next_wakeup(self, wanted: Wanted) -> float | None:
         times = [
             executor.since + self.config.start_timeout_s
             for executor in self._executors.values()
@@ -138,15 +147,14 @@ class ExecutorPool:
         ]
         if self._stopped:
             return min(times, default=None)
-        on_hand = len(times) + self.count(ExecutorState.WARM)
-        if wanted > on_hand:
+        if self._missing(wanted, spares=False):
             times.append(self._no_start_before)
-        elif wanted + self.config.warm > on_hand:
+        elif self._missing(wanted, spares=True):
             times.append(max(self._no_start_before, self._no_spare_before))
         return min(times, default=None)
 
-    def _missing(self, wanted: int, *, spares: bool) -> int:
+    def _missing(self, wanted: Wanted, *, spares: bool) -> int:
         if self._stopped:
             return 0
         on_hand = self.count(ExecutorState.STARTING) + self.count(ExecutorState.WARM)
-        return max(wanted + (self.config.warm if spares else 0) - on_hand, 0)
+        return max(wanted.sessions + max(wanted.clients, self.config.warm if spares else 0) - on_hand, 0)

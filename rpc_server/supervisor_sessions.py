@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from rpc_server.crash import ExitReport, Verdict
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
-from rpc_server.executor_pool import Executor, ExecutorPool, ExecutorState
+from rpc_server.executor_pool import Executor, ExecutorPool, ExecutorState, Wanted
 from rpc_server.leases import LeaseReport
 from rpc_server.messages import SessionEnded
 from rpc_server.supervisor_events import BeginSession, Command, Fail, ForgetSession, Frames, Log, Report, Tell
@@ -59,8 +59,10 @@ class Sessions:
         executor = self.pool.busy(number)
         return None if executor is None or executor.session is None else self._sessions[executor.session]
 
-    def _orphaned(self) -> int:
-        return sum(session.executor is None for session in self._sessions.values())
+    def _wanted(self) -> Wanted:
+        orphaned = sum(session.executor is None for session in self._sessions.values())
+        room = self.config.max_sessions - len(self._sessions) - len(self._leaving)
+        return Wanted(orphaned, max(0, min(len(self._waiting), room)))
 
     def _attach(self, session: Session, executor: Executor) -> None:
         session.executor = executor.number

@@ -113,7 +113,7 @@ class SupervisorState(Sessions):
         if not isinstance(event, CallAsked | ExecutorReplied):
             self._expire(now)
             self._assign(now)
-            self._emit(*self.pool.refill(self._orphaned(), now))
+            self._emit(*self.pool.refill(self._wanted(), now))
         out, self._out = self._out, []
         return out
 
@@ -122,7 +122,7 @@ class SupervisorState(Sessions):
         times: list[float | None] = [entry.until for entry in self._waiting]
         for session in self._sessions.values():
             times += [session.ends_at, self._head_deadline(session), self._stuck_at(session)]
-        times.append(self.pool.next_wakeup(self._orphaned()))
+        times.append(self.pool.next_wakeup(self._wanted()))
         return min((time for time in times if time is not None), default=None)
 
     # --- sessions -----------------------------------------------------------------------------------------

@@ -134,6 +134,14 @@ def test_a_session_that_lost_its_executor_does_not_wait_for_the_delay():
     assert Spawn(2) in box(ExecutorExited(1, SEGFAULT), after=0.1)
 
 
+def test_a_client_that_waits_for_an_executor_does_not_wait_for_the_delay():
+    box = Box(refill_delay_s=5.0)
+    box(TimePassed(), ExecutorReady(1, 11), ask())
+    assert Spawn(2) not in box(ask(BOB))  # one session at a time
+    assert Spawn(2) in box(ConnectionLost(ANN), ExecutorExited(1, KILLED), after=0.1)
+    assert box.got(Spawn) == [Spawn(2)]
+
+
 # --- the lane ----------------------------------------------------------------------------------------------
 
 

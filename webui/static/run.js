@@ -83,6 +83,7 @@ try {
   const reply = await load();
   enableAxisChoice();
   if (reply.state === "running" || reply.state === "queued") follow(Date.parse(run.started_at), reply.sequence);
+  else if (document.querySelector("#run-head .badge").textContent.trim() !== reply.state) refresh(); // it ended meanwhile
 } catch {
   say("the curves could not be loaded; reload the page", true);
 }
