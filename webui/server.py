@@ -174,8 +174,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            compile_all()
             self._on_start()
-            threading.Thread(target=compile_all, name="templates", daemon=True).start()
 
 
 @contextmanager
