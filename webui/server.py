@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from rpc_server.keys import KeyRing
 from tuner.records.model_farm import Role
@@ -134,6 +135,7 @@ def _server(
         limit=limit,
         writes_checks=writes_checks,
     )
+    _prepare(app)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -144,6 +146,14 @@ def _server(
     )
     server = _Server(config, on_start)
     return server
+
+
+def _prepare(app: FastAPI) -> None:
+    """Make now what would be made for the first request, which would wait for it: the routes' parameters, the pages."""
+    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(nowhere)
+    compile_all()
 
 
 def _run(server: _Server, listener: socket.socket) -> None:
@@ -174,7 +184,6 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            compile_all()
             self._on_start()
 
 
