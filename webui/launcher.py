@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from compiler.errors import TunefarmError
@@ -57,6 +58,7 @@ class ProcessLauncher:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
         environment = {**os.environ, "TUNEFARM_DB": self.db}  # not for everyone to see: it may hold a password
+        queued_at = self.store.run(run_id).updated_at
         process = subprocess.Popen(
             words, stdin=nothing, stdout=nothing, stderr=said, start_new_session=True, env=environment
         )
@@ -65,18 +67,19 @@ class ProcessLauncher:
             with said:
                 if (status := process.wait()) != 0:
                     said.seek(0)
-                    self._failed(run_id, status, said.read().decode(errors="replace")[-_LAST:].strip())
+                    self._failed(run_id, queued_at, status, said.read().decode(errors="replace")[-_LAST:].strip())
 
         threading.Thread(target=watch, name=f"run-{run_id}", daemon=True).start()
 
-    def _failed(self, run_id: int, status: int, said: str) -> None:
+    def _failed(self, run_id: int, queued_at: datetime, status: int, said: str) -> None:
         """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it
-        was killed."""
+        was killed. A run that was queued again meanwhile waits for another process."""
         how = f"the tuning process was killed by {_signal_name(-status)}" if status < 0 else said
         try:
             if self.store.end_left_run(run_id, is_gone, how or "the tuning process ended at once"):
                 return
-            if self.store.run(run_id).state is RunState.QUEUED:
+            run = self.store.run(run_id)
+            if run.state is RunState.QUEUED and run.updated_at == queued_at:
                 self.store.set_run_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
         except TunefarmError as error:
             _log.warning("run %d ended, and the store could not be told why: %s", run_id, error.message)

@@ -275,7 +275,7 @@ def test_revoking_a_key_at_the_tracker_takes_its_leases_back(farm, parties):
             wait_until(lambda: lost)
             assert lost == ["the key of bob is not authorized any more"]
             thread.join()
-            assert "the key of bob is not authorized any more" in refused[0].message
+            assert refused[0].message.endswith("is not authorized any more")  # told, or refused when it asked again
             with pytest.raises(SessionClosed, match="the key of bob is not authorized any more"):
                 remote.cpu().sync()
             remote.close()
