@@ -60,7 +60,14 @@ def main() -> None:
 
 
 COLUMNS = {"seconds": ".1f", "rate": ".2f", "overhead": ".1%", "gflops": ".1f", "ratio": ".2f"}
-AS_PEER = {"samples": 1, "max_samples": 1, "sample_ms": 100, "reject": False, "final_samples": 1}
+AS_PEER = {
+    "samples": 1,
+    "max_samples": 1,
+    "sample_ms": 100,
+    "reject": False,
+    "final_samples": 1,
+    "final_sample_ms": 100,
+}
 
 
 def tune_ours(size: int, trials: int, seed: int, folder: Path, run: dict[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def _compile(request: BuildRequest) -> bytes:
     made = _instantiate(request.source, Target(request.target))
     if isinstance(made, Artifact):
         return made.to_bytes()
-    return compile_artifact(made, Target(request.target), name=request.name).to_bytes()
+    return compile_artifact(made, Target(request.target), name=request.name, keep=()).to_bytes()
 
 
 def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:

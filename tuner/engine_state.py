@@ -262,7 +262,7 @@ class EngineState:
             case TrialPurpose.FINAL:
                 assert job.candidate is not None
                 assert task.finals is not None
-                task.finals.samples.setdefault(job.candidate.digest, []).extend(samples)
+                task.finals.measured(job.candidate.digest, samples)
             case _:
                 assert_never(job.purpose)
 

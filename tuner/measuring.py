@@ -25,13 +25,13 @@ def measurement(command: SubmitMeasure, options: RunOptions) -> tuple[MeasureReq
         seed=options.seed,
         options=options.evaluator(purpose, command.best),
         timeout_s=options.run_timeout_s * (_BASELINE_PATIENCE if baseline else 1),
-        reference=None if baseline else reference.digest,
+        reference=reference.digest,
         reference_timeout_s=_BASELINE_PATIENCE * options.run_timeout_s,
         rtol=options.rtol,
         atol=options.atol,
         device_type=device_type(candidate),
     )
-    return request, (candidate,) if baseline else (candidate, reference)
+    return request, (candidate,) if candidate.digest == reference.digest else (candidate, reference)
 
 
 @lru_cache(maxsize=32)

@@ -54,6 +54,7 @@ class RunOptions:
     sample_ms: int = 20
     reject: bool = True
     final_samples: int = 7
+    final_sample_ms: int = 20
     finalists: int = 3
     final_rounds: int = 2
     equal_failures: int = 12
@@ -105,7 +106,7 @@ class RunOptions:
             case TrialPurpose.BASELINE:
                 return EvaluatorOptions(number=1, repeat=1, min_repeat_ms=self.sample_ms)
             case TrialPurpose.FINAL:
-                return EvaluatorOptions(number=1, repeat=self.final_samples, min_repeat_ms=self.sample_ms)
+                return EvaluatorOptions(number=1, repeat=self.final_samples, min_repeat_ms=self.final_sample_ms)
             case TrialPurpose.SEARCH:
                 return EvaluatorOptions(
                     number=1,

@@ -185,6 +185,18 @@ class Finals:
         """`rounds` turns each, in turns, so that a drift of the machine hits all of them."""
         return Finals([*finalists] * rounds)
 
+    def measured(self, digest: str, samples: Sequence[float]) -> None:
+        """A finalist's turn is over. After each round, those clearly slower than the fastest have no further turn, and
+        a single one left needs none."""
+        self.samples.setdefault(digest, []).extend(samples)
+        left = Counter(c.digest for c in self.turns)
+        if len(set(left.values())) != 1 or not left.keys() <= self.samples.keys():
+            return  # in the middle of a round
+        intervals = {d: interval(s) for d, s in self.samples.items()}
+        fastest = min(intervals.values(), key=lambda found: found.median)
+        rivals = {d for d, found in intervals.items() if compare(fastest, found) is not Verdict.SLOWER}
+        self.turns = [c for c in self.turns if c.digest in rivals] if len(rivals) > 1 else []
+
     def drop(self, digest: str) -> None:
         """A finalist that failed is out, whatever it showed before."""
         self.turns = [c for c in self.turns if c.digest != digest]

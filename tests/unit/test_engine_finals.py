@@ -7,8 +7,8 @@ from engine_kit import Driver, Point, engine, of
 
 from rpc_server.measure import FailureKind, MeasureResult
 from tuner.engine_events import Incumbent, Job, RecordTrial, RunEnded, SubmitMeasure, TaskEnded
-from tuner.engine_state import EngineState
 from tuner.records.model import TrialPurpose as Purpose
+from tuner.task_state import Finals
 
 
 def test_a_run_uses_its_budget_then_measures_the_finalists_in_turns():
@@ -24,7 +24,8 @@ def test_a_run_uses_its_budget_then_measures_the_finalists_in_turns():
     assert state.tasks[0].best.digest == "c0"
 
 
-def incumbent_run(cost_of_incumbent: float) -> EngineState:
+def incumbent_run(cost_of_incumbent: float) -> tuple[str, list[str]]:
+    """The best in the end, and whose turns the finals had."""
     state, _ = engine(trials=6, finalists=2, final_rounds=3)
     driver = Driver(state)
     plain = driver.cost
@@ -37,16 +38,30 @@ def incumbent_run(cost_of_incumbent: float) -> EngineState:
     driver.send(Incumbent(0, Point("served")))
     driver.run()
     finals = [c.job.candidate.digest for c in of(driver.log, RecordTrial) if c.job.purpose is Purpose.FINAL]
-    assert finals == ["served", "c0", "c1"] * 3
-    return state
+    return state.tasks[0].best.digest, finals
 
 
 def test_the_incumbent_is_measured_with_the_finalists_and_a_tie_keeps_it():
-    assert incumbent_run(0.5005).tasks[0].best.digest == "served"
+    best, turns = incumbent_run(0.5005)
+    assert best == "served"
+    assert turns == ["served", "c0", "c1"] * 3  # all of them within what a machine drifts
 
 
 def test_a_clearly_faster_finalist_beats_the_incumbent():
-    assert incumbent_run(0.6).tasks[0].best.digest == "c0"
+    best, turns = incumbent_run(0.6)
+    assert best == "c0"
+    assert turns == ["served", "c0", "c1", *["c0", "c1"] * 2]  # after one round the incumbent is out
+
+
+def test_finalists_that_are_not_told_apart_have_all_their_turns():
+    finals = Finals.of([Point("a"), Point("b")], 2)
+    for digest in ("a", "b"):
+        finals.turns.pop(0)
+        finals.measured(digest, [1.0, 1.01, 1.02])
+    assert [c.digest for c in finals.turns] == ["a", "b"]
+    finals.turns.pop(0)
+    finals.measured("a", [0.5] * 3)
+    assert [c.digest for c in finals.turns] == ["b"]  # a round ends for all of them
 
 
 def test_a_finalist_that_fails_is_out():
