@@ -217,6 +217,8 @@ class TuningRun:
             event = self._digest(when, news)
             commands += [] if event is None else self._state.handle(event)
         self._carry_out(commands)
+        if not self._knows_incumbents and self._device_numbers:
+            self._learn_incumbents()
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
@@ -248,7 +250,6 @@ class TuningRun:
                 self._ledger.device(slot, device)
                 self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
-                self._learn_incumbents()
                 return ev.SlotUp(slot)
             case fl.Finished(slot, ticket, result):
                 self._usage.measured(slot, result.elapsed_s)
@@ -330,8 +331,6 @@ class TuningRun:
 
     def _learn_incumbents(self) -> None:
         """Once the class of device is known, so is what the store serves for it."""
-        if self._knows_incumbents:
-            return
         self._knows_incumbents = True
         for task, search in enumerate(self._searches):
             recorded = self._ledger.incumbent(task)

@@ -174,9 +174,7 @@ OPERATORS: dict[str, Operator] = {
     "matmul": Operator(("M", "N", "K"), _matmul),
     "batch_matmul": Operator(("B", "M", "N", "K"), _batch_matmul),
     "dense": Operator(("M", "N", "K"), _dense),
-    "conv2d": Operator(
-        ("N", "C", "H", "W", "K", "R", "S"), _conv2d, optional={"stride": 1, "padding": 1}
-    ),
+    "conv2d": Operator(("N", "C", "H", "W", "K", "R", "S"), _conv2d, optional={"stride": 1, "padding": 1}),
     "depthwise_conv2d": Operator(
         ("N", "C", "H", "W", "R", "S"), _depthwise_conv2d, optional={"stride": 1, "padding": 1}
     ),

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -91,26 +92,46 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
         given["target"] = str(given_target(given["target"]))
     open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or _local(given["target"])
     get_ready(given["builders"] or job.run.get("builders"))
-    with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
+    with (
+        _started(open_fleet, given["resume"] is None) as open_fleet,
+        RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store,
+    ):
         resumed = _resumed_options(store, given) if given["resume"] is not None else None
         fleet = open_fleet(_device_class(store, given["resume"]) if resumed else "")
-        try:
-            if resumed:
-                fleet.target()  # says at once when no device of the run's class is there
-            options = resumed or _new_options(fleet, job, given)
-            items = recorded_items(options.workloads) if resumed else job.items
-            knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
-            searches = [item.search(options.target, options, knowledge) for item in items]
-            tasks = [search.task for search in searches]
-            with closing(make_builder(options.builders, import_main=False)) as builder:
-                if resumed is None:
-                    ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
-                else:
-                    ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
-                snapshot = _run(searches, fleet, builder, ledger, options, given)
-        finally:
-            fleet.close()
+        if resumed:
+            fleet.target()  # says at once when no device of the run's class is there
+        options = resumed or _new_options(fleet, job, given)
+        items = recorded_items(options.workloads) if resumed else job.items
+        knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
+        searches = [item.search(options.target, options, knowledge) for item in items]
+        tasks = [search.task for search in searches]
+        with closing(make_builder(options.builders, import_main=False)) as builder:
+            if resumed is None:
+                ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
+            else:
+                ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
+            snapshot = _run(searches, fleet, builder, ledger, options, given)
     _print(snapshot, searches, given["as_json"])
+
+
+@contextmanager
+def _started(make: Callable[[str], Fleet], is_new: bool) -> Iterator[Callable[[str], Fleet]]:
+    """Gives the fleet of a run, and closes it in the end. A new run's is started at once, beside what is prepared: a
+    server takes a while until it measures."""
+    with ThreadPoolExecutor(1, "fleet") as starter:
+        opened = [starter.submit(make, "")] if is_new else []
+
+        def take(device_class: str) -> Fleet:
+            if not opened:
+                opened.append(starter.submit(make, device_class))
+            return opened[0].result()
+
+        try:
+            yield take
+        finally:
+            for fleet in opened:
+                if fleet.exception() is None:
+                    fleet.result().close()
 
 
 def _local(target: str | None) -> Callable[[str], Fleet]:

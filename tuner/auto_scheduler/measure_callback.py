@@ -15,9 +15,7 @@ class PythonBasedMeasureCallback(ABC):
     """Base of the measure callbacks."""
 
     @abstractmethod
-    def callback(
-        self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
-    ) -> None:
+    def callback(self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Called with results as they arrive, from the thread that tunes."""
 
 

@@ -44,9 +44,7 @@ class RecordToFile(PythonBasedMeasureCallback):
         if self.filename.parent != Path(""):
             self.filename.parent.mkdir(parents=True, exist_ok=True)
 
-    def callback(
-        self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
-    ) -> None:
+    def callback(self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         save_records(self.filename, inputs, results)
 
 

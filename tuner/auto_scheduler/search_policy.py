@@ -100,9 +100,7 @@ class SketchPolicy(SearchPolicy):
 class EmptyPolicy(SearchPolicy):
     """Measures the computation as it is written, and nothing else."""
 
-    def __init__(
-        self, task: SearchTask, init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None
-    ) -> None:
+    def __init__(self, task: SearchTask, init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None) -> None:
         super().__init__(task, None, init_search_callbacks or ())
 
     def search(self, weight: float = 1.0) -> TaskSearch:

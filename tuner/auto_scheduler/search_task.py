@@ -157,8 +157,6 @@ class SearchTask:
         return f"SearchTask({self.workload_key}, target={str(self.target)!r})"
 
 
-
-
 def extract_tasks(
     mod: Any,
     params: Any,

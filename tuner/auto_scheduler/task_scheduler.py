@@ -130,9 +130,7 @@ class TaskScheduler:
             per_task_early_stopping=per_task_early_stopping,
         )
 
-    def _policies(
-        self, policy: str | Sequence[SearchPolicy], params: Mapping[str, Any] | None
-    ) -> list[SearchPolicy]:
+    def _policies(self, policy: str | Sequence[SearchPolicy], params: Mapping[str, Any] | None) -> list[SearchPolicy]:
         options = dict(params or {})
         seed = options.pop("seed", None)
         if options:

@@ -170,9 +170,7 @@ def measure_on_engine(
     return [found[inp.config] for inp in inputs]
 
 
-def _options(
-    builder: FaceBuilder, runner: FaceRunner, trials: int, early_stopping: int, **more: Any
-) -> RunOptions:
+def _options(builder: FaceBuilder, runner: FaceRunner, trials: int, early_stopping: int, **more: Any) -> RunOptions:
     return RunOptions(
         trials=trials,
         early_stopping=early_stopping,

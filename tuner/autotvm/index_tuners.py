@@ -50,9 +50,7 @@ class IndexTuner(Tuner):
             self._scan += 1  # what is behind was visited, or never can be
         return self._scan if self._scan <= self.end_idx else None
 
-    def load_history(
-        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
-    ) -> None:
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Does nothing: the order does not depend on costs."""
 
 

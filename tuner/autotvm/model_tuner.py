@@ -90,9 +90,7 @@ class XGBTuner(RandomTuner):
             self._rows.append(row)
             self._speeds.append(float(np.log(1 / result.cost)) if result.error_no == 0 else -np.inf)
 
-    def load_history(
-        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
-    ) -> None:
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Fit to records of this template, of this and other sizes, before anything is measured: of each workload, how
         its configs compare. Fewer than `min_seed_records` that fit are not used."""
         groups: defaultdict[Workload, list[tuple[Array, float]]] = defaultdict(list)

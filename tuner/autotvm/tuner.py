@@ -49,9 +49,7 @@ class Tuner(ABC):
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:  # noqa: B027 (optional)
         """Learn what configs cost. Called with each result once."""
 
-    def load_history(
-        self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500
-    ) -> None:
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
         """Learn from records made before. Raises NotImplementedError by a tuner that cannot."""
         raise NotImplementedError(f"{type(self).__name__} does not learn from records")
 

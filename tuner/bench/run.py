@@ -223,9 +223,7 @@ class _Device:
         result = self._measure(self._workshop.calibration(self._target), _CALIBRATION, None)
         return [min(result.costs)] if result.costs else []
 
-    def _measure(
-        self, artifact: Artifact, options: EvaluatorOptions, reference: Artifact | None
-    ) -> MeasureResult:
+    def _measure(self, artifact: Artifact, options: EvaluatorOptions, reference: Artifact | None) -> MeasureResult:
         request = MeasureRequest(
             artifact.digest,
             options=options,

@@ -310,5 +310,3 @@ def copy(
 ) -> Absorbed:
     """Put the selected runs of `source` into `target`."""
     return write(target, read(source, selection), progress)
-
-

@@ -236,8 +236,6 @@ class ScheduleFnDatabase(MemoryDatabase):
         return None if schedule is None else TuningRecord(schedule.trace, Workload(mod), target=Target(target))
 
 
-
-
 Database.KINDS.update(
     memory=MemoryDatabase, union=UnionDatabase, ordered_union=OrderedUnionDatabase, schedule_fn=ScheduleFnDatabase
 )

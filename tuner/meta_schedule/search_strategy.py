@@ -32,9 +32,7 @@ class SearchStrategy(ABC):
                 return ReplayTrace(**kwargs)  # type: ignore[arg-type]
             case "replay-func":
                 return ReplayFunc()
-        raise TuningError(
-            f"no search strategy {kind!r}", hint="there are evolutionary, replay-trace and replay-func"
-        )
+        raise TuningError(f"no search strategy {kind!r}", hint="there are evolutionary, replay-trace and replay-func")
 
 
 class EvolutionarySearch(SearchStrategy):

@@ -215,5 +215,3 @@ class _Watcher(Silent):
         ran = RunnerResult(None if error else list(done.samples), error)
         for callback in self._scheduler.callbacks:
             callback.apply(self._scheduler, done.task, [candidate], [built], [ran])
-
-

@@ -52,9 +52,7 @@ class SketchFeatures:
     machine: Machine
 
     @staticmethod
-    def of(
-        sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None
-    ) -> SketchFeatures:
+    def of(sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None) -> SketchFeatures:
         """`example`: an allowed point (default: one is looked for). Raises FeatureError when the sketch cannot be
         described."""
         nest = nest_of(sketch, func, example)

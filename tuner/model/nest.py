@@ -254,9 +254,7 @@ class _Reader:
             parts.append(Part(var, _bound_axis(var, main) if axis is None else axis))
         return NestLoop(tuple(parts), loop.kind)
 
-    def _access(
-        self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], written: bool
-    ) -> NestAccess:
+    def _access(self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], written: bool) -> NestAccess:
         axes = [iv.var for iv in main.block.iter_vars]
         dims = []
         for index, extent in zip(region.region, region.buffer.shape):

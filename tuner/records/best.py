@@ -25,6 +25,7 @@ that each look tight."""
 SINGLE_SAMPLE = 0.10
 """Relative half-width of a single sample, of whose scatter nothing is known."""
 
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """All verified samples of one candidate within one tuning key. `run_id` is the first run that measured it,

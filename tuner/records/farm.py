@@ -177,9 +177,7 @@ class FarmRecords(StoreBase):
         """Record results, all or none; returns their ids. Raises RecordNotFound, InvalidRecord."""
         return self._write(lambda c: benches.add_results(c, run_id, new)) if new else ()
 
-    def end_bench_run(
-        self, run_id: int, state: RunState, message: str = "", *, at: datetime | None = None
-    ) -> BenchRun:
+    def end_bench_run(self, run_id: int, state: RunState, message: str = "", *, at: datetime | None = None) -> BenchRun:
         """Say how a benchmark run ended. Raises RecordNotFound."""
         return self._write(lambda c: benches.end(c, run_id, state, message, at))
 
@@ -198,4 +196,3 @@ class FarmRecords(StoreBase):
     def bench_series(self, kernel: str, device: str, limit: int = 500) -> tuple[BenchResult, ...]:
         """The last results of a kernel on a device (by name), oldest first."""
         return self._read(lambda c: benches.series(c, kernel, device, page_size(limit)))
-

@@ -65,9 +65,7 @@ class _Batch:
 _INSERT = insert(TrialRow).returning(TrialRow.id, sort_by_parameter_order=True)
 
 
-def add_trials(
-    connection: Connection, sites: Sites, new: Sequence[NewTrial], owner: str | None = None
-) -> list[int]:
+def add_trials(connection: Connection, sites: Sites, new: Sequence[NewTrial], owner: str | None = None) -> list[int]:
     for trial in new:
         check_trial(trial)
     tasks, runs = _load(connection, {trial.task_id for trial in new}, owner)
@@ -146,9 +144,7 @@ def _load(connection: Connection, task_ids: set[int], owner: str | None) -> tupl
         if owner is not None:
             claims.check_owner(row.run_id, row.owner, owner)
         runs.setdefault(row.run_id, _Run(row.run_id, row.sequence))
-        tasks[row.id] = _Task(
-            row.id, row.run_id, row.workload_id, row.target_id, row.best_cost, row.baseline_cost
-        )
+        tasks[row.id] = _Task(row.id, row.run_id, row.workload_id, row.target_id, row.best_cost, row.baseline_cost)
     if missing := task_ids - tasks.keys():
         raise InvalidRecord(f"there is no run task {min(missing)}")
     return tasks, runs

@@ -63,9 +63,7 @@ _EXACT = _BEST.where(WorkloadRow.key == bindparam("workload"), TargetRow.text ==
 )
 _EXACT_IN_CLASS = _EXACT.where(DeviceClassRow.name == bindparam("device_class"))
 _ELSEWHERE = (
-    _BEST.where(WorkloadRow.key == bindparam("workload"))
-    .order_by(BestConfigRow.updated_at.desc())
-    .limit(_ALTERNATIVES)
+    _BEST.where(WorkloadRow.key == bindparam("workload")).order_by(BestConfigRow.updated_at.desc()).limit(_ALTERNATIVES)
 )
 _KEYS = select(TuningKeyRow.id).where(TuningKeyRow.workload_id == bindparam("workload"))
 _SERVES = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == bindparam("device_class"))

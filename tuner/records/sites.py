@@ -71,7 +71,5 @@ def _look_up(connection: Connection, pairs: Collection[Pair]) -> _Found:
         keys[task, device] = (row.workload_id, row.target_id, classes[device], toolchain_key(row.toolchain))
     old = catalog.find_keys(connection, sorted(set(keys.values())))
     ids = old | catalog.key_ids(connection, set(keys.values()) - old.keys())
-    sites = {
-        pair: Site(tasks[pair[0]].run_id, key[0], key[1], key[3], ids[key]) for pair, key in keys.items()
-    }
+    sites = {pair: Site(tasks[pair[0]].run_id, key[0], key[1], key[3], ids[key]) for pair, key in keys.items()}
     return _Found(sites, {pair: site for pair, site in sites.items() if keys[pair] in old})

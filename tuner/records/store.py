@@ -381,4 +381,3 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """Give the space of what was removed back to the disk (SQLite; PostgreSQL does so by itself)."""
         if self._engine.dialect.name == "sqlite":
             compact_sqlite(self._engine)
-

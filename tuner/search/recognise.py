@@ -47,14 +47,11 @@ def _point(sketch: Sketch, own: Any, steps: Any, decisions: Sequence[Any]) -> tu
 
 def _is_point(decisions: Sequence[Any], sketch: Sketch) -> bool:
     return len(decisions) == len(sketch.decisions) and all(
-        isinstance(index, int) and 0 <= index < len(open_.values)
-        for index, open_ in zip(decisions, sketch.decisions)
+        isinstance(index, int) and 0 <= index < len(open_.values) for index, open_ in zip(decisions, sketch.decisions)
     )
 
 
-def _finished_point(
-    sketch: TracedSketch, own: Any, record: Any, decisions: Sequence[Any]
-) -> tuple[int, ...] | None:
+def _finished_point(sketch: TracedSketch, own: Any, record: Any, decisions: Sequence[Any]) -> tuple[int, ...] | None:
     """The point that was finished as recorded: the sketch's steps come first, its decisions are values of their
     domains, and the rest follows from them."""
     if not isinstance(record, dict) or not isinstance(record.get("steps"), list):

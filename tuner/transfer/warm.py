@@ -56,9 +56,7 @@ def neighbours(store: RecordStore, task: TuningTask) -> list[Neighbour]:
             found.append((away, workload.key, workload.name, func))
     nearest = {key: (away, name, func) for away, key, name, func in sorted(found, key=lambda f: f[:2], reverse=True)}
     chosen = sorted(nearest.items(), key=lambda item: item[1][0])[:_NEIGHBOURS]
-    return [
-        Neighbour(name, away, func, _fastest(store, key, str(task.target))) for key, (away, name, func) in chosen
-    ]
+    return [Neighbour(name, away, func, _fastest(store, key, str(task.target))) for key, (away, name, func) in chosen]
 
 
 def _fastest(store: RecordStore, workload: str, target: str) -> tuple[Trace, ...]:
