@@ -29,13 +29,17 @@ from compiler.tir.visit import children, free_vars, map_children, replace, seq, 
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
 _SYNC = "tir.tvm_storage_sync"
+OWN_BARRIERS = "tir.own_barriers"  # of a function: it has all it needs, where copies that go on by themselves arrive
 
 
 def inject_barriers(func: n.PrimFunc) -> n.PrimFunc:
-    """Put the barriers into each kernel of `func`, a function whose buffers are flat.
+    """Put the barriers into each kernel of `func`, a function whose buffers are flat. One that is written with its own
+    (its attribute `tir.own_barriers` says so) is left as it is.
 
     Raises LoweringError where threads must wait for each other at a place that not all of them reach.
     """
+    if func.attrs.get(OWN_BARRIERS):
+        return func
     private: set[n.Var] = set()
 
     def go(node: Node) -> Node:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.errors import IRError
+from compiler.lower.inject_barriers import OWN_BARRIERS
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir import ptx_intrin as ptx
@@ -119,7 +120,8 @@ class _Dense:
             axis = n.IterVar(None, n.Var(tag, "int32"), n.IterType.THREAD_INDEX, tag)
             body = n.For(var, ops.const(0), ops.const(extent), ForKind.THREAD_BINDING, body, axis)
         params = tuple(n.Var(f"var_{buffer.name}", "handle") for buffer in self.args)
-        return n.PrimFunc(params, body, buffer_map=dict(zip(params, self.args)), attrs={"tir.noalias": True})
+        attrs = {"tir.noalias": True, OWN_BARRIERS: True}
+        return n.PrimFunc(params, body, buffer_map=dict(zip(params, self.args)), attrs=attrs)
 
     # ------------------------------------------------------------------------------------ filling
 

@@ -129,6 +129,7 @@ def test_ptx(arch: str, dtype: str) -> None:
     assert text.count(f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32") == 32
     assert text.count("ldmatrix.sync.aligned.m8n8.x4") == 12
     assert "cp.async.cg.shared.global" in text
+    assert text.count("bar.sync") == 1  # of a step: copies arrive behind it, and are asked for
     [entry] = artifact.entries
     assert entry.outputs == (2,)
     [launch] = entry.launches
