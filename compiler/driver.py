@@ -22,9 +22,10 @@ from compiler.ir.module import IRModule
 from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.lower.shape_vars import extent_text, names_for, shape_vars
 from compiler.lower.split_preproc import with_prepacked
+from compiler.runtime.cpu_function import Code
 from compiler.runtime.cuda_module import CUDAHostModule
 from compiler.runtime.loader import NotLoaded
-from compiler.runtime.module import Code, CPUModule, Module, load_code
+from compiler.runtime.module import CPUModule, Module, load_code
 from compiler.runtime.threads import set_num_threads
 from compiler.schedule.schedule import Schedule as TirSchedule
 from compiler.target import Target

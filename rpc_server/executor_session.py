@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import ArgumentError
+from compiler.runtime.cpu_function import CPUFunction
 from compiler.runtime.device import Device, device
 from compiler.runtime.dtypes import storage_dtype
 from compiler.runtime.host import HostBuffer
 from compiler.runtime.library import load_file
-from compiler.runtime.module import CPUFunction, CPUModule, Module
+from compiler.runtime.module import CPUModule, Module
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.packed import PackedFunc
 from compiler.runtime.registry import get_global_func

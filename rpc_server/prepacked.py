@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.artifact import PREPACK, PREPACKED, EntryPoint
+from compiler.runtime.cpu_function import CPUFunction
 from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device
-from compiler.runtime.module import CPUFunction, Module
+from compiler.runtime.module import Module
 from compiler.runtime.ndarray import empty
 
 

@@ -20,9 +20,10 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
 from compiler.runtime import conditions, timing
 from compiler.runtime.conditions import Reading
+from compiler.runtime.cpu_function import CPUFunction, KernelError
 from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device, device
-from compiler.runtime.module import CPUFunction, KernelError, Module, load_artifact
+from compiler.runtime.module import Module, load_artifact
 from compiler.runtime.ndarray import empty
 from rpc_server.adaptive import is_enough, is_hopeless, is_slower
 from rpc_server.compare import disagreement

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from compiler.errors import DeviceError
 from compiler.runtime import conditions
+from compiler.runtime.cpu_function import CPUFunction
 from compiler.runtime.cuda_device import CudaAPI
 from compiler.runtime.cuda_module import CUDAFunction, cuda_api, flush_l2
 from compiler.runtime.device import Device, used_api
-from compiler.runtime.module import CPUFunction
 from compiler.runtime.ndarray import NDArray
 from compiler.runtime.nvml import gpu_state
 from compiler.runtime.preprocess import flush_caches

@@ -13,7 +13,8 @@ from compiler.codegen.module import llvm_text
 from compiler.driver import compile_artifact
 from compiler.errors import CodegenError
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import KernelError, load_artifact
+from compiler.runtime.cpu_function import KernelError
+from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array
 from compiler.tir import intrin, ops
 from compiler.tir import nodes as n

@@ -16,8 +16,9 @@ from llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact, compile_i
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.cpu_features import host_cpu
 from compiler.errors import ArgumentError, ArtifactError
+from compiler.runtime.cpu_function import KernelError
 from compiler.runtime.device import cpu
-from compiler.runtime.module import CPUModule, KernelError, MissingFunctionError, load_artifact, load_module
+from compiler.runtime.module import CPUModule, MissingFunctionError, load_artifact, load_module
 from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, zeros
 
 

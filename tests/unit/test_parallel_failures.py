@@ -16,8 +16,9 @@ from library_kit import needs_cc
 
 from compiler import driver
 from compiler.errors import IRError
+from compiler.runtime.cpu_function import KernelError
 from compiler.runtime.device import cpu
-from compiler.runtime.module import KernelError, Module, load_module
+from compiler.runtime.module import Module, load_module
 from compiler.runtime.ndarray import NDArray, array, empty
 from compiler.runtime.threads import num_threads, set_num_threads
 from compiler.tir import ir_builder, ops
@@ -129,7 +130,8 @@ def test_a_forked_child_fails_by_itself(tmp_path: Path) -> None:
     code = f"""
         import os
         import numpy as np
-        from compiler.runtime.module import KernelError, load_module
+        from compiler.runtime.cpu_function import KernelError
+        from compiler.runtime.module import load_module
         from compiler.runtime.threads import set_num_threads
         from test_parallel_failures import FINE, checked, values
         from compiler.runtime.ndarray import empty

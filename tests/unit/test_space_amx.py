@@ -17,7 +17,8 @@ from compiler.errors import CodegenError
 from compiler.lower.interp import run
 from compiler.lower.pipeline import lower_func
 from compiler.runtime import native
-from compiler.runtime.module import kernel_failure, load_artifact
+from compiler.runtime.cpu_function import kernel_failure
+from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
