@@ -13,7 +13,8 @@ from seed_records import FakeTracker, Seeded, seed
 from web_server import running_app
 
 from tuner.records.store import RecordStore
-from webui.export import Table, as_csv
+from webui.export import as_csv
+from webui.export_tables import Table
 
 
 @pytest.fixture(scope="module")
