@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from rpc_server.measure import FailureKind
+from tuner import engine_finals
 from tuner.budget import Limits
 from tuner.builder import BuildResult
 from tuner.engine_events import (
@@ -48,7 +49,7 @@ from tuner.engine_jobs import DEPTH, Jobs, Ready
 from tuner.records.model import TrialPurpose
 from tuner.scheduling import Objective, choose
 from tuner.search.base import Proposal
-from tuner.task_state import Finals, Plan, TaskState
+from tuner.task_state import Plan, TaskState
 
 
 @dataclass(frozen=True)
@@ -196,10 +197,7 @@ class EngineState:
             case TrialPurpose.SEARCH:
                 self.jobs.ready.append(Ready(job, result))
             case TrialPurpose.FINAL:
-                assert task.finals is not None
-                assert job.candidate is not None
-                task.finals.building.discard(job.candidate.digest)
-                task.builds[job.candidate.digest] = result
+                engine_finals.built(task, job, result)
             case _:
                 assert_never(job.purpose)
         return []
@@ -260,9 +258,7 @@ class EngineState:
                 assert job.candidate is not None
                 task.succeeded(job.candidate, statistics.median(samples), build)
             case TrialPurpose.FINAL:
-                assert job.candidate is not None
-                assert task.finals is not None
-                task.finals.measured(job.candidate.digest, samples)
+                engine_finals.measured(task, job, samples)
             case _:
                 assert_never(job.purpose)
 
@@ -272,11 +268,8 @@ class EngineState:
             task.note_failure(kind, text)
             return []
         if job.purpose is TrialPurpose.FINAL:
-            assert job.candidate is not None
-            assert task.finals is not None
             task.note_failure(kind, text)
-            task.finals.building.discard(job.candidate.digest)
-            task.finals.drop(job.candidate.digest)
+            engine_finals.failed(task, job)
             return []
         task.failed(job.candidate, kind, text)
         if task.ended or not task.is_like(self.limits.equal_failures, kind):
@@ -361,17 +354,11 @@ class EngineState:
         return [SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
 
     def _fits(self, ready: Ready, slot: int) -> bool:
-        """The search waits for the baseline. Finals stay on one device while it is there: others are faster or slower
-        by a little."""
+        """The search waits for the baseline, and finals for their device."""
         task = self.tasks[ready.job.task]
-        finals = task.finals
         if ready.job.purpose is TrialPurpose.SEARCH:
             return task.begun
-        if finals is None:
-            return True
-        if finals.slot not in self.jobs.slots:
-            finals.slot = slot
-        return finals.slot == slot
+        return task.finals is None or engine_finals.on_its_device(task.finals, slot, self.jobs.slots)
 
     # -- the end of a task
 
@@ -391,26 +378,11 @@ class EngineState:
         return any(job.task == task.index for job in self.jobs.taken.values()) and not self._out_of_time(task)
 
     def _begin_finals(self, task: TaskState) -> list[Command]:
-        finalists = task.finalists(self.limits.finalists)
-        task.finals = Finals.of(finalists, self.limits.final_rounds)
-        missing = [c for c in finalists if c.digest not in task.builds]
-        task.finals.building = {c.digest for c in missing}
-        if missing:
-            return [self._submit(self.jobs.new(task.index, TrialPurpose.FINAL, c)) for c in missing]
-        return self._next_turn(task)
+        missing = engine_finals.begin(task, self.jobs, self.limits.finalists, self.limits.final_rounds)
+        return [self._submit(job) for job in missing] if missing else self._next_turn(task)
 
     def _next_turn(self, task: TaskState) -> list[Command]:
-        finals = task.finals
-        assert finals is not None
-        if finals.turns:
-            candidate = finals.turns.pop(0)
-            job = self.jobs.new(task.index, TrialPurpose.FINAL, candidate)
-            self.jobs.ready.appendleft(Ready(job, task.builds[candidate.digest]))
-            return []
-        if not finals.closing and task.reference is not None and self._device_seen:
-            finals.closing = True
-            job = self.jobs.new(task.index, TrialPurpose.BASELINE, None)
-            self.jobs.ready.appendleft(Ready(job, BuildResult(task.reference, None, "", 0.0)))
+        if engine_finals.next_turn(task, self.jobs, self._device_seen):
             return []
         task.crown()
         task.ended = True

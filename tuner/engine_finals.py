@@ -1,0 +1,70 @@
+"""The finals of a task, turn by turn: what is built for them, what is measured next, and on which device. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.builder import BuildResult
+from tuner.engine_events import Job
+from tuner.engine_jobs import Jobs, Ready, Slots
+from tuner.records.model import TrialPurpose
+from tuner.task_state import Finals, TaskState
+
+
+def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]:
+    """Choose the finalists; returns the jobs that build those whose build is not at hand any more."""
+    chosen = task.finalists(finalists)
+    missing = [candidate for candidate in chosen if candidate.digest not in task.builds]
+    task.finals = Finals.of(chosen, rounds)
+    task.finals.building = {candidate.digest for candidate in missing}
+    return [jobs.new(task.index, TrialPurpose.FINAL, candidate) for candidate in missing]
+
+
+def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
+    """Make the next measurement ready: a finalist's, and at last the untuned build's. False when none is left."""
+    finals = task.finals
+    assert finals is not None
+    if finals.turns:
+        candidate = finals.turns.pop(0)
+        job = jobs.new(task.index, TrialPurpose.FINAL, candidate)
+        jobs.ready.appendleft(Ready(job, task.builds[candidate.digest]))
+        return True
+    if not finals.closing and task.reference is not None and device_seen:
+        finals.closing = True
+        job = jobs.new(task.index, TrialPurpose.BASELINE, None)
+        jobs.ready.appendleft(Ready(job, BuildResult(task.reference, None, "", 0.0)))
+        return True
+    return False
+
+
+def on_its_device(finals: Finals, slot: int, slots: Slots) -> bool:
+    """Finals stay on one device while it is there: others are faster or slower by a little."""
+    if finals.slot not in slots:
+        finals.slot = slot
+    return finals.slot == slot
+
+
+def built(task: TaskState, job: Job, result: BuildResult) -> None:
+    """A finalist can be measured."""
+    finals, digest = _held(task, job)
+    finals.building.discard(digest)
+    task.builds[digest] = result
+
+
+def measured(task: TaskState, job: Job, samples: Sequence[float]) -> None:
+    """Its turn is over."""
+    finals, digest = _held(task, job)
+    finals.measured(digest, samples)
+
+
+def failed(task: TaskState, job: Job) -> None:
+    """It has no further turn."""
+    finals, digest = _held(task, job)
+    finals.building.discard(digest)
+    finals.drop(digest)
+
+
+def _held(task: TaskState, job: Job) -> tuple[Finals, str]:
+    assert task.finals is not None
+    assert job.candidate is not None
+    return task.finals, job.candidate.digest
