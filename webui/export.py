@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
+from webui.api.params import Number
 from webui.context import Ctx
 from webui.export_tables import TABLES, Filters, Row, Table
 
@@ -26,7 +27,7 @@ def export(
     context: Ctx,
     table: Table,
     form: Literal["csv", "json"],
-    run: Annotated[int | None, Query(ge=1)] = None,
+    run: Number | None = None,
     task: Annotated[int, Query(ge=0)] = 0,
     workload: str | None = None,
     target: str | None = None,
@@ -35,7 +36,7 @@ def export(
     kernel: str | None = None,
     release: str | None = None,
     old: str | None = None,
-    other: Annotated[int | None, Query(ge=1)] = None,
+    other: Number | None = None,
 ) -> Response:
     """A whole table; what narrows it, or what it is of, is in the query."""
     given = Filters(

@@ -29,7 +29,6 @@ from webui.context import Ctx
 router = APIRouter(tags=["farm"], responses=ERRORS)
 
 
-
 @router.get("/device-events")
 def device_events(
     context: Ctx,

@@ -10,6 +10,8 @@ LARGEST = 2**62
 
 Id = Annotated[int, Path(ge=0, le=LARGEST)]
 """Which run, trial, config: in the path."""
+Number = Annotated[int, Query(ge=1, le=LARGEST)]
+"""Which one, in the query."""
 Before = Annotated[int | None, Query(ge=1, le=LARGEST, description="`next` of the page before")]
 """The cursor of lists whose newest come first."""
 After = Annotated[int, Query(ge=0, le=LARGEST, description="`next` of the page before")]

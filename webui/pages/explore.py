@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
 from compiler.runtime.statistics import Interval
@@ -14,6 +13,7 @@ from tuner.records.best import Verdict, compare, interval
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig, Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
+from webui.api.params import After, Id, Number
 from webui.context import Ctx
 from webui.decisions import Candidate, Choice, choices_of, rank_choices, rank_pairs
 from webui.errors import BadRequest
@@ -32,7 +32,7 @@ _AXES = 9
 
 
 @router.get("/workloads")
-def workloads(context: Ctx, after: Annotated[int, Query(ge=0)] = 0) -> Response:
+def workloads(context: Ctx, after: After = 0) -> Response:
     found = context.store.workloads(after, _PAGE + 1)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None
@@ -105,7 +105,7 @@ def chosen_in(store: RecordStore, run_id: int, position: int) -> Chosen:
 
 
 @router.get("/runs/{run_id}/choices")
-def choices(context: Ctx, run_id: int, task: int = 0) -> Response:
+def choices(context: Ctx, run_id: Id, task: int = 0) -> Response:
     found = chosen_in(context.store, run_id, task)
     forecasts = forecasts_of(found.trials)
     return render(
@@ -168,9 +168,7 @@ class Pair:
 
 
 @router.get("/compare")
-def compare_runs(
-    context: Ctx, a: Annotated[int, Query(ge=1)], b: Annotated[int | None, Query(ge=1)] = None
-) -> Response:
+def compare_runs(context: Ctx, a: Number, b: Number | None = None) -> Response:
     left = context.store.run(a)
     if b is None:
         others = [run for run in context.store.runs(limit=30) if run.id != a and _share(left, run)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
 from tuner.bench.changes import find_steps
@@ -13,6 +11,7 @@ from tuner.bench.history import lines_of
 from tuner.bench.report import Work, summary
 from tuner.records.errors import RecordNotFound
 from tuner.records.model_farm import ReleaseDiff, ReleaseEntry
+from webui.api.params import Before, Id
 from webui.context import Ctx
 from webui.pages.figures import series as series_figure
 from webui.pages.render import render
@@ -24,7 +23,7 @@ _POINTS = 120
 
 
 @router.get("/benchmarks")
-def benchmarks(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Response:
+def benchmarks(context: Ctx, before: Before = None) -> Response:
     found = context.store.bench_runs(_PAGE + 1, before)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None
@@ -52,7 +51,7 @@ def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
 
 
 @router.get("/benchmarks/{run_id}")
-def benchmark(context: Ctx, run_id: int) -> Response:
+def benchmark(context: Ctx, run_id: Id) -> Response:
     found = context.store.bench_run(run_id)
     lines = lines_of(context.store, found)
     return render(context, "benchmark.html", "Benchmarks", run=found, lines=lines, told=summary(found, lines))
@@ -62,7 +61,7 @@ def benchmark(context: Ctx, run_id: int) -> Response:
 
 
 @router.get("/releases")
-def releases(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Response:
+def releases(context: Ctx, before: Before = None) -> Response:
     found = context.store.releases(_PAGE + 1, before)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None

@@ -13,6 +13,7 @@ from tuner.options import RunOptions
 from tuner.records.model import Run, RunState, TrialStatus
 from tuner.records.store import RecordStore
 from tuner.search.registry import STRATEGIES
+from webui.api.params import LARGEST, After, Before, Id
 from webui.api.replies import body_of
 from webui.api.runs import current_progress, trial_page
 from webui.context import Context, Ctx
@@ -45,7 +46,7 @@ def overview(context: Ctx) -> Response:
 
 
 @router.get("/runs")
-def runs(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Response:
+def runs(context: Ctx, before: Before = None) -> Response:
     found = context.store.runs(_RUNS + 1, before)
     page = found[:_RUNS]
     following = page[-1].id if len(found) > _RUNS else None
@@ -65,7 +66,10 @@ def runs(context: Ctx, before: Annotated[int | None, Query(ge=1)] = None) -> Res
 
 @router.get("/runs/{run_id}")
 def run(
-    context: Ctx, run_id: int, before: Annotated[int, Query(ge=0)] = 0, status: TrialStatus | None = None
+    context: Ctx,
+    run_id: Id,
+    before: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+    status: TrialStatus | None = None,
 ) -> Response:
     found = context.store.run(run_id)
     trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
@@ -102,16 +106,14 @@ def _names(run: Run) -> dict[int, tuple[str, float | None]]:
 
 
 @router.get("/trials/{trial_id}")
-def trial(context: Ctx, trial_id: int) -> Response:
+def trial(context: Ctx, trial_id: Id) -> Response:
     found = context.store.trial(trial_id)
     workload = context.store.workload(found.workload_key)
     return render(context, "trial.html", "Runs", trial=found, workload=workload)
 
 
 @router.get("/best")
-def configs(
-    context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: Annotated[int, Query(ge=0)] = 0
-) -> Response:
+def configs(context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: After = 0) -> Response:
     given = {"workload": workload.strip(), "target": target.strip(), "device_class": device_class.strip()}
     filters = {name: value for name, value in given.items() if value}
     found = context.store.best_configs(
@@ -138,7 +140,7 @@ def configs(
 
 
 @router.get("/best/{config_id}")
-def config(context: Ctx, request: Request, config_id: int) -> Response:
+def config(context: Ctx, request: Request, config_id: Id) -> Response:
     found = context.store.best_config(config_id)
     asked = urlencode({"workload": found.workload_key, "target": found.target, "device_class": found.device_class})
     return render(
