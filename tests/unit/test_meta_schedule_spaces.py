@@ -35,6 +35,7 @@ from tuner.meta_schedule.space_generator import (
     SpaceGenerator,
     SpaceGeneratorUnion,
 )
+from tuner.meta_schedule.tune import guide_of
 from tuner.meta_schedule.tune_context import TuneContext
 from tuner.space.traced import TracedSketch, random_decisions, traced
 
@@ -366,3 +367,13 @@ def test_random_decisions_lie_in_their_domains():
     sketch = traced("space", w.matmul(16, 16, 16), tiled_trace())
     decisions = random_decisions(sketch, np.random.default_rng(0))
     assert all(d in domain for d, domain in zip(decisions, sketch.domains))
+
+
+def test_the_shipped_model_says_where_the_search_of_a_default_space_begins():
+    default = context(w.matmul(64, 64, 64))
+    guide = guide_of(default.task, default.sketches(), "xgb")
+    assert guide is not None
+    assert guide.says == "the shipped model of llvm-x86_64-256"
+    assert guide_of(default.task, default.sketches(), "random") is None
+    by_rules = with_rules(w.matmul(64, 64, 64), ParallelizeVectorizeUnroll(max_jobs_per_core=4))
+    assert guide_of(by_rules.task, by_rules.sketches(), "xgb") is None

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from tuner.errors import TuningError
+from tuner.model.guide import Guide
 from tuner.search import base
 from tuner.search.evolutionary import EvolutionarySearch as EngineEvolution
 from tuner.search.evolutionary import EvolutionOptions
@@ -17,8 +18,11 @@ class SearchStrategy(ABC):
     """What makes the engine's ask/tell search for a task."""
 
     @abstractmethod
-    def make(self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = ()) -> base.SearchStrategy:
-        """A search over `sketches` that leaves out the candidates with the digests `seen`."""
+    def make(
+        self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
+    ) -> base.SearchStrategy:
+        """A search over `sketches` that leaves out the candidates with the digests `seen`. `guide` says which promise
+        most, to strategies that ask; without it the sketches' own drafts do."""
 
     @staticmethod
     def create(kind: SearchStrategy | str = "evolutionary", **kwargs: float) -> SearchStrategy:
@@ -64,9 +68,11 @@ class EvolutionarySearch(SearchStrategy):
         self.genetic_max_fail_count = genetic_max_fail_count
         self.eps_greedy = eps_greedy
 
-    def make(self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = ()) -> base.SearchStrategy:
+    def make(
+        self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
+    ) -> base.SearchStrategy:
         options = EvolutionOptions(explore=self.eps_greedy, crossover=1.0 - self.genetic_mutate_prob)
-        return EngineEvolution(sketches, seed, seen, options)
+        return EngineEvolution(sketches, seed, seen, options, guide)
 
 
 class ReplayTrace(SearchStrategy):
@@ -75,7 +81,9 @@ class ReplayTrace(SearchStrategy):
     def __init__(self, max_fail_count: int = 100) -> None:
         self.max_fail_count = max_fail_count
 
-    def make(self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = ()) -> base.SearchStrategy:
+    def make(
+        self, sketches: Sequence[Sketch], seed: int, seen: Sequence[str] = (), guide: Guide | None = None
+    ) -> base.SearchStrategy:
         return RandomSearch(sketches, seed, seen)
 
 

@@ -62,7 +62,7 @@ def sketch_search(
 ) -> TaskSearch:
     """A search of the space that is derived from the task's function. Raises TuningError for an unknown strategy."""
     sketches = generate(task.func, task.target)
-    guide = _guide(task, sketches, knowledge) if is_guided(strategy) else None
+    guide = guide_for(task, sketches, knowledge) if is_guided(strategy) else None
     made = make_strategy(strategy, sketches, seed, seen, guide)
     warm = WarmStart()
     if knowledge.store is not None and knowledge.warm:
@@ -78,7 +78,8 @@ def sketch_search(
     )
 
 
-def _guide(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge) -> Guide:
+def guide_for(task: TuningTask, sketches: Sequence[Sketch], knowledge: Knowledge = Knowledge()) -> Guide:
+    """What is known of the sketches before anything is measured."""
     if not knowledge.models:
         return Guide.of(sketches, task.func, task.target)
     family = target_family(task.target)
