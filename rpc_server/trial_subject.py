@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from compiler.errors import DeviceError
 from compiler.runtime import conditions
 from compiler.runtime.cpu_function import CPUFunction
+from compiler.runtime.cuda_calls import CallTimer
 from compiler.runtime.cuda_device import CudaAPI
 from compiler.runtime.cuda_module import CUDAFunction, cuda_api, flush_l2
 from compiler.runtime.device import Device, used_api
@@ -60,8 +61,7 @@ class OnCPU:
 
 
 class OnGPU:
-    """Timed by the device's own events around all the calls of a sample: the host's part of a call is hidden behind the
-    kernels, unless they take less than a few microseconds."""
+    """Timed by the device's own events around all the calls of a sample (see `cuda_calls`)."""
 
     def __init__(self, function: CUDAFunction, arguments: list[Any], place: Device) -> None:
         self._place = place
@@ -69,7 +69,7 @@ class OnGPU:
         self._arguments = arguments
         with ending_if_lost(place):
             self._run = function.prepare(tuple(arguments))
-            self._events = [self._api.driver.event(place.device_id) for _ in range(2)]
+            self._timer = CallTimer(self._run)
 
     def call(self) -> None:
         with ending_if_lost(self._place):
@@ -77,15 +77,8 @@ class OnGPU:
             self._api.sync(self._place)
 
     def timed(self, number: int) -> int:
-        driver, at, (start, end) = self._api.driver, self._place.device_id, self._events
-        stream = self._api.stream(self._place)
         with ending_if_lost(self._place):
-            driver.record(at, start, stream)
-            for _ in range(number):
-                self._run()
-            driver.record(at, end, stream)
-            driver.wait(at, end)
-            return driver.elapsed_ns(at, start, end)
+            return self._timer(number)
 
     def flush(self) -> None:
         with ending_if_lost(self._place):

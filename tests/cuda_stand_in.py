@@ -12,9 +12,13 @@ from compiler.errors import DeviceError
 Kernel = Callable[..., None]
 
 
+class Recording(list[Callable[[Any], None]]):
+    """A stream that records: what it holds is launched on the one it is replayed on."""
+
+
 class HostDriver:
     """Devices whose memory is numpy's. `kernels` are Python functions over what they are passed: arrays of bytes for
-    pointers, numbers. Events are counted; each takes a microsecond."""
+    pointers, numbers. The clock of events stands still but for kernels, which take `kernel_ns` each."""
 
     def __init__(self, kernels: dict[str, Kernel], devices: int = 2) -> None:
         self.kernels, self.devices = kernels, devices
@@ -23,7 +27,11 @@ class HostDriver:
         self.copies: list[int] = []
         self.filled: list[int] = []
         self.clock = 0
+        self.kernel_ns = 1000
         self.loaded = 0
+        self.has_graphs = True
+        self.recorded: list[int] = []  # the launches in each graph
+        self.replayed = 0
 
     def count(self) -> int:
         return self.devices
@@ -102,10 +110,26 @@ class HostDriver:
         codes: str,
         values: Sequence[int | float],
     ) -> None:
-        self.clock += 1000
+        if isinstance(stream, Recording):
+            stream.append(lambda on: self.launch(device, function, grid, block, shared_bytes, on, codes, values))
+            return
+        self.clock += self.kernel_ns
         self.launches.append((device, function, grid, block, shared_bytes, stream, codes))
         passed = [
             self._at(int(value), 1 << 40).view(np.float32) if code == "P" else value
             for code, value in zip(codes, values)
         ]
         self.kernels[function](*passed)
+
+    def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
+        if not self.has_graphs:
+            return None
+        recording = Recording()
+        submit(recording)
+        self.recorded.append(len(recording))
+        return recording
+
+    def replay(self, device: int, graph: Any, stream: Any) -> None:
+        self.replayed += 1
+        for launch in graph:
+            launch(stream)

@@ -1,4 +1,5 @@
-"""CUDA through PyCUDA: the calls that need a GPU, and nothing else. The only file that imports pycuda.
+"""CUDA through PyCUDA: the calls that need a GPU, and nothing else. The only file that imports pycuda; what PyCUDA
+lacks is in `cuda_graphs`.
 
 Each method is one or two driver calls; what is above them (`cuda_device`, `cuda_module`) is tested without a GPU, over
 another driver.
@@ -7,13 +8,14 @@ another driver.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from compiler.errors import DeviceError
+from compiler.runtime.cuda_graphs import NON_BLOCKING, Graphs, find_graphs
 
 _INTEGERS = {
     "max_threads_per_block": "MAX_THREADS_PER_BLOCK",
@@ -50,6 +52,7 @@ class PyCudaDriver:
         self._cuda = driver
         self._contexts: dict[int, Any] = {}
         self._lock = threading.Lock()
+        self._graphs = find_graphs()
 
     @contextmanager
     def _on(self, device: int) -> Iterator[Any]:
@@ -186,3 +189,37 @@ class PyCudaDriver:
         with self._on(device):
             function.prepare(codes)
             function.prepared_async_call(grid, block, stream, *values, shared_size=shared_bytes)
+
+    # -- graphs ------------------------------------------------------------------------------------
+    def graph(self, device: int, submit: Callable[[Any], None]) -> _Graph | None:
+        if self._graphs is None:
+            return None
+        try:
+            with self._on(device) as cuda:
+                stream = cuda.Stream(NON_BLOCKING)
+                recorded = self._graphs.record(stream.handle, lambda: submit(stream))
+                stream.synchronize()
+        except DeviceError:
+            return None  # if more is wrong than that it cannot be recorded, the launches themselves will say so
+        return _Graph(self, self._graphs, device, recorded)
+
+    def replay(self, device: int, graph: _Graph, stream: Any) -> None:
+        with self._on(device):
+            graph.calls.launch(graph.recorded, 0 if stream is None else stream.handle)
+
+    def forget(self, graph: _Graph) -> None:
+        """Give a graph back. A device that has failed has lost it already."""
+        with suppress(DeviceError), self._on(graph.device):
+            graph.calls.destroy(graph.recorded)
+
+
+class _Graph:
+    """A recorded graph, given back with its last reference."""
+
+    __slots__ = ("_driver", "calls", "device", "recorded")
+
+    def __init__(self, driver: PyCudaDriver, calls: Graphs, device: int, recorded: int) -> None:
+        self._driver, self.calls, self.device, self.recorded = driver, calls, device, recorded
+
+    def __del__(self) -> None:
+        self._driver.forget(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 
@@ -71,3 +71,10 @@ class Driver(Protocol):
         values: Sequence[int | float],
     ) -> None:
         """Start a kernel. `codes`: one letter an argument, as of `struct`: P pointer, i, q, f, d, ..."""
+
+    def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
+        """The launches that `submit` makes on the stream it is given, recorded and not run. None where the driver
+        cannot record them."""
+
+    def replay(self, device: int, graph: Any, stream: Any) -> None:
+        """Start what a graph holds, in its order."""

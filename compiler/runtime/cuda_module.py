@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +17,7 @@ from compiler.extents import parse_extent
 from compiler.launches import Launch
 from compiler.runtime.absent import AbsentAPI
 from compiler.runtime.arguments import ShapedPacker
+from compiler.runtime.cuda_calls import CallTimer, PreparedCall, RepeatedCall, Start, Workspaces
 from compiler.runtime.cuda_device import CudaAPI
 from compiler.runtime.device import Device, find_api
 from compiler.runtime.device_memory import DeviceMemory
@@ -90,23 +92,44 @@ class CUDAFunction(PackedFunc):
         self._codes += ["P"] * len(entry.workspaces)
         self._named = [arg.name if arg.shape is None else "" for arg in entry.args]
         self._named += [arg.name for arg in entry.implicit]
+        self._last: RepeatedCall | None = None
+        self._lock = threading.Lock()
 
     def __call__(self, *args: Any) -> None:
         """Check the arguments and start the kernels; arrays read afterwards wait for them."""
-        self.prepare(args)()
+        device, slots = self._checked(args)
+        if len(self.entry.launches) < 2:
+            self._prepared(device, slots)()
+            return
+        stream = cuda_api(device).stream(device)
+        key = (device, stream, slots)
+        with self._lock:
+            if self._last is not None and self._last.key == key:
+                self._last.again(stream)
+                return
+            self._last = None  # its memory first
+            made = RepeatedCall(key, self._prepared(device, slots))
+            made.call.submit(stream)
+            self._last = made if made.is_worth_keeping else None
 
-    def prepare(self, args: tuple[Any, ...]) -> Callable[[], None]:
+    def prepare(self, args: tuple[Any, ...]) -> PreparedCall:
         """The call on checked arguments, to be made as often as wanted. The arrays must outlive it."""
-        self._packer.device = None
-        slots: list[int | float] = list(self._unpack(self._packer.pack(args)))
-        device = self._packer.device or next((a.device for a in args if isinstance(a, NDArray)), Device("cuda", 0))
-        api = cuda_api(device)
-        known = {name: int(value) for name, value in zip(self._named, slots) if name}
-        spaces = [self._workspace(api, device, space.dtype, space.elements, known) for space in self.entry.workspaces]
-        slots += [space.address for space in spaces]
-        starts = [self._start(api, device, launch, slots, known) for launch in self.entry.launches]
+        return self._prepared(*self._checked(args))
 
-        return PreparedCall(starts, _Held(api, device, spaces))
+    def _checked(self, args: tuple[Any, ...]) -> tuple[Device, tuple[int | float, ...]]:
+        with self._lock:
+            self._packer.device = None
+            slots = self._unpack(self._packer.pack(args))
+            device = self._packer.device
+        return device or next((a.device for a in args if isinstance(a, NDArray)), Device("cuda", 0)), slots
+
+    def _prepared(self, device: Device, given: tuple[int | float, ...]) -> PreparedCall:
+        api = cuda_api(device)
+        known = {name: int(value) for name, value in zip(self._named, given) if name}
+        spaces = [self._workspace(api, device, space.dtype, space.elements, known) for space in self.entry.workspaces]
+        slots = [*given, *(space.address for space in spaces)]
+        starts = (self._start(api, device, launch, slots, known) for launch in self.entry.launches)
+        return PreparedCall(api, device, tuple(filter(None, starts)), Workspaces(api, device, spaces))
 
     def _workspace(
         self, api: CudaAPI, device: Device, dtype: str, elements: str, known: dict[str, int]
@@ -116,10 +139,10 @@ class CUDAFunction(PackedFunc):
 
     def _start(
         self, api: CudaAPI, device: Device, launch: Launch, slots: list[int | float], known: dict[str, int]
-    ) -> Callable[[], None]:
+    ) -> Start | None:
         x, y, z = (parse_extent(text).value(known) for text in launch.grid)
         if min(x, y, z) < 1:
-            return lambda: None
+            return None
         function = self._kernels.function(api, device.device_id, launch)
         codes = "".join(self._codes[slot] for slot in launch.slots)
         values = [slots[slot] for slot in launch.slots]
@@ -130,35 +153,9 @@ class CUDAFunction(PackedFunc):
             (x, y, z),
             launch.block,
             launch.shared_bytes,
-            api.stream(device),
-            codes,
-            values,
+            codes=codes,
+            values=values,
         )
-
-
-class _Held:
-    """Memory given back when this is collected. The driver frees it after the work submitted before."""
-
-    __slots__ = ("_api", "_device", "_spaces")
-
-    def __init__(self, api: CudaAPI, device: Device, spaces: list[DeviceMemory]) -> None:
-        self._api, self._device, self._spaces = api, device, spaces
-
-    def __del__(self) -> None:
-        for space in self._spaces:
-            self._api.free(self._device, space)
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
-    """The kernel starts of one call, and the memory that they need."""
-
-    starts: list[Callable[[], None]]
-    workspaces: _Held
-
-    def __call__(self) -> None:
-        for start in self.starts:
-            start()
 
 
 @register_func("l2_cache_flush_cuda")
@@ -265,27 +262,16 @@ class CUDAHostModule(Module):
     def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
         if not isinstance(dev, Device) or dev.device_type != "cuda":
             raise DeviceError(f"this module runs on CUDA devices; it cannot be timed on {dev}", hint="pass cuda(0)")
-        function, api = self.get_function(func_name, query_imports=True), cuda_api(dev)
+        cuda_api(dev)  # there is one, or why not
+        function = self.get_function(func_name, query_imports=True)
         preprocess = preprocessor(options.f_preproc)
         if not isinstance(function, CUDAFunction):
             raise DeviceError(f"{func_name} does not run on {dev}")
-        driver, number = api.driver, dev.device_id
 
         def evaluate(*args: Any) -> BenchmarkResult:
-            call = function.prepare(args)
-            start, end = driver.event(number), driver.event(number)
-
-            def run(count: int) -> int:
-                stream = api.stream(dev)
-                driver.record(number, start, stream)
-                for _ in range(count):
-                    call()
-                driver.record(number, end, stream)
-                driver.wait(number, end)
-                return driver.elapsed_ns(number, start, end)
-
-            found = measure(run, options, lambda: None if preprocess is None else preprocess(*args))
-            return replace(found, warnings=(*found.warnings, *gpu_warnings(gpu_state(number))))
+            timer = CallTimer(function.prepare(args))
+            found = measure(timer, options, lambda: None if preprocess is None else preprocess(*args))
+            return replace(found, warnings=(*found.warnings, *gpu_warnings(gpu_state(dev.device_id))))
 
         return evaluate
 

@@ -137,6 +137,11 @@ def memset_d8_async(address: int, value: int, nbytes: int, stream: Any) -> None:
 
 
 class Stream:
+    handle = 0
+
+    def __init__(self, flags: int = 0) -> None:
+        self.flags = flags
+
     def synchronize(self) -> None:
         _check()
 
