@@ -116,9 +116,7 @@ class EntryPoint:
             raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
         for index in self.outputs:
             if not 0 <= index < len(self.args):
-                raise ArtifactError(
-                    f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments"
-                )
+                raise ArtifactError(f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments")
         self._check_names()
         slots = len(self.args) + len(self.implicit) + len(self.workspaces)
         for launch in self.launches:
@@ -212,8 +210,7 @@ class Artifact:
                 **self._description(),
                 "meta": dict(self.meta),
                 "blobs": [
-                    {"name": name, "size": len(self.blobs[name]), "sha256": hashes[name]}
-                    for name in sorted(self.blobs)
+                    {"name": name, "size": len(self.blobs[name]), "sha256": hashes[name]} for name in sorted(self.blobs)
                 ],
             }
         )
@@ -254,8 +251,12 @@ class Artifact:
 
 
 def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
-    """The fields as JSON holds them; a CPU's entry has no launches, and reads as it did before there were any."""
+    """The fields as JSON holds them; a CPU's entry has no launches, and reads as it did before there were any,
+    and so does a kernel without tensor maps."""
     fields = asdict(entry)
+    for launch in fields["launches"]:
+        if not launch["tensor_maps"]:
+            del launch["tensor_maps"]
     return {name: value for name, value in fields.items() if value or name not in ("launches", "workspaces")}
 
 

@@ -71,7 +71,7 @@ def _with_launches(
     scalars = [param.var for param in parameters(func) if param.buffer is None]
     names = names_for([*scalars, *(shape.var for shape in shape_vars(func))])
     launches = tuple(
-        Launch(symbol, _texts(kernel, names), kernel.block, kernel.slots, dynamic[symbol])
+        Launch(symbol, _texts(kernel, names), kernel.block, kernel.slots, dynamic[symbol], kernel.tensor_maps)
         for symbol, kernel in zip(symbols, plan.kernels)
     )
     return replace(entry, launches=launches, workspaces=tuple(_workspace(b, names) for b in plan.workspaces))

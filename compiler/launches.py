@@ -15,6 +15,29 @@ from compiler.extents import parse_extent
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 256 << 10
+TENSOR_MAP_DTYPES = ("float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A matrix that a kernel's tensor memory copies read, as the kernel is told of it in place of its address: of
+    `shape` elements, in tiles of `box` elements, each row of which becomes 128 swizzled bytes in shared memory.
+
+    `parameter` is its position among what the kernel is passed.
+    """
+
+    parameter: int
+    dtype: str
+    shape: tuple[int, int]
+    box: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "box"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        rows, columns = self.shape
+        fits = 1 <= self.box[0] <= 256 and self.box[1] == 64 and columns % 8 == 0
+        if self.dtype not in TENSOR_MAP_DTYPES or not fits or not (0 < rows < 1 << 31 and 0 < columns < 1 << 31):
+            raise ArtifactError(f"a kernel cannot copy {self.box} elements of a {self.shape} matrix of {self.dtype!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +60,8 @@ class Launch:
     """One kernel start. `grid` and `block` count along x, y, z.
 
     `slots` says what the kernel is passed: positions in the function's arguments, its implicit arguments after those,
-    and its workspaces after those. `shared_bytes` is dynamic shared memory.
+    and its workspaces after those. `shared_bytes` is dynamic shared memory. Matrices in `tensor_maps` are passed as
+    descriptions, before all else.
     """
 
     symbol: str
@@ -45,9 +69,10 @@ class Launch:
     block: tuple[int, int, int]
     slots: tuple[int, ...]
     shared_bytes: int = 0
+    tensor_maps: tuple[TensorMap, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("grid", "block", "slots"):
+        for name in ("grid", "block", "slots", "tensor_maps"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not _SYMBOL.fullmatch(self.symbol):
             raise ArtifactError(f"{self.symbol[:80]!r} is no kernel's name")
@@ -58,5 +83,9 @@ class Launch:
             raise ArtifactError(f"kernel {self.symbol}: blocks of {self.block} threads are not possible")
         if not 0 <= self.shared_bytes <= MAX_SHARED_BYTES:
             raise ArtifactError(f"kernel {self.symbol}: {self.shared_bytes} bytes of shared memory are not possible")
+        if [tensor_map.parameter for tensor_map in self.tensor_maps] != list(range(len(self.tensor_maps))):
+            raise ArtifactError(f"kernel {self.symbol}: tensor maps come first, in order")
+        if len(self.tensor_maps) > len(self.slots):
+            raise ArtifactError(f"kernel {self.symbol}: there are more tensor maps than arguments")
         for text in self.grid:
             parse_extent(text)

@@ -21,13 +21,16 @@ class DeviceOptions:
     """What code for a GPU's kernel is written for.
 
     extents: threads and blocks along each axis ("threadIdx.x") where known. max_shared: bytes of a block.
-    dynamic_shared: shared memory is parts of one piece whose size is told at the launch.
+    dynamic_shared: shared memory is parts of one piece whose size is told at the launch. shared_align: of its parts.
+    tensor_maps: the descriptions of matrices that the kernel is passed, by the matrix's data variable.
     """
 
     arch: str
     extents: Mapping[str, int]
     max_shared: int
     dynamic_shared: bool = False
+    shared_align: int = 128
+    tensor_maps: Mapping[n.Var, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,15 @@ from compiler.lower.split_host_device import Kernel
 from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.ptx_warpgroup import ALIGN as SWIZZLED_ALIGN
+from compiler.tir.ptx_warpgroup import CALLS as WARPGROUP_CALLS
+from compiler.tir.ptx_warpgroup import LIMIT
 from compiler.tir.visit import walk
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_ARCH = "sm_80"
+SHARED_ALIGN = 128
+_TENSOR_MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 _EXTERNAL = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)  # a function the module does not have
 # The most shared memory of a block, in bytes, by compute capability (CUDA programming guide, technical specifications).
 _SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 227, 120: 99, 121: 99}
@@ -67,12 +72,16 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
     func = kernel.func
     extents: dict[str, int] = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
     extents |= {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}
-    dynamic = _shared_bytes(func) > ptx_threads.STATIC_SHARED_BYTES
-    module.options = module.options.with_device(DeviceOptions(arch, extents, max_shared_bytes(arch), dynamic))
+    operators = {getattr(node.op, "name", "") for node in walk(func.body) if isinstance(node, n.Call)}
+    if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != "sm_90a":
+        raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint="build for cuda -arch=sm_90a")
+    align = SWIZZLED_ALIGN if hopper else SHARED_ALIGN
+    dynamic = _shared_bytes(func, align) > ptx_threads.STATIC_SHARED_BYTES
+    maps = {func.buffer_map[p].data: f"%arg{i}" for i, p in enumerate(func.params[: len(kernel.tensor_maps)])}
+    options = DeviceOptions(arch, extents, max_shared_bytes(arch), dynamic, align, maps)
+    module.options = module.options.with_device(options)
     if dynamic:
-        line = f"{ptx_threads.DYNAMIC} = external addrspace(3) global [0 x i8], align {ptx_threads.SHARED_ALIGN}"
-        if line not in module.globals:
-            module.globals.append(line)
+        _declare_dynamic(module, align)
     threads = 1
     for size in kernel.block:
         threads *= size
@@ -82,30 +91,44 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
             hint="split by a smaller factor",
         )
     params = parameters(func)
+    mapped = len(maps)
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
-    texts = ", ".join(parameter_text(p, i, noalias, written) for i, p in enumerate(params))
-    w = FunctionWriter(f'define internal i32 @"{symbol}.run"({texts})')
+    plain = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)][mapped:]
+    inside = ", ".join([*(f"ptr %arg{i}" for i in range(mapped)), *plain])
+    texts = ", ".join([*(f"{_TENSOR_MAP} %arg{i}" for i in range(mapped)), *plain])
+    w = FunctionWriter(f'define internal i32 @"{symbol}.run"({inside})')
     g = Gen(module, w, LinearForms(), symbol, noalias, parallel=False)
-    for position, param in enumerate(params):
+    for position, param in enumerate(params[mapped:], mapped):
         bind_parameter(g, param, f"%arg{position}")
     emit(g, func.body)
     module.functions.append(w.text("alwaysinline #0"))
     block = ",".join(map(str, kernel.block))
+    alone = ' "nvvm.minctasm"="1"' if LIMIT in operators else ""  # without it the limit is not known at the entry
     arguments = ", ".join(f"{p.type} %arg{i}" for i, p in enumerate(params))
     module.functions.append(
-        f'define ptx_kernel void @"{symbol}"({texts}) #0 "nvvm.maxntid"="{block}" {{\n'
+        f'define ptx_kernel void @"{symbol}"({texts}) #0 "nvvm.maxntid"="{block}"{alone} {{\n'
         f'  %code = call i32 @"{symbol}.run"({arguments})\n  ret void\n}}\n'
     )
     return g.shared_bytes if dynamic else 0
 
 
-def _shared_bytes(func: n.PrimFunc) -> int:
+def _declare_dynamic(module: ModuleText, align: int) -> None:
+    """The one piece of dynamic shared memory; kernels of one module share its name, and so the largest alignment."""
+    start = f"{ptx_threads.DYNAMIC} = external addrspace(3) global [0 x i8], align "
+    known = next((i for i, line in enumerate(module.globals) if line.startswith(start)), None)
+    if known is None:
+        module.globals.append(f"{start}{align}")
+    else:
+        module.globals[known] = f"{start}{max(align, int(module.globals[known].removeprefix(start)))}"
+
+
+def _shared_bytes(func: n.PrimFunc, align: int) -> int:
     total = 0
     for node in walk(func.body):
         if isinstance(node, n.Allocate) and node.scope.startswith("shared"):
             size = element_bytes(node.dtype) * lanes_of(node.dtype)
             for extent in node.extents:
                 size *= ops.as_int(extent) or 1
-            total += -(-size // ptx_threads.SHARED_ALIGN) * ptx_threads.SHARED_ALIGN
+            total += -(-size // align) * align
     return total

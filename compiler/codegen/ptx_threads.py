@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler.codegen import ptx_tensor
+from compiler.codegen import ptx_tensor, ptx_warpgroup
 from compiler.codegen.gen import Gen, Storage
 from compiler.codegen.index import index
 from compiler.codegen.memory import address
@@ -18,7 +18,6 @@ from compiler.tir.gpu_intrin import ATOMICS, SHUFFLES, WARP
 
 _REGISTERS = {"threadIdx": "tid", "blockIdx": "ctaid"}
 STATIC_SHARED_BYTES = 48 << 10
-SHARED_ALIGN = 128
 DYNAMIC = "@tunefarm_shared"
 
 
@@ -65,7 +64,8 @@ def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: in
     if known is not None:
         return known[1]
     offset = g.shared_bytes
-    g.shared_bytes += -(-count * size // SHARED_ALIGN) * SHARED_ALIGN
+    align = device.shared_align
+    g.shared_bytes += -(-count * size // align) * align
     if g.shared_bytes > device.max_shared:
         raise CodegenError(
             f"{g.symbol} needs {g.shared_bytes} bytes of shared memory a block; {device.arch} has {device.max_shared}",
@@ -76,7 +76,7 @@ def emit_shared(g: Gen, stmt: n.Allocate, count: Operand, element: str, size: in
     else:
         name = f'@"{g.symbol}.shared{len(g.module.globals)}"'
         g.module.globals.append(
-            f"{name} = internal addrspace(3) global [{max(count, 1)} x {element}] poison, align {SHARED_ALIGN}"
+            f"{name} = internal addrspace(3) global [{max(count, 1)} x {element}] poison, align {align}"
         )
         pointer = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
     return Storage(pointer, count)
@@ -173,4 +173,5 @@ CALLS: dict[str, Callable[[Gen, Any], str]] = {
     **{f"tir.{name}": shuffle for name in SHUFFLES},
     **{f"tir.{name}": atomic for name in ATOMICS},
     **ptx_tensor.CALLS,
+    **ptx_warpgroup.CALLS,
 }

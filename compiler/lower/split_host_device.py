@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from compiler.errors import CodegenError
+from compiler.launches import TensorMap
 from compiler.lower.shape_vars import shape_vars
+from compiler.lower.tensor_maps import tensor_maps
 from compiler.lower.thread_axes import bound_extents
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -31,6 +33,7 @@ class Kernel:
     grid: tuple[PrimExpr, PrimExpr, PrimExpr]
     block: tuple[int, int, int]
     slots: tuple[int, ...]
+    tensor_maps: tuple[TensorMap, ...] = ()  # of its first parameters
 
 
 @dataclass(slots=True)
@@ -116,7 +119,9 @@ def _kernel(
         body = n.Allocate(alloc.buffer_var, alloc.dtype, alloc.extents, alloc.condition, body, alloc.scope)
     used = _used(body)
     slots, params, buffers = [], [], {}
-    for slot, (var, buffer) in enumerate(passed):
+    maps = tensor_maps(body)
+    first = [p for p in enumerate(passed) if p[1][1] is not None and p[1][1].data in maps]
+    for slot, (var, buffer) in [*first, *(p for p in enumerate(passed) if p not in first)]:
         if var in used or (buffer is not None and buffer.data in used):
             slots.append(slot)
             params.append(var)
@@ -124,7 +129,10 @@ def _kernel(
                 buffers[var] = buffer
     attrs = {key: value for key, value in func.attrs.items() if key == "tir.noalias"}
     kernel = n.PrimFunc(tuple(params), body, buffer_map=buffers, attrs=attrs)
-    return Kernel(kernel, grid, block, tuple(slots))  # type: ignore[arg-type]
+    described = tuple(
+        TensorMap(i, *maps[buffer.data]) for i, (_, (_, buffer)) in enumerate(first) if buffer is not None
+    )
+    return Kernel(kernel, grid, block, tuple(slots), described)  # type: ignore[arg-type]
 
 
 def _used(stmt: Stmt) -> set[n.Var]:
