@@ -40,6 +40,7 @@ from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, 
 from rpc_server.processes import ExecutorSettings
 from rpc_server.stream import FrameStream, StreamClosed
 from rpc_server.trial_subject import end_if_lost
+from rpc_server.window import Window
 from rpc_server.wire import Address, Buffer, Kind, Limits, check_frames, encode_error
 
 _FETCH_LIMITS = Limits(max_buffer=1 << 30)
@@ -167,6 +168,16 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
         supervised.send(origin, answer)
 
 
+def _window(fd: int) -> Window | None:
+    """What the supervisor shares, and the descriptor closed."""
+    if fd < 0:
+        return None
+    try:
+        return Window(fd, made=False)
+    finally:
+        os.close(fd)
+
+
 def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder, PWD=folder)
@@ -201,7 +212,7 @@ def main(text: str) -> int:
     settings = msgspec.json.decode(text, type=ExecutorSettings)
     die_with_parent(settings.parent)
     faulthandler.enable()
-    stream = FrameStream(socket.socket(fileno=settings.socket))
+    stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     _warm_up()

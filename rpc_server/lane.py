@@ -3,7 +3,9 @@
 A call through the supervisor wakes four threads each way; on the lane it wakes one. The executor listens on a Unix
 socket of a random name, which only the supervisor learns, and tells the session's client together with a token. A
 client on another machine finds no socket of that name and goes through the supervisor, as do requests with a
-deadline and trials: the supervisor enforces those. Encrypted sessions lose nothing: the bytes stay in the kernel.
+deadline and trials: the supervisor enforces those. Encrypted sessions lose nothing: the bytes stay on the machine.
+
+With the token the client hands over memory that both then share for parts of arrays (see window.py).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from rpc_server.errors import ProtocolError
 from rpc_server.messages import AnyExecutorRequest, AnyMessage, describe_request, public_codec
 from rpc_server.stream import FrameStream, StreamClosed
+from rpc_server.window import Window, make_window_memory
 from rpc_server.wire import Address, Buffer, Kind, Message, read_header
 
 SPIN_S = 100e-6
@@ -41,7 +44,7 @@ class LaneServer:
         self._listener.bind("\0" + self.address)
         self._listener.listen(_MAX_STRANGERS)
         self._listener.setblocking(False)
-        self._strangers: deque[tuple[socket.socket, bytearray]] = deque()
+        self._strangers: deque[_Stranger] = deque()
 
     def fileno(self) -> int:
         return self._listener.fileno()
@@ -50,48 +53,79 @@ class LaneServer:
         """What to wait for until someone with the token is in: then nobody else is let in."""
         if self.stream is not None:
             return [self.stream.fileno()] if self.stream.fileno() >= 0 else []
-        return [self.fileno(), *(stranger.fileno() for stranger, _ in self._strangers)]
+        return [self.fileno(), *(stranger.sock.fileno() for stranger in self._strangers)]
 
     def look(self) -> bool:
         """Accept, and read tokens, without waiting. True when the client has come in just now."""
         with contextlib.suppress(OSError):
             while True:
-                stranger, _ = self._listener.accept()
-                stranger.setblocking(False)
-                self._strangers.append((stranger, bytearray()))
+                self._strangers.append(_Stranger(self._listener.accept()[0]))
                 if len(self._strangers) > _MAX_STRANGERS:
-                    self._strangers.popleft()[0].close()
-        for entry in list(self._strangers):
-            stranger, said = entry
+                    self._strangers.popleft().close()
+        for stranger in list(self._strangers):
             try:
-                part = stranger.recv(_TOKEN_BYTES - len(said))
+                waits = stranger.listen()
             except BlockingIOError:
                 continue
-            except OSError:
-                part = b""
-            said += part
-            if part and len(said) < _TOKEN_BYTES:
+            if waits:
                 continue
-            self._strangers.remove(entry)
-            if len(said) == _TOKEN_BYTES and hmac.compare_digest(said, self.token):
-                self._let_in(stranger)
+            self._strangers.remove(stranger)
+            if hmac.compare_digest(stranger.said, self.token) and self._let_in(stranger):
                 return True
             stranger.close()
         return False
 
-    def _let_in(self, client: socket.socket) -> None:
-        client.setblocking(True)
-        _widen(client)
-        self.stream = FrameStream(client)
+    def _let_in(self, client: _Stranger) -> bool:
+        try:
+            window = Window(client.brought[0], made=False) if client.brought else None
+        except (OSError, ProtocolError):
+            return False
+        client.drop_brought()
+        client.sock.setblocking(True)
+        _widen(client.sock)
+        self.stream = FrameStream(client.sock, window=window)
         self._listener.close()
-        for stranger, _ in self._strangers:
+        for stranger in self._strangers:
             stranger.close()
         self._strangers.clear()
+        return True
 
     def close_stream(self) -> None:
         """The client is gone from the lane, or broke the protocol on it."""
         if self.stream is not None:
             self.stream.close()
+
+
+class _Stranger:
+    """Who has not shown the token yet."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.said = b""
+        self.brought: list[int] = []  # descriptors
+
+    def listen(self) -> bool:
+        """Whether there is more to come than was said. Raises BlockingIOError when nothing is."""
+        try:
+            part, brought, _, _ = socket.recv_fds(
+                self.sock, _TOKEN_BYTES - len(self.said), 1, socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            raise
+        except OSError:
+            return False
+        self.said += part
+        self.brought += brought
+        return bool(part) and len(self.said) < _TOKEN_BYTES
+
+    def drop_brought(self) -> None:
+        while self.brought:
+            os.close(self.brought.pop())
+
+    def close(self) -> None:
+        self.drop_brought()
+        self.sock.close()
 
 
 class Lane:
@@ -106,12 +140,12 @@ class Lane:
         try:
             sock.connect("\0" + address)
             _widen(sock)
-            sock.sendall(token)
+            window = _enter(sock, token)
         except OSError as error:
             sock.close()
             raise StreamClosed(str(error)) from None
         sock.setblocking(False)
-        self._stream = FrameStream(sock)
+        self._stream = FrameStream(sock, window=window)
         self._poll = select.poll()
         self._next_id = 1
         self._asked: dict[int, AnyExecutorRequest] = {}  # sent and not answered, oldest first
@@ -189,6 +223,21 @@ class Lane:
         self._unflushed = 0
         if self._stream.backlog:
             self._stream.flush()
+
+
+def _enter(sock: socket.socket, token: bytes) -> Window | None:
+    """Show the token, and hand over memory to share where the system gives some. Raises OSError."""
+    try:
+        fd = make_window_memory()
+    except OSError:
+        sock.sendall(token)
+        return None
+    try:
+        window = Window(fd, made=True)
+        socket.send_fds(sock, [token], [fd])  # fresh, so there is room for all of it
+        return window
+    finally:
+        os.close(fd)
 
 
 def _widen(sock: socket.socket) -> None:

@@ -16,6 +16,7 @@ from rpc_server.crash import ExitReport
 from rpc_server.gpus import visible
 from rpc_server.strays import MARK
 from rpc_server.stream import FrameStream, stream_pair
+from rpc_server.window import Window, make_window_memory
 
 _STDERR_KEPT = 8192
 _STDERR_LINES = 30
@@ -26,6 +27,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """What an executor is told at birth, as JSON on its command line. Sizes in bytes.
 
+    `socket` and `window` are descriptors it inherits; -1: none.
     `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
     stay). `memory_limit` bounds what it may allocate on top of what it takes when idle, `disk_limit` the size of a file
     it may write, and `max_processes` what it may add to the processes and threads of its user. `cpus` pins it; empty:
@@ -34,6 +36,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
 
     executor: int = 0
     socket: int = -1
+    window: int = -1
     parent: int = 0
     folder: str = ""
     user: str = ""
@@ -62,9 +65,13 @@ class ExecutorProcess:
 
     def __init__(self, settings: ExecutorSettings) -> None:
         ours, theirs = stream_pair()
-        settings = msgspec.structs.replace(settings, socket=theirs.fileno(), parent=os.getpid())
-        with contextlib.ExitStack() as on_failure, theirs:
+        with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as given, theirs:
             on_failure.callback(ours.close)
+            shared = _window_memory(given)
+            window = None if shared < 0 else Window(shared, made=True)
+            settings = msgspec.structs.replace(
+                settings, socket=theirs.fileno(), window=shared, parent=os.getpid()
+            )
             read_end, write_end = os.pipe()
             on_failure.callback(os.close, read_end)
             try:
@@ -75,7 +82,7 @@ class ExecutorProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=write_end,
                     stderr=write_end,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=tuple(fd for fd in (theirs.fileno(), shared) if fd >= 0),
                     start_new_session=True,
                 )
             finally:
@@ -87,7 +94,7 @@ class ExecutorProcess:
         os.set_blocking(read_end, False)
         self.number = settings.executor
         self.pid = self._child.pid
-        self.stream = FrameStream(ours)
+        self.stream = FrameStream(ours, window=window)
         self.waits_to_write = False
         self.stderr_fd: int | None = read_end
         self._stderr = b""
@@ -162,6 +169,16 @@ class ExecutorProcess:
     def _last_lines(self) -> str:
         lines = self._stderr.decode(errors="replace").splitlines()
         return "\n".join(lines[-_STDERR_LINES:])
+
+
+def _window_memory(given: contextlib.ExitStack) -> int:
+    """A descriptor that `given` closes, or -1 where the system has no such memory to give: all goes by the socket."""
+    try:
+        fd = make_window_memory()
+    except OSError:
+        return -1
+    given.callback(os.close, fd)
+    return fd
 
 
 def _environment() -> dict[str, str]:

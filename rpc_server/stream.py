@@ -3,7 +3,9 @@
 It joins the supervisor and one executor: a socket pair inherited at birth, so nobody else can speak on it,
 the executor needs no ZeroMQ (no I/O threads beside a kernel being timed), and a message costs one wake-up.
 
-Layout: u32 number of frames, u32 length of each, the frames. Little endian.
+Layout: u32 number of frames, u32 length of each, the frames. Little endian. Where both ends have a `Window`, a big
+frame behind the second may lie there: its length has the highest bit set, the slot in the next seven, and no bytes
+follow.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rpc_server.errors import ProtocolError
+from rpc_server.window import SLOT, Window
 from rpc_server.wire import Buffer
 
 _COUNT = struct.Struct("<I")
@@ -28,6 +31,10 @@ _LARGEST_KEPT = 4 << 20
 _MOST_KEPT = 16
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32  # Linux; root only
+_IN_WINDOW = 1 << 31
+_SLOT_AT = 24
+_SIZE_IN_WINDOW = (1 << _SLOT_AT) - 1
+_DECODED = 2  # frames at the start of a message that are decoded: those must not change any more
 
 
 class StreamClosed(Exception):
@@ -40,12 +47,10 @@ def _prefix(frames: int) -> struct.Struct:
     return struct.Struct(f"<I{frames}I")
 
 
-def _split(body: memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    offset, frames = 0, []
-    for size in sizes:
-        frames.append(body[offset : offset + size])
-        offset += size
-    return frames
+def _inline(sizes: Sequence[int]) -> int:
+    """Bytes that follow a prefix."""
+    total = sum(sizes)
+    return total if total < _IN_WINDOW else sum(size for size in sizes if not size & _IN_WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,15 @@ def _looked_at(buffer: bytearray) -> bool:
 class FrameStream:
     """One end. `put` queues a message, `flush` writes: on a blocking socket all of it, on a non-blocking one what
     fits (see `backlog`). `receive` returns what came, on a blocking socket at least one message.
+
+    Either both ends have a `window` on the same memory or none.
     """
 
-    def __init__(self, sock: socket.socket, limits: StreamLimits | None = None) -> None:
+    def __init__(
+        self, sock: socket.socket, limits: StreamLimits | None = None, window: Window | None = None
+    ) -> None:
         self.sock = sock
+        self.window = window
         self._limits = limits or StreamLimits()
         self._out: deque[Buffer] = deque()
         self._chunk = bytearray(_READ_SIZE)
@@ -119,13 +129,16 @@ class FrameStream:
         return bool(self._out)
 
     def put(self, frames: Sequence[Buffer]) -> None:
-        """Queue a message. Big buffers are not copied and must not change before they are written."""
-        prefix = _prefix(len(frames)).pack(len(frames), *map(len, frames))
+        """Queue a message. Big buffers may not be copied and must not change before they are written."""
         if all(len(frame) <= _SMALL for frame in frames):
+            prefix = _prefix(len(frames)).pack(len(frames), *map(len, frames))
             self._out.append(b"".join((prefix, *frames)))
             return
-        small = [prefix]
-        for frame in frames:
+        sizes = [self._place(index, frame) for index, frame in enumerate(frames)]
+        small = [_prefix(len(frames)).pack(len(frames), *sizes)]
+        for size, frame in zip(sizes, frames):
+            if size & _IN_WINDOW:
+                continue
             if len(frame) <= _SMALL:
                 small.append(bytes(frame))
             else:
@@ -134,6 +147,14 @@ class FrameStream:
                 small.clear()
         if small:
             self._out.append(b"".join(small))
+
+    def _place(self, index: int, frame: Buffer) -> int:
+        """What the prefix says of a frame, which goes into the window if it is worth it and there is room."""
+        size = len(frame)
+        if self.window is None or index < _DECODED or not _WORTH_KEEPING <= size <= SLOT:
+            return size
+        slot = self.window.put(frame)
+        return size if slot is None else _IN_WINDOW | slot << _SLOT_AT | size
 
     def send(self, frames: Sequence[Buffer]) -> None:
         self.put(frames)
@@ -197,12 +218,26 @@ class FrameStream:
             if start > count:
                 break
             sizes = _prefix(frames).unpack_from(self._chunk, at)[1:]
-            end = start + sum(sizes)
+            end = start + _inline(sizes)
             if end > count:
                 break
-            messages.append(_split(memoryview(bytes(self._view[start:end])), sizes))
+            messages.append(self._split(memoryview(bytes(self._view[start:end])), sizes))
             at = end
         return at
+
+    def _split(self, body: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+        """The frames of a message, those in the window too."""
+        offset, frames = 0, []
+        for index, size in enumerate(sizes):
+            if size & _IN_WINDOW:
+                if self.window is None or index < _DECODED:
+                    raise ProtocolError("a frame in shared memory where there must be none")
+                slot = (size ^ _IN_WINDOW) >> _SLOT_AT
+                frames.append(self.window.take(slot, size & _SIZE_IN_WINDOW))
+            else:
+                frames.append(body[offset : offset + size])
+                offset += size
+        return frames
 
     def _check_count(self, frames: int) -> None:
         if not 1 <= frames <= self._limits.max_frames:
@@ -216,7 +251,7 @@ class FrameStream:
             assert self._body is not None
             if self._filled < self._total:
                 return
-            messages.append(_split(memoryview(self._body), self._sizes))
+            messages.append(self._split(memoryview(self._body), self._sizes))
             self._body = None
 
     def _begin(self) -> bool:
@@ -229,7 +264,7 @@ class FrameStream:
         if len(self._pending) < start:
             return False
         self._sizes = _prefix(frames).unpack_from(self._pending)[1:]
-        total = sum(self._sizes)
+        total = _inline(self._sizes)
         if total > self._limits.max_message:
             raise ProtocolError(f"a message of {total} bytes is over the limit of {self._limits.max_message}")
         self._body = self._buffers.take(total)
