@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import tuner.build_worker  # noqa: F401
 from compiler.driver import compile_artifact
-from compiler.errors import TunefarmError
 from compiler.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
@@ -21,7 +20,7 @@ def _build_once() -> None:
     """LLVM and the compiler's tables set themselves up during the first build."""
     a = placeholder((16,), name="a")
     func = create_prim_func([a, compute((16,), lambda i: a[i] + 1.0, name="b")])
-    with suppress(TunefarmError):
+    with suppress(Exception):  # it would end this process; each build tells what is wrong by itself
         compile_artifact(func, Target.host(), name="main")
 
 

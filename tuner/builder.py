@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 MEMORY_BYTES = 8 << 30
+_NOT_FORKED = (OSError, EOFError)  # EOFError: the process that workers are forked from died meanwhile
 
 
 class Builder(Protocol):
@@ -137,7 +138,7 @@ class LocalBuilder:
 
         try:
             worker.submit(request).add_done_callback(done)
-        except (BrokenProcessPool, RuntimeError, OSError) as error:
+        except (RuntimeError, *_NOT_FORKED) as error:
             with self._lock:
                 self._idle.append(worker)
             outcome.set_result(_failed(f"no build worker could be started: {error}"))
@@ -151,9 +152,9 @@ class _Worker:
         self._main = nullcontext if import_main else main_not_imported
         self._process: BaseProcess | None = None
         self._pool = self._new_pool()
+        start_fork_server()
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        start_fork_server()
         return ProcessPoolExecutor(
             1,
             mp_context=multiprocessing.get_context("forkserver"),
@@ -163,14 +164,21 @@ class _Worker:
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         try:
-            with sigint_blocked(), self._main():  # the first submit starts the process
-                future = self._pool.submit(build, request)
-        except BrokenProcessPool:  # it died between two builds: of nobody's doing
+            future = self._submit(request)
+        except (BrokenProcessPool, *_NOT_FORKED):  # it, or what it is forked from, died between two builds
             self.replace()
-            with sigint_blocked(), self._main():
-                future = self._pool.submit(build, request)
-        self._process = next(iter((getattr(self._pool, "_processes", None) or {}).values()), None)
+            future = self._submit(request)
+        self._process = next(iter(self._processes()), None)
         return future
+
+    def _submit(self, request: BuildRequest) -> Future[BuildResult]:
+        if not self._processes():  # submit starts it
+            start_fork_server()
+        with sigint_blocked(), self._main():
+            return self._pool.submit(build, request)
+
+    def _processes(self) -> list[BaseProcess]:
+        return list((getattr(self._pool, "_processes", None) or {}).values())
 
     def obituary(self, seconds: float, timeout_s: float) -> BuildResult:
         """The result of a build whose process is gone after `seconds`."""
@@ -196,7 +204,7 @@ class _Worker:
         self._pool = self._new_pool()
 
     def close(self) -> None:
-        processes = list((getattr(self._pool, "_processes", None) or {}).values())
+        processes = self._processes()
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.kill()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from multiprocessing import forkserver
 
 import build_makers
 import psutil
@@ -135,6 +136,24 @@ for line in open(f"/proc/{forkserver._forkserver._forkserver_pid}/status"):
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.stderr) == ("1\n", "")  # from its first instruction on
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_process_that_cannot_be_forked_costs_one_build_at_most(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """The process they are forked from was killed just now; the next attempt starts another one."""
+    fork, failures = forkserver.connect_to_new_process, [EOFError("unexpected EOF")] * times
+
+    def connect(fds: list[int]) -> object:
+        if failures:
+            raise failures.pop()
+        return fork(fds)
+
+    monkeypatch.setattr(forkserver, "connect_to_new_process", connect)
+    made = LocalBuilder(1)
+    first = run(made, MakeSource(build_makers.add_one))
+    assert loads(first) if times == 1 else "no build worker could be started: unexpected EOF" in first.text
+    assert loads(run(made, MakeSource(build_makers.add_one)))
+    made.close()
 
 
 def test_closing_answers_everyone() -> None:
