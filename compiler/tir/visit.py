@@ -7,6 +7,7 @@ so an untouched subtree costs no allocation and stays identical.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_not
 from typing import TypeVar
 
 from compiler.errors import IRError
@@ -24,32 +25,38 @@ def children(node: Node) -> Iterator[Node]:
     Loop variables, buffers and block iteration variables are definitions, not children; the ranges of
     regions and of iteration variables' domains are yielded as their min and extent.
     """
+    return iter(_children(node))
+
+
+def _children(node: Node) -> list[Node]:
+    found: list[Node] = []
     for name in _FIELDS[type(node)]:
-        yield from _flatten(getattr(node, name))
+        value = getattr(node, name)
+        if isinstance(value, PrimExpr | Stmt):
+            found.append(value)
+        elif value is not None:
+            _gather(value, found)
+    return found
 
 
-def _flatten(value: object) -> Iterator[Node]:
+def _gather(value: object, found: list[Node]) -> None:
     match value:
-        case None:
-            return
-        case PrimExpr() | Stmt():
-            yield value
-        case n.Range():
-            yield value.min
-            yield value.extent
-        case n.BufferRegion():
-            for r in value.region:
-                yield r.min
-                yield r.extent
-        case n.MatchBufferRegion():
-            yield from _flatten(value.source)
-        case n.IterVar():
-            if value.dom is not None:
-                yield value.dom.min
-                yield value.dom.extent
         case tuple():
             for item in value:
-                yield from _flatten(item)
+                _gather(item, found)
+        case PrimExpr() | Stmt():
+            found.append(value)
+        case n.Range():
+            found += (value.min, value.extent)
+        case n.BufferRegion():
+            for r in value.region:
+                found += (r.min, r.extent)
+        case n.MatchBufferRegion():
+            _gather(value.source, found)
+        case n.IterVar() if value.dom is not None:
+            found += (value.dom.min, value.dom.extent)
+        case _:
+            pass
 
 
 def _map_value(value: object, f: Fn) -> object:
@@ -59,8 +66,8 @@ def _map_value(value: object, f: Fn) -> object:
         case PrimExpr() | Stmt():
             return f(value)
         case tuple():
-            items = tuple(_map_value(item, f) for item in value)
-            return value if all(a is b for a, b in zip(items, value)) else items
+            items = tuple([_map_value(item, f) for item in value])
+            return items if any(map(is_not, items, value)) else value
         case n.Range():
             low, extent = f(value.min), f(value.extent)
             if low is value.min and extent is value.extent:
@@ -159,7 +166,7 @@ def replace(node: NodeT, **changes: object) -> NodeT:
     """`node` with the named fields replaced."""
     cls = type(node)
     names = _INIT.get(cls) or tuple(f.name for f in cls.__dataclass_fields__.values() if f.init)  # type: ignore[attr-defined]
-    return cls(*(changes[name] if name in changes else getattr(node, name) for name in names))
+    return cls(*[changes[name] if name in changes else getattr(node, name) for name in names])
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -174,7 +181,7 @@ def walk(node: Node) -> Iterator[Node]:
             push(current.b)  # type: ignore[attr-defined]
             push(current.a)  # type: ignore[attr-defined]
         elif cls not in _LEAVES:
-            stack.extend(reversed(list(children(current))))
+            stack.extend(reversed(_children(current)))
 
 
 def transform(node: NodeT, pre: Callable[[Node], Node | None] | None = None,
