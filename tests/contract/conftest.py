@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from farm_kit import Farm
 from postgres_kit import postgres_database, postgres_server
 from seed_records import FakeTracker
 from web_server import running_app
@@ -60,6 +61,11 @@ def current_address(request: pytest.FixtureRequest) -> Iterator[str]:
 def store(current_address: str) -> Iterator[RecordStore]:
     with RecordStore.open(current_address) as opened:
         yield opened
+
+
+@pytest.fixture
+def farm(store: RecordStore) -> Farm:
+    return Farm(store)
 
 
 @pytest.fixture

@@ -6,13 +6,11 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
 
 import httpx
 import pytest
 from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
-from sqlalchemy import event
+from records_kit import statements
 from web_server import running_app
 
 from tuner.records.model import NewDevice, NewWorkload
@@ -24,29 +22,9 @@ QUERY = {"workload": KEY, "target": V3, "device_class": ZEN3}
 
 
 @pytest.fixture
-def farm(store: RecordStore) -> Farm:
-    return Farm(store)
-
-
-@pytest.fixture
 def api(farm: Farm) -> Iterator[httpx.Client]:
     with running_app(farm.store) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
         yield client
-
-
-@contextmanager
-def statements(store: RecordStore) -> Iterator[list[str]]:
-    """What the store is asked meanwhile."""
-    found: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        found.append(statement)
-
-    event.listen(store._engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        event.remove(store._engine, "before_cursor_execute", note)
 
 
 def cost(api: httpx.Client) -> float:

@@ -86,9 +86,7 @@ def test_a_copy_of_postgresql_is_restored_by_pg_restore(
         check(empty)
 
 
-def test_no_program_or_one_too_old_is_refused(
-    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_program_or_one_too_old_is_refused(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tmp_path / "pg_dump"
     old.write_text("#!/bin/sh\necho 'pg_dump (PostgreSQL) 9.6.24'\n")
     old.chmod(0o755)

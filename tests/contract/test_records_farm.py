@@ -17,11 +17,6 @@ from tuner.records.store import RecordStore
 T0 = datetime(2099, 1, 1, tzinfo=UTC)  # after every device was first seen
 
 
-@pytest.fixture
-def farm(store: RecordStore) -> Farm:
-    return Farm(store)
-
-
 def at(minutes: float) -> datetime:
     return T0 + timedelta(minutes=minutes)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from farm_kit import KEY, V3, ZEN3, Farm, failed, measured
 from plan_kit import Plans
 
@@ -12,12 +11,6 @@ from rpc_server.measure import FailureKind
 from tuner.records.browse import TrialFilter
 from tuner.records.model import TrialStatus
 from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
-from tuner.records.store import RecordStore
-
-
-@pytest.fixture
-def farm(store: RecordStore) -> Farm:
-    return Farm(store)
 
 
 def test_no_query_of_tuning_and_serving_walks_a_growing_table(farm: Farm) -> None:

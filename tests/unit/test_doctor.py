@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from test_tracker_state import Script, hello
+from tracker_script import Script, hello
 
 from rpc_server.fingerprint import local_fingerprint
 from rpc_server.hours import Hours

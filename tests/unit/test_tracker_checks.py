@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test_tracker_state import Script, ask, hello, lent
+from tracker_script import Script, ask, hello, lent
 
 from rpc_server.tracker_messages import (
     Admin,

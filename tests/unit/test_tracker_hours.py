@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from test_tracker_registrar import grant, registered
-from test_tracker_state import Script, ask, hello, lent
+from tracker_script import Script, ask, hello, lent
 
 from rpc_server.registrar_core import Forbid, Say
 from rpc_server.tracker_messages import BoxHeartbeat, GrantLease, LeaseOver, Queued, Refused
