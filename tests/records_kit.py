@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import event
 
 from compiler.target import Target
 from rpc_server.measure import FailureKind
@@ -89,3 +94,18 @@ class Lab:
         run = self.start(name, began)
         self.trials(run, range(9), scale)
         return self.store.set_run_state(run.id, RunState.FINISHED, "", at=began + timedelta(seconds=30))
+
+
+@contextmanager
+def statements(store: RecordStore) -> Iterator[list[str]]:
+    """What the store is asked meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        found.append(statement)
+
+    event.listen(store._engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(store._engine, "before_cursor_execute", note)

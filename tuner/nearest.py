@@ -5,7 +5,13 @@ The last step before a miss. A config found this way is legal on the function as
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from compiler.errors import TunefarmError
 from compiler.schedule.trace import Trace
@@ -13,17 +19,19 @@ from compiler.script.entry import from_source
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.printer import workload_key
-from tuner.records.errors import InvalidRecord
+from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.keys import workload_family
 from tuner.records.matching import certainty
 from tuner.records.model import BestConfig, BestLookup
+from tuner.records.near import NearConfig
 from tuner.records.store import RecordStore
 from tuner.transfer.adapt import adapt
-from tuner.transfer.distance import Description, between, describe
+from tuner.transfer.distance import Description, Shapes, describe
 
 MOST_DISTANT = 6.0
 """Workloads further apart than this have little in common: one axis 64 times as long, or several much longer."""
 _TRIES = 3
+_MOST_PLACES = 64
 
 
 def best_or_nearest(
@@ -50,44 +58,131 @@ def best_or_nearest(
         if known is None or not known.function:
             return _with(found, "its function is not known here, so no nearby workload was looked for")
         try:
-            given = _parsed(key, known.function)
+            function = known.function
+            given = _parsed(key, function)
         except InvalidRecord:  # written down by hand, or by a version that printed otherwise
             return _with(found, "its function, as it is on record, does not read")
-    return _nearest(store, given, key, found, str(Target(target)), device_class)
+    return _nearest(store, given, key, workload_family(function), found, str(Target(target)), device_class)
 
 
 def _nearest(
-    store: RecordStore, func: PrimFunc, key: str, miss: BestLookup, target: str, device_class: str | None
+    store: RecordStore,
+    func: PrimFunc,
+    key: str,
+    family: str,
+    miss: BestLookup,
+    target: str,
+    device_class: str | None,
 ) -> BestLookup:
     here = describe(func)
-    family = workload_family(func.script())
     if here is None or not family:
         return _with(miss, "no workload is comparable with it")
-    ranked: list[tuple[float, str, BestConfig, str]] = []
-    for workload, config in store.near(family, target, device_class):
-        there = _description(workload.key, workload.function)
-        apart = None if there is None or workload.key == key else between(here, there)
-        if apart is not None and apart <= MOST_DISTANT:
-            ranked.append((apart, workload.key, config, workload.function))
-    if not ranked:
-        return _with(miss, "no workload near it has a config for this target and device class")
-    for apart, _, config, function in sorted(ranked, key=lambda r: (r[0], r[1], r[2].cost))[:_TRIES]:
-        adapted = _adapted(config, function, func, target)
+    nearby = _REMEMBERED.setdefault(store, Nearby())
+    ranked = nearby.ranked(store, here, key, family, target, device_class)
+    for apart, near in ranked:
+        adapted = _adapted(store, near, func, target)
         if adapted is not None:
+            config, trace = adapted
             explain = (
                 *miss.explain,
-                f"adapted from workload {config.workload_name}, {apart:.2f} away (an axis twice as long is 1)",
+                f"adapted from workload {near.workload_name}, {apart:.2f} away (an axis twice as long is 1)",
                 f"there it takes a {certainty(config)}; here nobody has measured it",
             )
-            return BestLookup(match="nearest", config=config, explain=explain, adapted=adapted.to_json())
-    return _with(miss, f"the schedule of the nearest workload, {ranked[0][2].workload_name}, does not fit it")
+            return BestLookup(match="nearest", config=config, explain=explain, adapted=trace)
+    if not ranked:
+        return _with(miss, "no workload near it has a config for this target and device class")
+    return _with(miss, f"the schedule of the nearest workload, {ranked[0][1].workload_name}, does not fit it")
 
 
-def _adapted(config: BestConfig, function: str, func: PrimFunc, target: str) -> Trace | None:
+def _adapted(store: RecordStore, near: NearConfig, func: PrimFunc, target: str) -> tuple[BestConfig, str] | None:
+    """The config as it is now, and its trace made to fit; None where it does not, or is not there any more."""
     try:
-        return adapt(Trace.from_json(config.trace), _parsed(config.workload_key, function), func, Target(target))
+        config = store.best_config(near.id)
+        source = _parsed(near.workload_key, store.functions([near.workload_key])[near.workload_key])
+    except (RecordNotFound, InvalidRecord, KeyError):
+        return None
+    trace = _fitted(config.trace, source, func, target)
+    return None if trace is None else (config, trace)
+
+
+@lru_cache(maxsize=256)
+def _fitted(trace: str, source: PrimFunc, func: PrimFunc, target: str) -> str | None:
+    try:
+        made = adapt(Trace.from_json(trace), source, func, Target(target))
     except TunefarmError:  # the config of a template, for one, is no schedule's trace
         return None
+    return None if made is None else made.to_json()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Configs of workloads that compare with each other, by key and cost, and the shapes of those workloads."""
+
+    configs: tuple[NearConfig, ...]
+    shapes: Shapes
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What may be given of a family on a target and device class: its groups, by `Description.family`."""
+
+    version: int
+    groups: Mapping[str, _Group]
+
+
+class Nearby:
+    """Remembers of one store what looking for near workloads takes: the shapes of all that were ever looked at, and for
+    each place asked for which have configs, until one changes. Usable in any thread."""
+
+    def __init__(self) -> None:
+        self._described: dict[str, Description | None] = {}
+        self._places: dict[tuple[str, str, str | None], _Place] = {}
+
+    def ranked(
+        self, store: RecordStore, here: Description, key: str, family: str, target: str, device_class: str | None
+    ) -> list[tuple[float, NearConfig]]:
+        """The configs of the nearest workloads but `key` itself, nearest first, each with how far away it is."""
+        group = self._place(store, family, target, device_class).groups.get(here.family)
+        if group is None:
+            return []
+        apart = group.shapes.distances(here)
+        found: list[tuple[float, NearConfig]] = []
+        for index in np.argsort(apart, kind="stable"):
+            away, config = float(apart[index]), group.configs[index]
+            if away > MOST_DISTANT or len(found) == _TRIES:
+                break
+            if config.workload_key != key:
+                found.append((away, config))
+        return found
+
+    def _place(self, store: RecordStore, family: str, target: str, device_class: str | None) -> _Place:
+        asked = (family, target, device_class)
+        known = self._places.get(asked)
+        found = store.near_configs(family, target, device_class, None if known is None else known.version)
+        if found is None:
+            assert known is not None
+            return known
+        if len(self._places) >= _MOST_PLACES:
+            self._places.clear()
+        place = self._places[asked] = _Place(found.version, self._grouped(store, found.configs))
+        return place
+
+    def _grouped(self, store: RecordStore, configs: Sequence[NearConfig]) -> dict[str, _Group]:
+        if unknown := {config.workload_key for config in configs} - self._described.keys():
+            functions = store.functions(unknown)
+            self._described |= {key: _description(key, functions.get(key, "")) for key in unknown}
+        members: dict[str, list[tuple[NearConfig, Description]]] = defaultdict(list)
+        for config in sorted(configs, key=lambda c: (c.workload_key, c.cost)):
+            described = self._described[config.workload_key]
+            if described is not None:
+                members[described.family].append((config, described))
+        return {
+            family: _Group(tuple(c for c, _ in group), Shapes.of([d for _, d in group]))
+            for family, group in members.items()
+        }
+
+
+_REMEMBERED: WeakKeyDictionary[RecordStore, Nearby] = WeakKeyDictionary()
 
 
 def _with(found: BestLookup, reason: str) -> BestLookup:
@@ -96,6 +191,11 @@ def _with(found: BestLookup, reason: str) -> BestLookup:
 
 @lru_cache(maxsize=256)
 def _parsed(key: str, script: str) -> PrimFunc:
+    """`_read`, remembered."""
+    return _read(key, script)
+
+
+def _read(key: str, script: str) -> PrimFunc:
     """The function of a script. Raises InvalidRecord unless its workload key is `key`."""
     try:
         func = from_source(script)
@@ -106,10 +206,9 @@ def _parsed(key: str, script: str) -> PrimFunc:
     return func
 
 
-@lru_cache(maxsize=4096)
 def _description(key: str, script: str) -> Description | None:
     """None also for a script that does not read, which is no reason not to look at the others."""
     try:
-        return describe(_parsed(key, script))
+        return describe(_read(key, script))
     except InvalidRecord:
         return None

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from records_kit import statements
 
 from compiler.lower import interp
 from compiler.schedule.trace import Trace, apply_trace
+from compiler.script.entry import from_source
+from compiler.tir.nodes import PrimFunc
 from tuner.nearest import best_or_nearest
 from tuner.records.errors import InvalidRecord
+from tuner.records.keys import workload_family
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
 from tuner.records.store import RecordStore
 from tuner.search.plan import sketch_search
+from tuner.space.generate import generate
 from tuner.task import TuningTask
+from tuner.transfer.adapt import Adapter
+from tuner.transfer.distance import distance
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
 TUNED = ("matmul:64,64,64", "matmul:16,16,16", "softmax:32,32")
@@ -25,24 +32,26 @@ def task(spec: str) -> TuningTask:
     return TuningTask.from_spec(spec, TARGET)
 
 
+def tune(store: RecordStore, spec: str) -> None:
+    """One trial of one candidate, on a device of class zen."""
+    tuned = task(spec)
+    device = store.upsert_device(NewDevice(name="box", key="cpu", device_class="zen")).id
+    new = NewWorkload(key=tuned.key, name=tuned.name, function=tuned.func.script())
+    row = NewRunTask(workload_id=store.upsert_workload(new).id, target_id=store.upsert_target(TARGET).id, budget=1)
+    run = store.start_run(NewRun(tasks=(row,), toolchain={}))
+    [candidate] = sketch_search(tuned, "random").strategy.ask(1)
+    trial = NewTrial(
+        task_id=run.tasks[0].id, digest=candidate.digest, trace=candidate.trace_json, device_id=device,
+        samples=(1.0,), verified=True,
+    )  # fmt: skip
+    store.add_trial(trial)
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordStore]:
     with RecordStore.open(tmp_path_factory.mktemp("near") / "records.db", create=True) as opened:
-        device = opened.upsert_device(NewDevice(name="box", key="cpu", device_class="zen")).id
-        target = opened.upsert_target(TARGET).id
         for spec in TUNED:
-            tuned = task(spec)
-            workload = opened.upsert_workload(
-                NewWorkload(key=tuned.key, name=tuned.name, function=tuned.func.script())
-            ).id
-            row = NewRunTask(workload_id=workload, target_id=target, budget=1)
-            run = opened.start_run(NewRun(tasks=(row,), toolchain={}))
-            [candidate] = sketch_search(tuned, "random").strategy.ask(1)
-            trial = NewTrial(
-                task_id=run.tasks[0].id, digest=candidate.digest, trace=candidate.trace_json, device_id=device,
-                samples=(1.0,), verified=True,
-            )  # fmt: skip
-            opened.add_trial(trial)
+            tune(opened, spec)
         yield opened
 
 
@@ -84,9 +93,7 @@ def test_a_function_the_store_has_need_not_be_sent(store: RecordStore) -> None:
         ("matmul:24,24,24", "zen", "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "no workload near it"),
     ],
 )
-def test_misses_explain_themselves(
-    store: RecordStore, spec: str, device_class: str, target: str, said: str
-) -> None:
+def test_misses_explain_themselves(store: RecordStore, spec: str, device_class: str, target: str, said: str) -> None:
     wanted = task(spec)
     found = best_or_nearest(store, wanted.key, target, device_class, function=wanted.func.script())
     assert (found.match, found.trace) == ("miss", None)
@@ -122,3 +129,58 @@ def test_a_config_that_is_no_trace_is_passed_over(tmp_path: Path) -> None:
         found = best_or_nearest(store, wanted.key, TARGET, "zen", function=wanted.func.script())
     assert found.match == "miss"
     assert "does not fit" in found.explain[-1]
+
+
+def slow_way(store: RecordStore, wanted: TuningTask) -> tuple[str, str] | None:
+    """Every config read, every function parsed, every sketch made: the workload chosen and the adapted trace."""
+    near = []
+    for workload, config in store.near(workload_family(wanted.func.script()), TARGET, "zen"):
+        source = from_source(workload.function)
+        assert isinstance(source, PrimFunc)
+        apart = distance(wanted.func, source)
+        if apart is not None and workload.key != wanted.key:
+            near.append((apart, workload.key, config, source))
+    if not near:
+        return None
+    _, _, config, source = min(near, key=lambda n: n[:2])
+    adapter = Adapter(source, wanted.func, wanted.target, generate(wanted.func, wanted.target))
+    made = adapter.adapt(Trace.from_json(config.trace))
+    assert made is not None
+    return config.workload_name, made.to_json()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["matmul:24,24,24", "matmul:40,73,96", "matmul:17,16,15", "matmul:60,64,512", "softmax:32,64", "softmax:7,9"],
+)
+def test_the_answer_is_that_of_looking_at_everything(store: RecordStore, spec: str) -> None:
+    wanted = task(spec)
+    found = best_or_nearest(store, wanted.key, TARGET, "zen", function=wanted.func.script())
+    assert found.config is not None
+    assert (found.config.workload_name, found.adapted) == slow_way(store, wanted)
+
+
+def test_what_was_remembered_of_a_store_follows_its_changes(tmp_path: Path) -> None:
+    wanted = task("matmul:24,24,24")
+
+    def nearest_name(store: RecordStore) -> str | None:
+        config = best_or_nearest(store, wanted.key, TARGET, "zen", function=wanted.func.script()).config
+        return None if config is None else config.workload_name
+
+    with RecordStore.open(tmp_path / "records.db", create=True) as store, RecordStore.open(store.address) as other:
+        assert nearest_name(store) is None
+        tune(other, "matmul:64,64,64")
+        assert (nearest_name(store) or "").startswith("matmul:64")
+        tune(other, "matmul:32,32,32")
+        assert (nearest_name(store) or "").startswith("matmul:32")
+
+
+def test_a_lookup_made_again_reads_no_other_workload(store: RecordStore) -> None:
+    wanted = task("matmul:48,40,24")
+    asked = (wanted.key, TARGET, "zen")
+    best_or_nearest(store, *asked, function=wanted.func.script())
+    with statements(store) as said:
+        best_or_nearest(store, *asked, function=wanted.func.script())
+    assert any("FROM serving" in statement for statement in said)
+    assert not any("workloads.family =" in statement for statement in said)
+    assert len([statement for statement in said if statement != "BEGIN"]) == 5, said

@@ -58,6 +58,7 @@ def _best_select() -> Select[Any]:
 
 
 _BEST = _best_select()
+_ONE = _BEST.where(BestConfigRow.id == bindparam("config"))
 _EXACT = _BEST.where(WorkloadRow.key == bindparam("workload"), TargetRow.text == bindparam("target")).order_by(
     BestConfigRow.updated_at.desc()
 )
@@ -117,7 +118,7 @@ def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
 
 
 def best_config(connection: Connection, config_id: int) -> BestConfig:
-    row = connection.execute(_BEST.where(BestConfigRow.id == config_id)).first()
+    row = connection.execute(_ONE, {"config": config_id}).first()
     if row is None:
         raise RecordNotFound(f"there is no best config {config_id}")
     return to_best(row)

@@ -18,15 +18,20 @@ from tuner.records.catalog import parse_target
 from tuner.records.model import Match
 
 
-class Offer(Protocol):
-    """A config, as far as choosing goes: a `BestConfig` or a release's entry."""
+class Placed(Protocol):
+    """What is for a target and a device class."""
 
-    @property
-    def workload_name(self) -> str: ...
     @property
     def target(self) -> str: ...
     @property
     def device_class(self) -> str: ...
+
+
+class Offer(Placed, Protocol):
+    """A config, as far as choosing goes: a `BestConfig` or a release's entry."""
+
+    @property
+    def workload_name(self) -> str: ...
     @property
     def toolchain(self) -> str: ...
     @property
@@ -132,7 +137,7 @@ def other_place(offers: Sequence[C], wanted: Target, device_class: str | None, s
     return Choice("miss", None, (f"workload {name} has no config for target {str(wanted)!r}{on}", *there_is[:10]))
 
 
-def obstacles(config: Offer, wanted: Target, device_class: str | None, served: Set[str]) -> list[str]:
+def obstacles(config: Placed, wanted: Target, device_class: str | None, served: Set[str]) -> list[str]:
     """Why `config` must not be given; empty when it may."""
     reasons = []
     has = parse_target(config.target)

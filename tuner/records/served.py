@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tuner.records import browse, lookup
+from collections.abc import Collection
+
+from tuner.records import browse, lookup, near
 from tuner.records.base import StoreBase, page_size
 from tuner.records.browse import Cursor, TrialFilter
 from tuner.records.database import reading
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Trial, Workload
+from tuner.records.near import NearConfigs
 
 
 class ServedRecords(StoreBase):
@@ -59,6 +62,17 @@ class ServedRecords(StoreBase):
         `keys.workload_family`), each with its workload. What may serve another workload there, once adapted. Raises
         TargetError."""
         return self._read(lambda c: lookup.near(c, family, target, device_class, page_size(limit)))
+
+    def near_configs(
+        self, family: str, target: str, device_class: str | None = None, known: int | None = None
+    ) -> NearConfigs | None:
+        """As `near`, of more of them, in a few columns. None when `known` is the version of the last answer and that
+        still holds. Raises TargetError."""
+        return self._read(lambda c: near.near_configs(c, family, target, device_class, known))
+
+    def functions(self, workload_keys: Collection[str]) -> dict[str, str]:
+        """The scripts of workloads, by key, of those that there are."""
+        return self._read(lambda c: near.functions(c, sorted(workload_keys)))
 
     def runners_up(self, config: BestConfig, count: int = 8) -> tuple[RunnerUp, ...]:
         """The fastest other candidates for the same workload, target, device class and toolchain, and whether they can

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 
-from tuner.space.sketch import Sketch
+from tuner.space.sketch import Sketch, nearest, scale_of
 
 _MOST_LOOKED_AT = 400
 
@@ -22,7 +21,7 @@ def repair(sketch: Sketch, point: Sequence[int], most: int = _MOST_LOOKED_AT) ->
         return start
     squares = []  # how far each value of a decision is from the one to begin with, squared
     for decision, at in zip(sketch.decisions, start):
-        scale = _scale(decision.values)
+        scale = scale_of(decision.values)
         squares.append([(place - scale[at]) ** 2 for place in scale])
     waiting = [(0.0, start)]
     found = {start}
@@ -53,16 +52,3 @@ def nearest_point(sketch: Sketch, wanted: Mapping[str, int]) -> tuple[int, ...] 
         else:
             point.append(len(decision.values) // 2)
     return repair(sketch, point)
-
-
-def nearest(values: Sequence[int], wanted: int) -> int:
-    """The position of the value nearest to `wanted`; of two equally near, the smaller's."""
-    scale = _scale((*values, wanted))
-    return min(range(len(values)), key=lambda at: (abs(scale[at] - scale[-1]), values[at]))
-
-
-def _scale(values: Sequence[int]) -> list[float]:
-    """Where values are on a line: at their logarithms when all are positive."""
-    if all(value > 0 for value in values):
-        return [math.log2(value) for value in values]
-    return [float(value) for value in values]

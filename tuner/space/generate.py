@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
@@ -50,21 +52,38 @@ def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
         by_rows = row_sketches(func, Hardware.of(target, blocks[-1].output.buffer.dtype))
         if by_rows:
             return by_rows
-    main = max((b for b in blocks if b.contraction or _across_memory(b)), key=_points, default=None)
+    main = _main(blocks)
     roles = None if main is None else assign_roles(main)
     if main is None or roles is None:
         return (_plain(func, target),)
-    hardware = Hardware.of(target, main.output.buffer.dtype)
     units = _unit_sketches(func, main, roles, target)
     if units:
         return units  # no other instruction comes near
-    shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
-    if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
-        shapes = [shape for shape in shapes if shape.name == "panels"]
-    shapes = [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
-    made = [_contraction(func, main.name, shape, hardware) for shape in shapes]
+    hardware = Hardware.of(target, main.output.buffer.dtype)
+    made = [_contraction(func, main.name, shape, hardware) for shape in _all_shapes(func, main, roles, hardware)]
     fast = winograd_sketches(func, main, roles, hardware)
     return (*(sketch for sketch in made if sketch is not None), *fast)
+
+
+def generate_one(func: PrimFunc, target: Target, name: str, begin: Values) -> Sketch | None:
+    """Of the sketches that `generate` gives the one called `name`, without making the others; its trace has decisions
+    near the values `begin`. None where only `generate` can say: it knows sketches of more than the shapes that a
+    product on vectors takes."""
+    blocks = blocks_of(func)
+    if target.device_type == "cuda" or not any(_shared_both_ways(b) for b in blocks):
+        return None
+    main = _main(blocks)
+    roles = None if main is None else assign_roles(main)
+    if main is None or roles is None or tile_unit_for(main, roles, target) or unit_for(main, roles, target):
+        return None
+    hardware = Hardware.of(target, main.output.buffer.dtype)
+    named = [shape for shape in _all_shapes(func, main, roles, hardware) if shape.name == name]
+    return _contraction(func, main.name, named[0], hardware, begin) if len(named) == 1 else None
+
+
+def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
+    """The block that most of the work is in, of those whose operands or results are used again."""
+    return max((b for b in blocks if b.contraction or _across_memory(b)), key=_points, default=None)
 
 
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
@@ -105,6 +124,13 @@ def _points(info: BlockInfo) -> int:
     return total
 
 
+def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+    shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
+    if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
+        shapes = [shape for shape in shapes if shape.name == "panels"]
+    return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
+
+
 def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
     """The shapes that can pay: an operand is packed when it is used again."""
     operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
@@ -136,7 +162,10 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     flat = next(b for b in blocks_of(sch.func) if b.name == info.name)
     flat_roles = assign_roles(flat)
     assert flat_roles is not None  # pixels are contiguous
-    return [replace(shape, flat=True) for shape in _shapes(flat, flat_roles, hardware) if not shape.rows_outer]
+    shapes = [replace(shape, flat=True) for shape in _shapes(flat, flat_roles, hardware) if not shape.rows_outer]
+    if flat_roles.v.extent % hardware.lanes == 0:
+        return shapes
+    return [*shapes, *(replace(shape, filled=True) for shape in shapes if shape.pack and not shape.padded)]
 
 
 def _reused(operand: Access, roles: Roles) -> bool:
@@ -176,6 +205,11 @@ def _padding(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[int]:
     return [multiple(a.position, a.reduce) for a in info.axes]
 
 
+def _filling(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[int]:
+    """The multiples that make vectors of the columns whole, and leave the rest as it is."""
+    return [hardware.lanes if a is roles.v else 1 for a in info.axes]
+
+
 def _plain(func: PrimFunc, target: Target) -> Sketch:
     sch = Schedule(func)
     recorder = Recorder(sch)
@@ -190,24 +224,26 @@ def _plain(func: PrimFunc, target: Target) -> Sketch:
     return Sketch("plain", sch.trace, tuple(recorder.decisions), _anything, _level)
 
 
-def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) -> Sketch | None:
+def _contraction(
+    func: PrimFunc, name: str, shape: Shape, hardware: Hardware, begin: Values = MappingProxyType({})
+) -> Sketch | None:
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
-    recorder = Recorder(sch)
+    recorder = Recorder(sch, begin)
     if shape.flat:
         main = next(b for b in blocks_of(func) if b.name == name)
         roles = assign_roles(main)
         assert roles is not None
         flatten(sch, main, roles, hardware.lanes)
     copies = {b.name for b in blocks_of(sch.func)} - {b.name for b in blocks_of(func)}
-    if shape.padded and not _pad(sch, name, hardware):
+    if (shape.padded or shape.filled) and not _pad(sch, name, shape, hardware):
         return None
     inline_chains(sch, kept=copies)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
-    made_by = {b.output.buffer.name: b.name for b in blocks if shape.padded and _fills(b, main)}
+    made_by = {b.output.buffer.name: b.name for b in blocks if _fills(b, main)} if shape.padded or shape.filled else {}
     epilogue = None if shape.deep else _epilogue(sch, main, blocks)
     for info in blocks:
         if info.injective and info.name not in {epilogue, *made_by.values(), *copies}:
@@ -218,12 +254,13 @@ def _contraction(func: PrimFunc, name: str, shape: Shape, hardware: Hardware) ->
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
 
-def _pad(sch: Schedule, name: str, hardware: Hardware) -> bool:
+def _pad(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> bool:
     main = next(b for b in blocks_of(sch.func) if b.name == name)
     roles = assign_roles(main)
     assert roles is not None
     try:
-        sch.pad_einsum(sch.get_block(name), _padding(main, roles, hardware))
+        padding = _padding(main, roles, hardware) if shape.padded else _filling(main, roles, hardware)
+        sch.pad_einsum(sch.get_block(name), padding)
     except ScheduleError:  # not a plain product of elements: its edges stay
         return False
     return True

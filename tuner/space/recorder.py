@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from compiler.schedule.schedule import ExprRV, Schedule
-from tuner.space.sketch import Decision
+from tuner.space.sketch import Decision, Values, nearest
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,17 @@ class Choice:
 
 @dataclass
 class Recorder:
-    """Adds sampling steps to `sch` and remembers them in order. `start` holds the values to begin with."""
+    """Adds sampling steps to `sch` and remembers them in order. `begin` has values, by name, near which the recorded
+    trace's decisions are to be; that of any other decision is its first."""
 
     sch: Schedule
+    begin: Values = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
     def choose(self, name: str, values: tuple[int, ...]) -> Choice:
-        """An open decision over `values`; its first value is the one the recorded trace holds."""
+        """An open decision over `values`."""
         decision = Decision(name, values)
         self.decisions.append(decision)
+        at = nearest(values, self.begin[name]) if name in self.begin else 0
         even = [1.0 / len(values)] * len(values)
-        return Choice(decision, self.sch.sample_categorical(list(values), even, decision=0))
+        return Choice(decision, self.sch.sample_categorical(list(values), even, decision=at))

@@ -61,3 +61,16 @@ class Sketch:
     def trace_json(self, indices: Sequence[int]) -> str:
         """The trace as text with the decisions filled in."""
         return self.trace.with_decisions(list(indices)).to_json()
+
+
+def nearest(values: Sequence[int], wanted: int) -> int:
+    """The position of the value nearest to `wanted`; of two equally near, the smaller's."""
+    scale = scale_of((*values, wanted))
+    return min(range(len(values)), key=lambda at: (abs(scale[at] - scale[-1]), values[at]))
+
+
+def scale_of(values: Sequence[int]) -> list[float]:
+    """Where values are on a line: at their logarithms when all are positive."""
+    if all(value > 0 for value in values):
+        return [math.log2(value) for value in values]
+    return [float(value) for value in values]

@@ -9,8 +9,9 @@ legal decision nearest to the old one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from compiler.errors import TunefarmError
@@ -22,10 +23,11 @@ from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
+from tuner.search.base import Candidate
 from tuner.search.recognise import recogniser
 from tuner.search.repair import nearest_point
-from tuner.space.generate import generate
-from tuner.space.sketch import Sketch
+from tuner.space.generate import generate, generate_one
+from tuner.space.sketch import Sketch, Values
 from tuner.space.traced import domain_of
 from tuner.transfer.distance import describe
 
@@ -37,24 +39,27 @@ def adapt(trace: Trace, source: n.PrimFunc, func: n.PrimFunc, target: Target) ->
 
 
 class Adapter:
-    """Adapts many traces of `source` to `func`, whose `sketches` (default: the derived space) are looked at once."""
+    """Adapts traces of `source` to `func`. Where many are to come, give its `sketches` (the derived space); without
+    them the one asked for is made alone where it can be, which takes a fraction of the time."""
 
     def __init__(
         self, source: n.PrimFunc, func: n.PrimFunc, target: Target, sketches: Sequence[Sketch] | None = None
     ) -> None:
-        self._source, self._func = source, func
+        self._source, self._func, self._target, self._sketches = source, func, target, sketches
         here, there = describe(source), describe(func)
         self._related = here is not None and there is not None and here.family == there.family
         if self._related:
-            self._recognise = recogniser(generate(source, target))
-            self._sketches = generate(func, target) if sketches is None else sketches
+            self._recognise = _recogniser(source, target)
             self._names = dict(zip(_block_names(source), _block_names(func), strict=True))
 
     def adapt(self, trace: Trace) -> Trace | None:
         """See `adapt`, the function."""
         if not self._related:
             return None
-        made = self._as_point(trace) or _step_by_step(self._func, trace, self._names)
+        point = self._as_point(trace)
+        if point is not None and point.carried_out:
+            return point.trace
+        made = _step_by_step(self._func, trace, self._names) if point is None else point.trace
         if made is None:
             return None
         try:
@@ -63,14 +68,40 @@ class Adapter:
             return None
         return made
 
-    def _as_point(self, trace: Trace) -> Trace | None:
+    def _as_point(self, trace: Trace) -> _Point | None:
         """By the values of the decisions, in the sketch that is most like the one of the trace."""
         known = self._recognise("", trace.to_json())
         if known is None:
             return None
-        sketch = max(self._sketches, key=lambda other: _likeness(other, known.sketch))
-        point = nearest_point(sketch, known.sketch.values(known.decisions))
-        return None if point is None else Trace.from_json(sketch.trace_json(point))
+        values = known.sketch.values(known.decisions)
+        sketch = self._most_like(known.sketch, values)
+        point = nearest_point(sketch, values)
+        if point is None:
+            return None
+        return _Point(Trace.from_json(sketch.trace_json(point)), point == sketch.trace.decisions)
+
+    def _most_like(self, known: Sketch, values: Values) -> Sketch:
+        """The sketch that is most like `known`, carried out with decisions near `values` where it is made for that."""
+        if self._sketches is None:
+            alone = generate_one(self._func, self._target, known.name, values)
+            if alone is not None:
+                return alone
+            self._sketches = generate(self._func, self._target)
+        return max(self._sketches, key=lambda other: _likeness(other, known))
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point of a sketch as a trace. `carried_out`: the sketch was made with these decisions, so they are legal."""
+
+    trace: Trace
+    carried_out: bool
+
+
+@lru_cache(maxsize=64)
+def _recogniser(source: n.PrimFunc, target: Target) -> Callable[[str, str], Candidate | None]:
+    """Of the source's own space: one source serves many functions, each of which asks for it."""
+    return recogniser(generate(source, target))
 
 
 def _likeness(a: Sketch, b: Sketch) -> tuple[bool, int, int]:

@@ -14,11 +14,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from compiler.arith.affine import as_affine
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import children, free_vars, walk
+
+FloatArray = npt.NDArray[np.float64]
 
 _STRIDE_WEIGHT = 0.5  # a stride of 2 instead of 1 changes a kernel less than an axis twice as long
 
@@ -53,18 +58,43 @@ def distance(a: n.PrimFunc, b: n.PrimFunc) -> float | None:
 
 def between(a: Description, b: Description) -> float | None:
     """`distance` of described functions."""
-    if a.family != b.family:
-        return None
-    total = sum(block.points for block in a.blocks), sum(block.points for block in b.blocks)
-    squares = 0.0
-    for x, y in zip(a.blocks, b.blocks, strict=True):
-        share = (x.points / total[0] + y.points / total[1]) / 2
-        squares += share * (_squares(x.extents, y.extents) + _STRIDE_WEIGHT**2 * _squares(x.strides, y.strides))
-    return math.sqrt(squares)
+    return None if a.family != b.family else float(Shapes.of([b]).distances(a)[0])
 
 
-def _squares(a: Sequence[int], b: Sequence[int]) -> float:
-    return sum((math.log2(x) - math.log2(y)) ** 2 for x, y in zip(a, b, strict=True))
+@dataclass(frozen=True)
+class Shapes:
+    """Functions of one family, ready to be compared with another all at once: a row each, whose columns are the extents
+    and strides of all blocks."""
+
+    family: str
+    logs: FloatArray  # of the columns' values, to the base 2
+    shares: FloatArray  # of all the work of a function, that of the column's block
+    weights: FloatArray  # of the columns' squared differences
+
+    @staticmethod
+    def of(described: Sequence[Description]) -> Shapes:
+        """Of at least one."""
+        rows, shares = [], []
+        for description in described:
+            blocks = description.blocks
+            total = sum(block.points for block in blocks)
+            rows.append([value for block in blocks for value in (*block.extents, *block.strides)])
+            shares.append([block.points / total for block in blocks for _ in (*block.extents, *block.strides)])
+        first = described[0]
+        weights = [
+            weight
+            for block in first.blocks
+            for weight, columns in ((1.0, block.extents), (_STRIDE_WEIGHT**2, block.strides))
+            for _ in columns
+        ]
+        return Shapes(first.family, np.log2(np.array(rows, float)), np.array(shares), np.array(weights))
+
+    def distances(self, here: Description) -> FloatArray:
+        """`between` each of them and `here`, which is of their family."""
+        one = Shapes.of([here])
+        squares = self.weights * (self.logs - one.logs) ** 2 * (self.shares + one.shares) / 2
+        distances: FloatArray = np.sqrt(squares.sum(axis=1))
+        return distances
 
 
 def describe(func: n.PrimFunc) -> Description | None:
