@@ -45,9 +45,10 @@ def computed(func: PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
         (WorkloadSpec.parse("conv2d:1,16,16,16,20,3,3").prim_func(), {"winograd2+band4"}),
         (WorkloadSpec.parse("conv2d:1,16,7,7,32,3,3").prim_func(), {"winograd2+chunk16"}),
         (WorkloadSpec.parse("conv2d:1,24,8,72,16,3,3").prim_func(), {"winograd2+band2"}),
+        (WorkloadSpec.parse("conv2d:1,16,15,65,16,3,3,1,0").prim_func(), {"winograd2+band1"}),
         (biased_relu(2, 16, 16, 16), {"winograd2+band4"}),
     ],
-    ids=["bands", "few pixels", "long rows", "epilogue"],
+    ids=["bands", "few pixels", "long rows", "odd sizes without padding", "epilogue"],
 )
 def test_points_compute_the_convolution(func: PrimFunc, names: set[str]) -> None:
     rng = np.random.default_rng(0)
@@ -63,6 +64,27 @@ def test_points_compute_the_convolution(func: PrimFunc, names: set[str]) -> None
             np.testing.assert_allclose(
                 computed(made, arrays), expected, rtol=0, atol=2e-5, err_msg=str(sketch.values(point))
             )
+
+
+def test_many_channels_keep_their_digits() -> None:
+    """Beside sums in float64, relative to the largest result: what the documentation states, with some room."""
+    func = WorkloadSpec.parse("conv2d:1,512,8,8,16,3,3").prim_func()
+    rng = np.random.default_rng(0)
+    x, w, out = (rng.uniform(-1, 1, [int(s) for s in func.buffer_map[p].shape]).astype("float32") for p in func.params)
+    padded = np.pad(x[0].astype("float64"), ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    exact = np.einsum("cyxrs,kcrs->kyx", windows, w.astype("float64"), optimize=True)
+    (sketch,) = fast(func)
+    point = sketch.random(rng)
+    assert point is not None
+    got = computed(apply_trace(func, Trace.from_json(sketch.trace_json(point))).func, [x, w, out])[0]
+    assert np.abs(got - exact).max() < 4e-6 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_floats_have_none(dtype: str) -> None:
+    """A sum of four numbers that the transforms make may be beyond float16 where the convolution is not."""
+    assert not fast(WorkloadSpec.parse(f"conv2d:1,16,16,16,20,3,3:{dtype}").prim_func())
 
 
 def test_the_epilogue_is_part_of_the_last_step() -> None:

@@ -38,6 +38,7 @@ _LEAST_FILLED = 0.6
 _UNROLLS = (1, 2, 4, 8)
 _PROMISE = 1.5  # times faster than a plain sum at its best
 _LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
+_LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
 _LONGEST_ROW = 32  # tiles in a row that are transformed at a time
 _APART = 1024  # planes of 16 are this many elements apart, and a cache line more: else all lie in one set of the cache
 
@@ -64,10 +65,12 @@ class _Sizes:
 
 def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Sketch]:
     """The sketches of the block `info`, none where it is no convolution without strides that this could pay for."""
+    element_bytes = parse_dtype(info.output.buffer.dtype).bytes
+    if element_bytes < _LEAST_BYTES:
+        return []
     sizes = _sizes(func, info, roles)
     if sizes is None:
         return []
-    element_bytes = parse_dtype(info.output.buffer.dtype).bytes
     splits = (_by_bands(sizes, hardware, element_bytes), _by_filters(sizes, hardware, element_bytes))
     return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
 
