@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from compiler.artifact import Artifact
-from compiler.lower.warp_products import product_of
+from compiler.ir.base import Node
+from compiler.lower.warp_match import warp_product
 from compiler.schedule.default_gpu import default_gpu_schedule
+from compiler.schedule.schedule import Schedule
 from compiler.target import Target
-from compiler.te.operation import compute, placeholder, reduce_axis
-from compiler.te.prim_func import create_prim_func
-from compiler.te.reduction import sum as te_sum
+from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.visit import transform
+from tuner.space.analysis import blocks_of
 
 
 def runnable(func: PrimFunc, target: Target) -> PrimFunc:
@@ -27,19 +30,26 @@ def device_type(artifact: Artifact) -> str:
 
 
 def _summed_wide(func: PrimFunc) -> PrimFunc:
-    found = product_of(func)
-    if found is None:
+    """`func` with the sums of a product of narrow floats in float32, rounded once."""
+    product = warp_product(func)
+    if product is None or product.left.bytes != 2:
         return func
-    (rows, columns, depth), transposed, buffers = found
-    if buffers[2].dtype == "float32" or [func.buffer_map[p] for p in func.params] != list(buffers):
+    block = next(info for info in blocks_of(func) if info.reduced)
+    if block.output.buffer.dtype == "float32":
         return func
-    dtype = buffers[0].dtype
-    a = placeholder((rows, depth), dtype, name="a")
-    b = placeholder((columns, depth) if transposed else (depth, columns), dtype, name="b")
-    k = reduce_axis((0, depth), name="k")
-    total = compute(
-        (rows, columns),
-        lambda i, j: te_sum(a[i, k].astype("float32") * (b[j, k] if transposed else b[k, j]).astype("float32"), axis=k),
-        name="total",
-    )
-    return create_prim_func([a, b, compute((rows, columns), lambda i, j: total[i, j].astype(dtype), name="c")])
+    sch = Schedule(func)
+    if block.output.buffer in func.buffer_map.values():
+        sch.cache_write(block.name, 0, "global")
+    sch.unsafe_set_dtype(block.name, 0, "float32")
+    body = transform(sch.func.body, post=_without_rounding)
+    assert isinstance(body, n.Stmt)
+    return sch.func.with_body(body)
+
+
+def _without_rounding(node: Node) -> Node | None:
+    """A step of the sum that rounds what it loads, its product and what it stores, in float32 throughout."""
+    match node:
+        case n.BufferStore(value=n.Cast(dtype=dtype, value=n.Add(a=n.Cast(value=before), b=n.Mul(a=x, b=y)))):
+            total = ops.add(before, ops.mul(ops.cast(dtype, x), ops.cast(dtype, y)))
+            return n.BufferStore(node.buffer, total, node.indices)
+    return None

@@ -13,6 +13,7 @@ from typing import Any
 
 from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.errors import LoweringError
+from compiler.lower import interp_warpgroup
 from compiler.lower.interp import compile_with
 from compiler.lower.interp_expr import Value
 from compiler.lower.interp_memory import reinterpreted, storage
@@ -151,6 +152,10 @@ class ThreadWriter(StmtWriter):
                 self._sites += 1
                 _WARP_CALLS[name](self, expr)
                 return Value("0", 0, 0)
+            if name in interp_warpgroup.CALLS:
+                self._sites += 1
+                interp_warpgroup.CALLS[name](self, expr)
+                return Value("0", 0, 0)
         return super().raw(expr, lane)
 
     def _sync(self, call: n.Call) -> Value:
@@ -175,6 +180,15 @@ class ThreadWriter(StmtWriter):
         assert isinstance(data, n.Var)
         return self.memory.at_address(data), self.name_of(self.index(offset))
 
+    @property
+    def site(self) -> int:
+        """Of the call at hand."""
+        return self._sites
+
+    def number(self, value: PrimExpr) -> str:
+        """The name of an integer."""
+        return self.name_of(self.index(value))
+
     def together(self, kind: str, *values: str) -> str:
         """The name of what a warp's threads get for what each gives."""
         result = self.fresh("t")
@@ -193,32 +207,40 @@ class ThreadWriter(StmtWriter):
         return Value(result)
 
 
+_HALVES = {"fp16": "float16_values", "bf16": "bfloat16_values"}  # what their bits stand for
+
+
 def _mma(w: ThreadWriter, call: n.Call) -> None:
-    kind = call.args[3]
-    assert isinstance(kind, n.StringImm)
-    table = "bfloat16_values" if kind.value == "bf16" else "float16_values"
-    a, at_a = w.at(call.args[6], call.args[7])
-    b, at_b = w.at(call.args[8], call.args[9])
+    whole = call.dtype == "int32"
+    operands = []
+    for kind, data, offset, count in (
+        (call.args[3], call.args[6], call.args[7], 8),
+        (call.args[4], call.args[8], call.args[9], 4),
+    ):
+        assert isinstance(kind, n.StringImm)
+        memory, at = w.at(data, offset)
+        one = f"{memory}[{at} + i]"
+        operands.append(f"[{one if whole else f'{_HALVES[kind.value]}[{one}]'} for i in range({count * (1 + whole)})]")
     c, at_c = w.at(call.args[10], call.args[11])
-    left, right = (
-        f"[{table}[{memory}[{at} + i]] for i in range({count})]" for memory, at, count in ((a, at_a, 8), (b, at_b, 4))
-    )
-    result = w.together("mma", left, right, f"[{c}[{at_c} + i] for i in range(4)]")
-    w.line(f"for i in range(4): {c}[{at_c} + i] = {result}[i]")
+    result = w.together("mma", *operands, f"[{c}[{at_c} + i] for i in range(4)]")
+    w.line(f"for i in range(4): {c}[{at_c} + i] = {f'int({result}[i])' if whole else f'{result}[i]'}")
 
 
 def _ldmatrix(w: ThreadWriter, call: n.Call) -> None:
     source, start = w.at(call.args[5], call.args[6])
     target, at = w.at(call.args[3], call.args[4])
-    result = w.together("ldmatrix", f"[{source}[{start} + i] for i in range(8)]", str(ops.as_int(call.args[0])))
-    w.line(f"for i in range(8): {target}[{at} + i] = {result}[i]")
+    count = 128 // parse_dtype(call.dtype).bits
+    row = f"[{source}[{start} + i] for i in range({count})]"
+    result = w.together("ldmatrix", row, str(ops.as_int(call.args[0])))
+    w.line(f"for i in range({count}): {target}[{at} + i] = {result}[i]")
 
 
 def _cp_async(w: ThreadWriter, call: n.Call) -> None:
     target, at = w.at(call.args[0], call.args[1])
     source, start = w.at(call.args[2], call.args[3])
     count = (ops.as_int(call.args[4]) or 0) * 8 // parse_dtype(call.dtype).bits
-    w.line(f"T.copy_later({target}, {at}, {source}, {start}, {count})")
+    held = "True" if len(call.args) < 6 else w.value(call.args[5]).code
+    w.line(f"T.copy_later({target}, {at}, {source}, {start}, {count}, {held})")
 
 
 _WARP_CALLS: dict[str, Callable[[ThreadWriter, n.Call], None]] = {

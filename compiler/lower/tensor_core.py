@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.errors import IRError
 from compiler.lower.inject_barriers import OWN_BARRIERS
+from compiler.lower.vectorize import vectorize
+from compiler.lower.warp_fetch import Fetch, axes_at
+from compiler.lower.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct, flat, plain_product
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir import ptx_intrin as ptx
 from compiler.tir.gpu_intrin import WARP, tvm_storage_sync
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import seq
+from compiler.tir.visit import seq, substitute
 
-_CHUNK = 8  # elements of 16 bits of one asynchronous copy; eight of them span all banks of shared memory
-_MMA = (16, 8, 16)
+_DEPTH_BYTES = 32  # along k of one instruction
+_NAMES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8"}
+_VECTOR_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +43,24 @@ class WarpTile:
     def threads(self) -> int:
         return WARP * self.warps[0] * self.warps[1]
 
-    @property
-    def shared_bytes(self) -> int:
-        return 2 * self.stages * (self.m + self.n) * self.k
+    def shared_bytes(self, element: int = 2) -> int:
+        """With operands of so many bytes an element."""
+        return element * self.stages * (self.m + self.n) * self.k
 
-    def check(self, m: int, n: int, k: int) -> None:
-        """Raise IRError unless a product of this size is made of such tiles."""
+    def steps(self, k: int) -> int:
+        return -(-k // self.k)
+
+    def check(self, k: int, element: int = 2) -> None:
+        """Raise IRError unless sums of `k` products of operands of so many bytes an element are made of such tiles."""
         rows, columns = self.warp
-        if min(rows, columns, self.k) < 16:
-            rows = columns = 1  # too small for a warp's instructions: refused below
-        whole = m % self.m == n % self.n == k % self.k == 0 and rows % 16 == columns % 16 == self.k % 16 == 0
-        even = self.m * self.k % (_CHUNK * self.threads) == self.n * self.k % (_CHUNK * self.threads) == 0
-        if not whole or not even or not 2 <= self.stages <= k // self.k + 1:
+        whole = rows > 0 and columns > 0 and rows % 16 == columns % 16 == self.k * element % _DEPTH_BYTES == 0
+        chunks = [size * self.k * element // CHUNK_BYTES for size in (self.m, self.n)]
+        even = all(count and count % self.threads == 0 for count in chunks)
+        if not whole or not even or self.k < 1 or not 2 <= self.stages <= self.steps(k) + 1:
             raise IRError(
-                f"a {m} x {n} x {k} product is not made of {self}",
-                hint="sizes are multiples of the tile's, a warp's part of 16 x 16, copies as many for each thread",
+                f"a product with sums of {k} is not made of {self}",
+                hint="a warp's part is a multiple of 16 x 16, and of 32 bytes along k; each thread copies as much; "
+                "stages are at most one more than steps",
             )
 
 
@@ -65,172 +72,204 @@ def dense(
     tile: WarpTile | None = None,
     *,
     transposed: bool = True,
-    out_dtype: str = "float32",
+    out_dtype: str | None = None,
 ) -> n.PrimFunc:
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`: X and W "float16" or "bfloat16", the
-    sums float32, C `out_dtype`, rounded once.
+    sums float32, C `out_dtype`, rounded once; or "int8" or "uint8", the sums int32.
 
-    The function is lowered; its parameters are X, W, C. Raises IRError for sizes that are not multiples of the tile's.
+    The function is lowered; its parameters are X, W, C. Sizes need not be multiples of the tile's. Raises IRError for a
+    tile that is none.
     """
-    chosen = WarpTile() if tile is None else tile
-    chosen.check(m, n_, k)
-    if dtype not in ("float16", "bfloat16"):
-        raise IRError(f"tensor cores multiply float16 or bfloat16 here, not {dtype}")
-    if out_dtype not in ("float32", dtype):
-        raise IRError(f"a product of {dtype} is float32 or {dtype}, not {out_dtype}")
-    return _Dense(m, n_, k, dtype, chosen, transposed, out_dtype).function()
+    if dtype not in _NAMES:
+        raise IRError(f"tensor cores multiply {', '.join((*FLOATS, *BYTES))} here, not {dtype}")
+    allowed = ("int32",) if dtype in BYTES else ("float32", dtype)
+    chosen = allowed[0] if out_dtype is None else out_dtype
+    if chosen not in allowed:
+        raise IRError(f"a product of {dtype} is {' or '.join(allowed)}, not {chosen}")
+    shapes = (("X", (m, k), dtype), ("W", (n_, k) if transposed else (k, n_), dtype), ("C", (m, n_), chosen))
+    buffers = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
+    params = {n.Var(f"var_{buffer.name}", "handle"): buffer for buffer in buffers}
+    product = plain_product((m, n_, k), buffers, transposed)
+    body = kernel(product, WarpTile() if tile is None else tile)
+    return n.PrimFunc(tuple(params), body, buffer_map=params, attrs=ATTRS)
 
 
-class _Dense:
-    """Writes the kernel. Thread x is the lane of a warp, y the warp.
+ATTRS = {"tir.noalias": True, OWN_BARRIERS: True}  # of a function that is such a kernel
 
-    A tile lies in shared memory as it does outside, in chunks of 16 bytes whose place in a row depends on the row: the
-    eight rows of a matrix that `ldmatrix` reads at once are then in different banks, without room between rows.
-    """
 
-    def __init__(self, m: int, n_: int, k: int, dtype: str, tile: WarpTile, transposed: bool, out_dtype: str) -> None:
-        self.sizes, self.tile, self.dtype, self.transposed = (m, n_, k), tile, dtype, transposed
-        shapes = (("X", (m, k), dtype), ("W", (n_, k) if transposed else (k, n_), dtype), ("C", (m, n_), out_dtype))
-        self.args = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
+def kernel(product: WarpProduct, tile: WarpTile) -> Stmt:
+    """What computes a product, as a function's body. Raises IRError for a tile that is none."""
+    tile.check(product.sizes[3], product.left.bytes)
+    return _Kernel(product, tile).body()
+
+
+class _Kernel:
+    """Writes the kernel. Thread x is the lane of a warp, y the warp; block z is one of a batch."""
+
+    def __init__(self, product: WarpProduct, tile: WarpTile) -> None:
+        self.product, self.tile = product, tile
         self.lane, self.warp = n.Var("lane", "int32"), n.Var("warp", "int32")
-        self.bx, self.by = n.Var("bx", "int32"), n.Var("by", "int32")
+        self.bx, self.by, self.bz = (n.Var(name, "int32") for name in ("bx", "by", "bz"))
         rows, columns = tile.warp
-        self.across, self.along = rows // _MMA[0], columns // _MMA[1]  # of one warp's products
-        self.shared = [
-            n.decl_buffer((tile.stages * size * tile.k,), dtype, f"{name}_shared", scope="shared")
-            for name, size in (("X", tile.m), ("W", tile.n))
-        ]
-        sizes = (("x_part", self.across * 8, dtype), ("w_part", self.along * 4, dtype),
-                 ("sums", self.across * self.along * 4, "float32"))  # fmt: skip
+        self.across, self.along = rows // 16, columns // 8  # of one warp's products
+        self.batch = axes_at(product.b, self.bz)
+        thread = self.warp * WARP + self.lane
+        self.x, self.w = (
+            Fetch(operand, own, product.k, self.batch, (size, tile.k), tile.stages, thread, tile.threads)
+            for operand, own, size in ((product.left, product.m, tile.m), (product.right, product.n, tile.n))
+        )
+        part = CHUNK_BYTES // product.left.bytes  # elements of four registers
+        self.parts = part, part // 2
+        sizes = (("x_part", self.across * part, product.left.buffer.dtype),
+                 ("w_part", self.along * part // 2, product.right.buffer.dtype),
+                 ("sums", self.across * self.along * 4, product.total.dtype))  # fmt: skip
         self.x_part, self.w_part, self.sums = (
             n.decl_buffer((size,), kind, name, scope="local") for name, size, kind in sizes
         )
 
-    def function(self) -> n.PrimFunc:
-        m, n_, _ = self.sizes
+    def body(self) -> Stmt:
+        batch, m, n_, _ = self.product.sizes
         tile = self.tile
         body = seq(self._zero(), *self._ahead(), self._steps(), self._store())
-        for buffer in (*self.shared, self.x_part, self.w_part, self.sums):
-            body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
+        held = (self.x.shared, self.w.shared, self.x.fetched, self.w.fetched, self.x_part, self.w_part, self.sums)
+        for buffer in held:
+            if buffer is not None:
+                body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
         bound = (
             (self.warp, "threadIdx.y", tile.warps[0] * tile.warps[1]), (self.lane, "threadIdx.x", WARP),
-            (self.bx, "blockIdx.x", n_ // tile.n), (self.by, "blockIdx.y", m // tile.m),
+            (self.bx, "blockIdx.x", -(-n_ // tile.n)), (self.by, "blockIdx.y", -(-m // tile.m)),
+            *(((self.bz, "blockIdx.z", batch),) if self.product.b else ()),
         )  # fmt: skip
         for var, tag, extent in bound:
             axis = n.IterVar(None, n.Var(tag, "int32"), n.IterType.THREAD_INDEX, tag)
             body = n.For(var, ops.const(0), ops.const(extent), ForKind.THREAD_BINDING, body, axis)
-        params = tuple(n.Var(f"var_{buffer.name}", "handle") for buffer in self.args)
-        attrs = {"tir.noalias": True, OWN_BARRIERS: True}
-        return n.PrimFunc(params, body, buffer_map=dict(zip(params, self.args)), attrs=attrs)
+        return vectorize(n.PrimFunc((), body), _VECTOR_BITS).body
 
     # ------------------------------------------------------------------------------------ filling
 
+    def _begin(self, stage: PrimExpr, step: PrimExpr) -> list[Stmt]:
+        """Begin to fetch step `step` of both operands for a stage."""
+        return [
+            *self.x.begin(stage, self.by * self.tile.m, step),
+            *self.w.begin(stage, self.bx * self.tile.n, step),
+        ]
+
+    def _finish(self, stage: PrimExpr) -> list[Stmt]:
+        return [*self.x.finish(stage), *self.w.finish(stage)]
+
     def _ahead(self) -> list[Stmt]:
-        """The first steps' copies begun."""
+        """The first steps."""
         first = [ops.const(step) for step in range(self.tile.stages - 1)]
-        return [seq(*self._fill(step, step), _run(ptx.ptx_commit_group())) for step in first]
-
-    def _fill(self, stage: PrimExpr, step: PrimExpr) -> list[Stmt]:
-        """Begin to copy step `step` of both inputs into stage `stage`."""
-        tile, (_, n_, k) = self.tile, self.sizes
-        found = self._copy(0, stage, (tile.m, tile.k), self.by * (tile.m * k) + step * tile.k, k)
-        if self.transposed:
-            return found + self._copy(1, stage, (tile.n, tile.k), self.bx * (tile.n * k) + step * tile.k, k)
-        return found + self._copy(1, stage, (tile.k, tile.n), step * (tile.k * n_) + self.bx * tile.n, n_)
-
-    def _copy(self, which: int, stage: PrimExpr, shape: tuple[int, int], start: PrimExpr, pitch: int) -> list[Stmt]:
-        """Copy a tile that starts at element `start` of an input, whose rows are `pitch` elements apart."""
-        rows, width = shape
-        target, source = self.shared[which].data, self.args[which].data
-        found: list[Stmt] = []
-        for turn in range(rows * width // _CHUNK // self.tile.threads):
-            number = self.warp * WARP + self.lane + turn * self.tile.threads
-            row, chunk = ops.floordiv(number, width // _CHUNK), ops.floormod(number, width // _CHUNK)
-            at = _place(stage, shape, row, chunk)
-            here = start + row * pitch + chunk * _CHUNK
-            found.append(_run(ptx.ptx_cp_async(self.dtype, target, at, source, here, 2 * _CHUNK)))
-        return found
+        return [seq(*self._begin(s, s), _run(ptx.ptx_commit_group()), *self._finish(s)) for s in first]
 
     def _steps(self) -> Stmt:
-        tile, count = self.tile, self.sizes[2] // self.tile.k
+        tile, count = self.tile, self.tile.steps(self.product.sizes[3])
         step = n.Var("step", "int32")
         later = step + (tile.stages - 1)
-        more = n.IfThenElse(later < count, seq(*self._fill(ops.floormod(later, tile.stages), later)))
+        stage = ops.floormod(later, tile.stages)
+        finish = self._finish(stage)
+        instruction = _DEPTH_BYTES // self.product.left.bytes
         body = seq(
             _run(ptx.ptx_wait_group(tile.stages - 2)),
             _run(tvm_storage_sync("shared")),
-            more,
+            n.IfThenElse(later < count, seq(*self._begin(stage, later))),
             _run(ptx.ptx_commit_group()),
-            *(self._multiply(ops.floormod(step, tile.stages), at) for at in range(0, tile.k, _MMA[2])),
+            *(self._multiply(ops.floormod(step, tile.stages), at) for at in range(0, tile.k, instruction)),
+            n.IfThenElse(later < count, seq(*finish)) if finish else None,
         )
         return n.For(step, ops.const(0), ops.const(count), ForKind.SERIAL, body)
 
     # ---------------------------------------------------------------------------------- computing
 
-    def _multiply(self, stage: PrimExpr, k: int) -> Stmt:
-        """The products of 16 elements along k, from element `k` of the stage on."""
+    def _warp_at(self) -> tuple[PrimExpr, PrimExpr]:
+        """The row and column of the tile where a warp's part starts."""
         rows, columns = self.tile.warp
-        warp_row, warp_column = ops.floordiv(self.warp, self.tile.warps[1]), ops.floormod(self.warp, self.tile.warps[1])
-        lane = self.lane
-        low, half, second = ops.floormod(lane, 8), ops.floormod(ops.floordiv(lane, 8), 2), ops.floordiv(lane, 16)
-        first = k // _CHUNK
-        loads: list[Stmt] = []
-        for i in range(self.across):
-            at = _place(stage, (self.tile.m, self.tile.k), warp_row * rows + 16 * i + half * 8 + low, second + first)
-            loads.append(self._load(self.x_part, i, self.shared[0], at, False))
-        for j in range(self.along // 2):
-            if self.transposed:
-                row = warp_column * columns + 16 * j + second * 8 + low
-                at = _place(stage, (self.tile.n, self.tile.k), row, half + first)
-            else:
-                chunk = ops.floordiv(warp_column * columns, _CHUNK) + 2 * j + second
-                at = _place(stage, (self.tile.k, self.tile.n), half * 8 + low + k, chunk)
-            loads.append(self._load(self.w_part, j, self.shared[1], at, not self.transposed))
-        name = {"float16": "fp16", "bfloat16": "bf16"}[self.dtype]
+        along = self.tile.warps[1]
+        return ops.floordiv(self.warp, along) * rows, ops.floormod(self.warp, along) * columns
+
+    def _multiply(self, stage: PrimExpr, k: int) -> Stmt:
+        """The products of one instruction along k, from element `k` of the stage on."""
+        row, column = self._warp_at()
+        low = ops.floormod(self.lane, 8)
+        half, second = ops.floormod(ops.floordiv(self.lane, 8), 2), ops.floordiv(self.lane, 16)
+        loads = [self._load(self.x, self.x_part, i, stage, (row + 16 * i, k), (half, second, low))
+                 for i in range(self.across)]  # fmt: skip
+        loads += [self._load(self.w, self.w_part, j, stage, (column + 16 * j, k), (second, half, low))
+                  for j in range(self.along // 2)]  # fmt: skip
+        left, right = (_NAMES[x.buffer.dtype] for x in (self.product.left, self.product.right))
+        total = self.product.total.dtype
+        shape, c_dtype = ("m16n8k32", "int32") if total == "int32" else ("m16n8k16", "fp32")
+        part_x, part_w = self.parts
         products = [
             ptx.ptx_mma(
-                "float32", "m16n8k16", "row", "col", name, name, "fp32",
-                self.x_part.data, 8 * i, self.w_part.data, 4 * j, self.sums.data, 4 * (i * self.along + j),
+                total, shape, "row", "col", left, right, c_dtype, self.x_part.data, part_x * i,
+                self.w_part.data, part_w * j, self.sums.data, 4 * (i * self.along + j),
             )
             for i in range(self.across) for j in range(self.along)
         ]  # fmt: skip
         return seq(*loads, *(_run(product) for product in products))
 
-    def _load(self, part: n.Buffer, index: int, shared: n.Buffer, at: PrimExpr, trans: bool) -> Stmt:
-        """Four matrices, this thread's row at `at`, as the `index`-th operand."""
-        return _run(ptx.ptx_ldmatrix(self.dtype, trans, 4, ".b16", part.data, 8 * index, shared.data, at))
+    def _load(
+        self,
+        side: Fetch,
+        part: n.Buffer,
+        index: int,
+        stage: PrimExpr,
+        at: tuple[PrimExpr, int],
+        lanes: tuple[PrimExpr, PrimExpr, PrimExpr],
+    ) -> Stmt:
+        """Four matrices, from 16 of the operand's own elements and one instruction's along k, as its `index`-th part.
+        `lanes`: in which half along its own axis a lane's row is, in which half along k, and its number there."""
+        (own, k), (own_half, k_half, low) = at, lanes
+        if side.transposed:
+            row, chunk = k_half * 8 + low + k, ops.floordiv(own, side.chunk) + own_half
+        else:
+            row, chunk = own + own_half * 8 + low, k_half + k // side.chunk
+        source = side.at(stage, row, chunk)
+        dtype, target = part.dtype, self.parts[0] * index
+        return _run(ptx.ptx_ldmatrix(dtype, side.transposed, 4, ".b16", part.data, target, side.shared.data, source))
 
     def _zero(self) -> Stmt:
-        size = self.across * self.along * 4
-        return _unrolled("i", size, lambda i: n.BufferStore(self.sums, ops.const(0.0, "float32"), (i,)))
+        size, dtype = self.across * self.along * 4, self.sums.dtype
+        return _unrolled("i", size, lambda i: n.BufferStore(self.sums, ops.const(0, dtype), (i,)))
 
     def _store(self) -> Stmt:
-        """Each thread's pairs of results."""
-        rows, columns = self.tile.warp
-        n_ = self.sizes[1]
-        out = n.Buffer("C", self.args[2].data, (ops.const(self.sizes[0] * n_),), self.args[2].dtype)
-        row = self.by * self.tile.m + ops.floordiv(self.warp, self.tile.warps[1]) * rows + ops.floordiv(self.lane, 4)
-        column = self.bx * self.tile.n + ops.floormod(self.warp, self.tile.warps[1]) * columns
-        column = column + ops.floormod(self.lane, 4) * 2
+        """Each thread's pairs of results, and what is made of them."""
+        row, column = self._warp_at()
+        row = self.by * self.tile.m + row + ops.floordiv(self.lane, 4)
+        pair = self.bx * (self.tile.n // 2) + ops.floordiv(column, 2) + ops.floormod(self.lane, 4)
         found: list[Stmt] = []
         for i in range(self.across):
-            for j in range(self.along):
-                for half in range(2):
-                    at = (row + (16 * i + 8 * half)) * n_ + column + 8 * j
-                    first = 4 * (i * self.along + j) + 2 * half
-                    pair = n.BufferLoad(self.sums, (n.Ramp(ops.const(first), ops.const(1), 2),))
-                    value = ops.cast(f"{out.dtype}x2", pair)
-                    found.append(n.BufferStore(out, value, (n.Ramp(at, ops.const(1), 2),)))
+            for half in range(2):
+                at = row + (16 * i + 8 * half)
+                pairs = [self._pair(at, pair + 4 * j, 4 * (i * self.along + j) + 2 * half) for j in range(self.along)]
+                found.append(_where(at, self.product.sizes[1], self.tile.m, seq(*pairs)))
         return seq(*found)
 
+    def _pair(self, row: PrimExpr, pair: PrimExpr, first: int) -> Stmt:
+        """Columns 2 `pair` and the next of a row, whose sums are number `first` and the next."""
+        size, tile, column = self.product.sizes[2], self.tile.n, pair * 2
+        if not self.product.paired:
+            parts = [(column + e, axes_at(self.product.n, column + e), ops.const(first + e)) for e in range(2)]
+            return seq(*(_where(at, size, tile, self._result(row, axes, total)) for at, axes, total in parts))
+        *outer, last = self.product.n
+        lane = n.Var("lane", "int32")
+        pairs = replace(last, extent=last.extent // 2)  # seen to be even, so that both are stored at once
+        axes = axes_at((*outer, pairs), pair)
+        axes[last.var] = axes[last.var] * 2 + lane
+        stored = self._result(row, axes, lane + first)
+        return _where(column, size, tile, n.For(lane, ops.const(0), ops.const(2), ForKind.VECTORIZED, stored))
 
-def _place(stage: PrimExpr, shape: tuple[int, int], row: PrimExpr, chunk: PrimExpr) -> PrimExpr:
-    """Where a chunk of a tile's row starts in shared memory: chunks of neighbouring rows change places."""
-    rows, width = shape
-    chunks = width // _CHUNK
-    turns = min(chunks & -chunks, 8)  # a power of two that divides them
-    turn = ops.floormod(ops.floordiv(row, 8 // turns), turns)
-    return (stage * rows + row) * width + (chunk ^ turn) * _CHUNK
+    def _result(self, row: PrimExpr, columns: dict[n.Var, PrimExpr], total: PrimExpr) -> Stmt:
+        product = self.product
+        values = {**self.batch, **axes_at(product.m, row), **columns}
+        value = substitute(product.value, {**values, product.total: n.BufferLoad(self.sums, (total,))})
+        return n.BufferStore(flat(product.out), value, (substitute(product.index, values),))
+
+
+def _where(number: PrimExpr, size: int, tile: int, body: Stmt) -> Stmt:
+    """`body` where `number` is below `size`; asked only where tiles go beyond it."""
+    return n.IfThenElse(ops.less(number, size), body) if size % tile else body
 
 
 def _run(call: PrimExpr) -> Stmt:

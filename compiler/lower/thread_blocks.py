@@ -1,7 +1,9 @@
 """Running the threads of a kernel in lock step: each is a generator that stops where it waits for others.
 
 A thread yields `("barrier", site)` to wait for its block, `("warp", site)` for its warp, and
-`(shuffle, site, value, argument, width)` to exchange a value within its warp, for which it is sent another thread's.
+`(shuffle, site, value, argument, width)` to exchange a value within its warp, for which it is sent another thread's;
+`("mbarrier", site, barrier, parity)` to wait for a phase of a barrier in memory, `("warpgroup", site, sums, at, operands)`
+to begin a product with its warpgroup.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from compiler.errors import LoweringError
 from compiler.lower.interp_memory import allocate
 from compiler.lower.thread_memory import Moment, Shadow, SharedView
 from compiler.lower.thread_tensor import COLLECTIVE
+from compiler.lower.thread_transfers import Products, Transfers
 from compiler.tir.gpu_intrin import WARP
+from compiler.tir.ptx_warpgroup import WARPGROUP
 
+_NOT_OF_WARPS = ("barrier", "mbarrier", "warpgroup")
 Event = tuple[Any, ...]
 Copy = tuple[Any, int, list[Any]]
 Kernel = Callable[..., Generator[Event, Any, None]]
@@ -35,6 +40,7 @@ class Block:
     index: tuple[int, int, int]
     now: Moment
     _shared: dict[int, SharedView] = field(default_factory=dict)
+    transfers: Transfers = field(default_factory=Transfers)
 
     def shared(self, site: int, name: str, size: int, dtype: str) -> SharedView:
         """The memory of one allocation, the same for each thread."""
@@ -55,12 +61,13 @@ class Thread:
     event: Event | None = None
     answer: Any = None
     finished: bool = False
+    products: Products = field(default_factory=Products)
     _begun: list[Copy] = field(default_factory=list)  # copies of the group that is being made
     _groups: list[list[Copy]] = field(default_factory=list)
 
-    def copy_later(self, target: Any, at: int, source: Any, start: int, count: int) -> None:
-        """Begin an asynchronous copy, which is seen by nobody before it is waited for."""
-        self._begun.append((target, at, [source[start + i] for i in range(count)]))
+    def copy_later(self, target: Any, at: int, source: Any, start: int, count: int, held: bool) -> None:
+        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`."""
+        self._begun.append((target, at, [source[start + i] for i in range(count)] if held else [0] * count))
 
     def commit(self) -> None:
         self._groups.append(self._begun)
@@ -122,15 +129,19 @@ def _run_block(
             return
         warps = [threads[i : i + WARP] for i in range(0, len(threads), WARP)]
         moved = [_exchange(name, warp) for warp in warps]
+        groups = [threads[i : i + WARPGROUP] for i in range(0, len(threads), WARPGROUP)]
+        moved += [_multiply(name, group) for group in groups]
+        moved += [_pass(thread) for thread in threads]
         if any(moved):
             continue
+        _check_stuck(name, groups)
         _meet(name, threads, "barrier")
         block.now.next_phase()
 
 
 def _exchange(name: str, warp: list[Thread]) -> bool:
     """Let the threads of a warp go on that wait for each other. Whether there were any."""
-    waiting = [t for t in warp if t.event is not None and t.event[0] != "barrier"]
+    waiting = [t for t in warp if t.event is not None and t.event[0] not in _NOT_OF_WARPS]
     if not waiting:
         return False
     event = waiting[0].event
@@ -149,6 +160,47 @@ def _exchange(name: str, warp: list[Thread]) -> bool:
             there = values.get(source)
             thread.answer = own if there is None else there[2]
     return True
+
+
+def _multiply(name: str, group: list[Thread]) -> bool:
+    """Let the threads of a warpgroup begin a product when all have come to it. Whether they had."""
+    if len(group) < WARPGROUP or any(t.event is None or t.event[0] != "warpgroup" for t in group):
+        return False
+    events = [thread.event for thread in group if thread.event is not None]
+    operands = events[0][4]
+    if any(event[4] != operands for event in events):
+        raise DivergentBarrier(f"{name}: {_place(events[0])} has different operands in the threads of a warpgroup")
+    group[0].block.transfers.multiply(group, operands)
+    _meet(name, group, "warpgroup")
+    return True
+
+
+def _pass(thread: Thread) -> bool:
+    """Let a thread go on that waits at a barrier in memory, if its phase is over. Whether it was."""
+    if thread.event is None or thread.event[0] != "mbarrier":
+        return False
+    _, _, barrier, parity = thread.event
+    if not thread.block.transfers.has_waited(thread, barrier, parity):
+        return False
+    thread.event = None
+    return True
+
+
+def _check_stuck(name: str, groups: list[list[Thread]]) -> None:
+    """Nobody can go on but at a barrier of the block: say so of those who wait elsewhere."""
+    for group in groups:
+        if any(t.event is not None and t.event[0] == "warpgroup" for t in group):
+            _meet(name, group, "warpgroup")
+            raise DivergentBarrier(f"{name}: a product of warpgroups needs 128 threads; here are {len(group)}")
+    for thread in (t for group in groups for t in group):
+        if thread.event is not None and thread.event[0] == "mbarrier":
+            barrier, parity = thread.event[2:]
+            raise DivergentBarrier(
+                f"{name}: thread {thread.number} waits for a phase of {barrier.name} with parity {parity} that nothing "
+                f"ends: {barrier.pending} of {barrier.count} arrivals and {barrier.expected - barrier.brought} bytes "
+                "are missing",
+                hint="each phase needs all its arrivals, and copies that bring exactly the bytes announced",
+            )
 
 
 def _source(kind: str, lane: int, argument: int, width: int) -> int:

@@ -12,9 +12,10 @@ from compiler.errors import IRError, LoweringError
 from compiler.ir.base import Node
 from compiler.lower import interp, interp_threads
 from compiler.lower.inject_barriers import inject_barriers
-from compiler.lower.tensor_core import WarpTile, _place, dense
+from compiler.lower.tensor_core import WarpTile, dense
 from compiler.lower.thread_memory import RaceError
 from compiler.lower.thread_tensor import load_matrices, multiply
+from compiler.lower.warp_fetch import place
 from compiler.schedule.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te.operation import placeholder
@@ -89,7 +90,7 @@ def test_eight_rows_that_are_read_at_once_are_in_different_banks() -> None:
     zero = n.IntImm("int32", 0)
     for width in (16, 32, 64, 128):
         for chunk in range(width // 8):
-            rows = [_place(zero, (8, width), n.IntImm("int32", row), n.IntImm("int32", chunk)) for row in range(8)]
+            rows = [place(zero, (8, width), n.IntImm("int32", row), n.IntImm("int32", chunk), 8) for row in range(8)]
             places = [eval_index(row) // 8 % 8 for row in rows]
             assert len(set(places)) == 8
 
@@ -162,8 +163,8 @@ def test_blocks_that_ask_for_it_are_computed_by_warps() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(IRError, match="a 100 x 128 x 64 product is not made of"):
-        dense(100, 128, 64)
+    with pytest.raises(IRError, match="a product with sums of 64 is not made of"):
+        dense(128, 128, 64, tile=WarpTile(m=100))
     with pytest.raises(IRError, match="not float32"):
         dense(128, 128, 64, "float32")
     data = n.Var("data", "handle")

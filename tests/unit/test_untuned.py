@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from gpu_checks import run_threads
 
+from compiler import topi
 from compiler.driver import compile_artifact, lower
 from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
 from tuner.untuned import device_type, runnable
 from tuner.workloads import WorkloadSpec
 
@@ -22,6 +25,18 @@ def test_long_sums_of_narrow_floats_are_near_the_truth(spec: str) -> None:
     run_threads(lower(made), x, w, out)
     wanted = x.astype(np.float64) @ (w.T if "dense" in spec else w).astype(np.float64)
     np.testing.assert_allclose(out, wanted, rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-3)
+
+
+def test_a_convolution_in_float16_is_summed_as_float32_before_what_follows() -> None:
+    x, w = placeholder((1, 40, 4, 4), "float16", name="x"), placeholder((2, 40, 3, 3), "float16", name="w")
+    func = create_prim_func([x, w, topi.nn.relu(topi.conv2d_nchw(x, w))])
+    rng = np.random.default_rng(2)
+    data, taps = (rng.standard_normal(shape).astype("float16") for shape in ((1, 40, 4, 4), (2, 40, 3, 3)))
+    out = np.zeros((1, 2, 2, 2), "float16")
+    run_threads(lower(runnable(func, Target("cuda"))), data, taps, out)
+    windows = np.lib.stride_tricks.sliding_window_view(data[0].astype(np.float64), (3, 3), (1, 2))
+    wanted = np.maximum(np.einsum("cyxrs,fcrs->fyx", windows, taps.astype(np.float64)), 0)
+    np.testing.assert_allclose(out[0], wanted, rtol=2e-3, atol=1e-3)
 
 
 def test_on_a_cpu_a_function_is_as_it_is() -> None:

@@ -1,0 +1,192 @@
+"""A product of matrices as tensor cores compute it, and where its operands lie.
+
+    total[b, m, n] = sum over k of left[b, m, k] * right[b, n, k],    out[...] = f(total[b, m, n], ...)
+
+Each of b, m, n and k stands for some axes, fused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from compiler.arith.affine import as_affine
+from compiler.dtype import parse_dtype
+from compiler.tir import ops
+from compiler.tir.nodes import Buffer, PrimExpr, Var
+from compiler.tir.visit import free_vars
+
+FLOATS, BYTES = ("float16", "bfloat16"), ("int8", "uint8")
+CHUNK_BYTES = 16  # of one asynchronous copy, and of a row of a matrix that `ldmatrix` reads
+_COPY_BYTES = (16, 8, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    var: Var
+    extent: int
+
+
+Group = tuple[Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Element number `index` of `buffer`, in terms of the axes; 0 where not all of `valid` hold. `lanes` of them along
+    k, or else along the operand's own axis, lie side by side where one begins at a multiple of `lanes`: as many as one
+    copy takes, 1 where each is fetched by itself."""
+
+    buffer: Buffer
+    index: PrimExpr
+    valid: tuple[PrimExpr, ...] = ()
+    along_k: bool = True
+    lanes: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Of one element."""
+        return parse_dtype(self.buffer.dtype).bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WarpProduct:
+    """Axes are in the order of fusing. `value` is what is stored to element number `index` of `out`, in terms of the
+    axes and of `total`, the sum. `paired`: two neighbours along n, the first of them even, are stored side by side."""
+
+    b: Group
+    m: Group
+    n: Group
+    k: Group
+    left: Operand
+    right: Operand
+    total: Var
+    value: PrimExpr
+    out: Buffer
+    index: PrimExpr
+    paired: bool
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """How many b, m, n and k there are."""
+        b, m, n_, k = (size_of(group) for group in (self.b, self.m, self.n, self.k))
+        return b, m, n_, k
+
+
+def size_of(group: Group) -> int:
+    return math.prod(axis.extent for axis in group)
+
+
+def flat(buffer: Buffer) -> Buffer:
+    """The buffer's memory with one index."""
+    return Buffer(buffer.name, buffer.data, (reduce(ops.mul, buffer.shape, ops.const(1)),), buffer.dtype)
+
+
+def plain_product(sizes: tuple[int, int, int], buffers: Sequence[Buffer], transposed: bool) -> WarpProduct:
+    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`; sizes as (m, n, k)."""
+    m, n_, k = (Axis(Var(name, "int32"), size) for name, size in zip("mnk", sizes))
+    x, w, c = buffers
+    places = m.var * k.extent + k.var, n_.var * k.extent + k.var if transposed else k.var * n_.extent + n_.var
+    total = Var("total", "int32" if x.dtype in BYTES else "float32")
+    found = Form((), (m,), (n_,), (k,), Operand(x, places[0]), Operand(w, places[1]))
+    return found.product(total, ops.cast(c.dtype, total), c, m.var * n_.extent + n_.var)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The axes of a product by groups, in order, and its operands as they were found."""
+
+    b: Group
+    m: Group
+    n: Group
+    k: Group
+    left: Operand
+    right: Operand
+
+    def product(self, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr) -> WarpProduct:
+        left, right = (
+            _widest(operand, own, self.k, (*self.b, *own, *self.k))
+            for operand, own in ((self.left, self.m), (self.right, self.n))
+        )
+        spatial = (*self.b, *self.m, *self.n)
+        steps = _strides(index, spatial)
+        paired = steps is not None and _side_by_side(steps, self.n[-1:], spatial, (), (2,)) == 2
+        return WarpProduct(self.b, self.m, self.n, self.k, left, right, total, value, out, index, paired)
+
+
+def grouped(axes: Group, reduced: Group, operands: tuple[Operand, Operand], index: PrimExpr) -> Form | None:
+    """Each of a sum's axes in its group. n has the axis along which the output's elements, at `index`, are neighbours.
+    None where the axes are not those of a product."""
+    first, second = operands
+    steps = _strides(index, axes)
+    in_first, in_second = ({*free_vars(x.index), *(v for c in x.valid for v in free_vars(c))} for x in (first, second))
+    if steps is None or not all(axis.var in in_first & in_second for axis in reduced):
+        return None
+    order = sorted(axes, key=lambda axis: -steps[0][axis.var])
+    if not order or any(axis.var not in in_first | in_second for axis in order):
+        return None
+    if order[-1].var in in_first:
+        first, second, in_first, in_second = second, first, in_second, in_first
+    if order[-1].var in in_first:  # in both: a product of many small matrices, none of which has rows
+        return None
+    own = [tuple(a for a in order if a.var in mine and a.var not in other)
+           for mine, other in ((in_first, in_second), (in_second, in_first))]  # fmt: skip
+    both = tuple(a for a in order if a.var in in_first & in_second)
+    places = [_strides(x.index, (*axes, *reduced)) for x in (first, second)]
+    if not own[0] or places[0] is None or places[1] is None:
+        return None
+    near = next((p[0] for p in places if p is not None and any(p[0][a.var] == 1 for a in reduced)), places[0][0])
+    depth = tuple(sorted(reduced, key=lambda axis: -near[axis.var]))
+    return Form(both, own[0], own[1], depth, first, second)
+
+
+_Strides = tuple[Mapping[Var, int], int]
+
+
+def _strides(index: PrimExpr, axes: Group) -> _Strides | None:
+    """(how far apart neighbours along each axis are, where the first element is); None where that differs."""
+    found = as_affine(index, [axis.var for axis in axes])
+    start = None if found is None else ops.as_int(found[1])
+    if found is None or start is None:
+        return None
+    return {axis.var: step for axis, step in zip(axes, found[0])}, start
+
+
+def _widest(operand: Operand, own: Group, depth: Group, axes: Group) -> Operand:
+    """`operand` with the widest copies that its place in memory allows."""
+    steps = _strides(operand.index, axes)
+    if steps is None:
+        return operand
+    most = operand.buffer.data_alignment if operand.buffer.data_alignment > 0 else CHUNK_BYTES
+    widths = tuple(b // operand.bytes for b in _COPY_BYTES if b // operand.bytes and b <= most)
+    along_k, across = (_side_by_side(steps, group, axes, operand.valid, widths) for group in (depth, own))
+    if along_k >= across and along_k > 1:
+        return replace(operand, along_k=True, lanes=along_k)
+    if across > 1 and operand.bytes == 2:  # `ldmatrix` transposes elements of 16 bits only
+        return replace(operand, along_k=False, lanes=across)
+    runs = [_run(steps[0], group, operand.valid)[0] for group in (depth, own)]
+    return replace(operand, along_k=runs[0] > runs[1])
+
+
+def _run(steps: Mapping[Var, int], group: Group, valid: Sequence[PrimExpr]) -> tuple[int, set[Var]]:
+    """How many neighbours of the fused axes are neighbours in memory, and valid together; the axes they are along."""
+    fixed = {v for condition in valid for v in free_vars(condition)}
+    count, inside = 1, set[Var]()
+    for axis in reversed(group):
+        if steps[axis.var] != count or axis.var in fixed:
+            break
+        count *= axis.extent
+        inside.add(axis.var)
+    return count, inside
+
+
+def _side_by_side(
+    strides: _Strides, group: Group, axes: Group, valid: Sequence[PrimExpr], widths: Sequence[int]
+) -> int:
+    """The first of `widths` by which the fused axes of `group` can be cut so that each piece is one of memory, aligned;
+    else 1."""
+    steps, start = strides
+    count, inside = _run(steps, group, valid)
+    others = [start, *(steps[axis.var] for axis in axes if axis.var not in inside)]
+    return next((w for w in widths if count % w == 0 and all(step % w == 0 for step in others)), 1)
