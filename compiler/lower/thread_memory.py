@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from compiler.errors import LoweringError
 
 _NEVER = -1
 _BLOCKS = -2  # read by several blocks
-_ROOM = 2048  # numbers for the threads of a phase; a block has 1024 at most
-_THREADS = _ROOM - 1  # read by several threads of a phase
+THREADS_OF_PHASE = 2048  # numbers for the threads of a phase; a block has 1024 at most
+_THREADS = THREADS_OF_PHASE - 1  # read by several threads of a phase
 
 
 class RaceError(LoweringError):
@@ -33,7 +35,7 @@ class Moment:
         self.first = self.start = self.stamp = 0
 
     def next_phase(self) -> None:
-        self.start += _ROOM
+        self.start += THREADS_OF_PHASE
 
     def next_block(self) -> None:
         self.next_phase()
@@ -118,6 +120,25 @@ class SharedView:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    @property
+    def name(self) -> str:
+        return self._shadow.name
+
+    @property
+    def elements(self) -> Any:
+        """All of them as numpy sees them; accesses to these are not noted."""
+        return np.asarray(self._data)
+
+    @property
+    def phase(self) -> int:
+        """The stamp that the phase at hand begins with."""
+        return self._shadow.now.start
+
+    def written_at(self, at: int) -> int | None:
+        """The stamp of the last write to an element."""
+        stamp = self._shadow.written[at]
+        return None if stamp == _NEVER else stamp
 
     def update(self, at: int, value: float, name: str) -> float:
         """An atomic update. Returns what was there."""
