@@ -2,8 +2,8 @@
 
 A thread yields `("barrier", site)` to wait for its block, `("warp", site)` for its warp, and
 `(shuffle, site, value, argument, width)` to exchange a value within its warp, for which it is sent another thread's;
-`("mbarrier", site, barrier, parity)` to wait for a phase of a barrier in memory, `("warpgroup", site, sums, at, operands)`
-to begin a product with its warpgroup.
+`("mbarrier", site, barrier, parity)` to wait for a phase of a barrier in memory,
+`("warpgroup", site, sums, at, operands)` to begin a product with its warpgroup.
 """
 
 from __future__ import annotations
