@@ -1,5 +1,5 @@
 """CUDA through PyCUDA: the calls that need a GPU, and nothing else. The only file that imports pycuda; what PyCUDA
-lacks is in `cuda_graphs`.
+lacks is in `cuda_graphs` and `cuda_tensor_maps`.
 
 Each method is one or two driver calls; what is above them (`cuda_device`, `cuda_module`) is tested without a GPU, over
 another driver.
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import DeviceError
+from compiler.launches import TensorMap
+from compiler.runtime import cuda_tensor_maps
 from compiler.runtime.cuda_graphs import NON_BLOCKING, Graphs, find_graphs
 
 _INTEGERS = {
@@ -53,6 +55,7 @@ class PyCudaDriver:
         self._contexts: dict[int, Any] = {}
         self._lock = threading.Lock()
         self._graphs = find_graphs()
+        self._encode = cuda_tensor_maps.find_encoder()
 
     @contextmanager
     def _on(self, device: int) -> Iterator[Any]:
@@ -184,11 +187,20 @@ class PyCudaDriver:
         shared_bytes: int,
         stream: Any,
         codes: str,
-        values: Sequence[int | float],
+        values: Sequence[int | float | bytes],
     ) -> None:
         with self._on(device):
-            function.prepare(codes)
+            function.prepare(codes.replace("T", f"{cuda_tensor_maps.SIZE}s"))
             function.prepared_async_call(grid, block, stream, *values, shared_size=shared_bytes)
+
+    def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
+        if self._encode is None:
+            raise DeviceError(
+                "the driver has no cuTensorMapEncodeTiled, which a kernel of warpgroups needs",
+                hint="a driver of CUDA 12.0 or later; or build for -arch=sm_90",
+            )
+        with self._on(device):
+            return self._encode(described, address)
 
     # -- graphs ------------------------------------------------------------------------------------
     def graph(self, device: int, submit: Callable[[Any], None]) -> _Graph | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from compiler.launches import TensorMap
+
 
 class Driver(Protocol):
     """One process's access to its NVIDIA GPUs. Handles are the driver's own.
@@ -68,9 +70,13 @@ class Driver(Protocol):
         shared_bytes: int,
         stream: Any,
         codes: str,
-        values: Sequence[int | float],
+        values: Sequence[int | float | bytes],
     ) -> None:
-        """Start a kernel. `codes`: one letter an argument, as of `struct`: P pointer, i, q, f, d, ..."""
+        """Start a kernel. `codes`: one letter an argument, as of `struct`: P pointer, i, q, f, d, ...; T for what
+        `tensor_map` made, which come first."""
+
+    def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
+        """What a kernel is passed that copies tiles of a matrix by itself."""
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
         """The launches that `submit` makes on the stream it is given, recorded and not run. None where the driver

@@ -144,8 +144,12 @@ class CUDAFunction(PackedFunc):
         if min(x, y, z) < 1:
             return None
         function = self._kernels.function(api, device.device_id, launch)
-        codes = "".join(self._codes[slot] for slot in launch.slots)
-        values = [slots[slot] for slot in launch.slots]
+        codes = [self._codes[slot] for slot in launch.slots]
+        values: list[int | float | bytes] = [slots[slot] for slot in launch.slots]
+        for described in launch.tensor_maps:
+            address = slots[launch.slots[described.parameter]]
+            values[described.parameter] = api.driver.tensor_map(device.device_id, described, int(address))
+            codes[described.parameter] = "T"
         return partial(
             api.driver.launch,
             device.device_id,
@@ -153,7 +157,7 @@ class CUDAFunction(PackedFunc):
             (x, y, z),
             launch.block,
             launch.shared_bytes,
-            codes=codes,
+            codes="".join(codes),
             values=values,
         )
 

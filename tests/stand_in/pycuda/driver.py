@@ -7,6 +7,7 @@ Sees one device, which CUDA_VISIBLE_DEVICES must name: "0" or a name that begins
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import Any
 
@@ -190,7 +191,8 @@ class Function:
     ) -> None:
         global _spoiled
         _check()
-        bits = [ptx_machine.argument(code, value) for code, value in zip(self.codes, values, strict=True)]
+        codes = re.findall(r"\d*.", self.codes)
+        bits = [ptx_machine.argument(code, value) for code, value in zip(codes, values, strict=True)]
         try:
             self.kernel.launch(_at, grid, block, bits, shared_size)
         except ptx_machine.IllegalAccess:
