@@ -4,19 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compiler.errors import IRError
 from compiler.lower.inject_barriers import OWN_BARRIERS
 from compiler.lower.vectorize import vectorize
 from compiler.lower.warp_fetch import Fetch, axes_at
-from compiler.lower.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct, flat, plain_product
+from compiler.lower.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct, plain_product
+from compiler.lower.warp_store import Results
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir import ptx_intrin as ptx
 from compiler.tir.gpu_intrin import WARP, tvm_storage_sync
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import seq, substitute
+from compiler.tir.visit import seq
 
 _DEPTH_BYTES = 32  # along k of one instruction
 _NAMES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8"}
@@ -238,38 +239,13 @@ class _Kernel:
         row, column = self._warp_at()
         row = self.by * self.tile.m + row + ops.floordiv(self.lane, 4)
         pair = self.bx * (self.tile.n // 2) + ops.floordiv(column, 2) + ops.floormod(self.lane, 4)
+        results = Results(self.product, self.batch, self.sums, (self.tile.m, self.tile.n))
         found: list[Stmt] = []
         for i in range(self.across):
             for half in range(2):
-                at = row + (16 * i + 8 * half)
-                pairs = [self._pair(at, pair + 4 * j, 4 * (i * self.along + j) + 2 * half) for j in range(self.along)]
-                found.append(_where(at, self.product.sizes[1], self.tile.m, seq(*pairs)))
+                pairs = [(pair + 4 * j, 4 * (i * self.along + j) + 2 * half) for j in range(self.along)]
+                found.append(results.row(row + (16 * i + 8 * half), pairs))
         return seq(*found)
-
-    def _pair(self, row: PrimExpr, pair: PrimExpr, first: int) -> Stmt:
-        """Columns 2 `pair` and the next of a row, whose sums are number `first` and the next."""
-        size, tile, column = self.product.sizes[2], self.tile.n, pair * 2
-        if not self.product.paired:
-            parts = [(column + e, axes_at(self.product.n, column + e), ops.const(first + e)) for e in range(2)]
-            return seq(*(_where(at, size, tile, self._result(row, axes, total)) for at, axes, total in parts))
-        *outer, last = self.product.n
-        lane = n.Var("lane", "int32")
-        pairs = replace(last, extent=last.extent // 2)  # seen to be even, so that both are stored at once
-        axes = axes_at((*outer, pairs), pair)
-        axes[last.var] = axes[last.var] * 2 + lane
-        stored = self._result(row, axes, lane + first)
-        return _where(column, size, tile, n.For(lane, ops.const(0), ops.const(2), ForKind.VECTORIZED, stored))
-
-    def _result(self, row: PrimExpr, columns: dict[n.Var, PrimExpr], total: PrimExpr) -> Stmt:
-        product = self.product
-        values = {**self.batch, **axes_at(product.m, row), **columns}
-        value = substitute(product.value, {**values, product.total: n.BufferLoad(self.sums, (total,))})
-        return n.BufferStore(flat(product.out), value, (substitute(product.index, values),))
-
-
-def _where(number: PrimExpr, size: int, tile: int, body: Stmt) -> Stmt:
-    """`body` where `number` is below `size`; asked only where tiles go beyond it."""
-    return n.IfThenElse(ops.less(number, size), body) if size % tile else body
 
 
 def _run(call: PrimExpr) -> Stmt:
