@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -347,8 +348,12 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
 
 
 def _versions() -> dict[str, str]:
+    return {"tunefarm": _own_version(), "llvm": llvm_version(), "llvmlite": llvmlite_version()}
+
+
+@cache
+def _own_version() -> str:
     try:
-        own = version("tunefarm")
+        return version("tunefarm")
     except PackageNotFoundError:  # used from a source tree that is not installed
-        own = "unknown"
-    return {"tunefarm": own, "llvm": llvm_version(), "llvmlite": llvmlite_version()}
+        return "unknown"
