@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler.dtype import holds_all_of
 from compiler.ir.base import Node, Op
 from compiler.lower.conditions import conjuncts, is_true
 from compiler.lower.warp_form import BYTES, FLOATS, Axis, Group, Operand, WarpProduct, flat, grouped
@@ -40,7 +41,7 @@ def warp_product(func: n.PrimFunc) -> WarpProduct | None:
     follow = None if term is None else _after(func, main, steps)
     if term is None or follow is None or not _distinct(main.store.indices):
         return None
-    found = [_element(factor, makers, main.buffer.dtype) for factor in term]
+    found = [_element(factor, makers) for factor in term]
     first, second = found
     if first is None or second is None or not _dtypes(first[0].buffer.dtype, second[0].buffer.dtype, main.buffer.dtype):
         return None
@@ -149,9 +150,9 @@ def _term(step: _Step) -> tuple[PrimExpr, PrimExpr] | None:
 # ----------------------------------------------------------------------------------------- operands
 
 
-def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step], total: str) -> tuple[Operand, tuple[_Step, ...]] | None:
-    """An element of a parameter, padded or moved about on its way, and the blocks that do that."""
-    if isinstance(factor, n.Cast) and factor.dtype == total:
+def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step]) -> tuple[Operand, tuple[_Step, ...]] | None:
+    """An element of a parameter, padded, widened or moved about on its way, and the blocks that do that."""
+    if isinstance(factor, n.Cast) and holds_all_of(factor.dtype, factor.value.dtype):
         factor = factor.value
     match factor:
         case n.BufferLoad(buffer=buffer) if buffer.data not in makers:
@@ -161,7 +162,7 @@ def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step], total: str) -> tup
             if maker.reduced or not _distinct(maker.store.indices):
                 return None
             given = {v: i for v, i in zip(maker.store.indices, factor.indices) if isinstance(v, n.Var)}
-            found = _element(substitute(maker.store.value, given), makers, factor.dtype)
+            found = _element(substitute(maker.store.value, given), makers)
             return None if found is None else (found[0], (*found[1], maker))
         case n.Call(op=op, args=(condition, value, other)) if op is _IF_THEN_ELSE and _is_zero(other):
             pass
@@ -169,7 +170,7 @@ def _element(factor: PrimExpr, makers: Mapping[n.Var, _Step], total: str) -> tup
             pass
         case _:
             return None
-    found = _element(value, makers, factor.dtype)
+    found = _element(value, makers)
     if found is None:
         return None
     return replace(found[0], valid=(*found[0].valid, *conjuncts(condition))), found[1]
