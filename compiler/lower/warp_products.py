@@ -1,8 +1,8 @@
-"""Products of matrices that are to be computed on tensor cores become kernels of warps.
+"""Products of matrices that are to be computed on tensor cores become kernels of warps, or of warpgroups.
 
-A block asks for it by annotations, `warp_tile.m` and so on for each part of a `WarpTile`. It must be a product as
-`warp_match` describes, a convolution for example, and with what is made of it element by element all that its function
-does.
+A block asks for it by annotations, `warp_tile.m` and so on for each part of a `WarpTile`, or `warpgroup_tile.m` and so
+on for a `WarpgroupTile`. It must be a product as `warp_match` describes, a convolution for example, and with what is
+made of it element by element all that its function does.
 """
 
 from __future__ import annotations
@@ -10,19 +10,23 @@ from __future__ import annotations
 from dataclasses import fields
 
 from compiler.errors import LoweringError
-from compiler.lower.tensor_core import ATTRS, WarpTile, kernel
+from compiler.lower import tensor_core, warpgroup
+from compiler.lower.tensor_core import ATTRS, WarpTile
 from compiler.lower.warp_match import warp_product
+from compiler.lower.warpgroup import WarpgroupTile
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
 
-WARP_TILE = "warp_tile."
+WARP_TILE, WARPGROUP_TILE = "warp_tile.", "warpgroup_tile."
 
 
 def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
     """The kernel of a function whose block asks for one; any other as it is. Raises LoweringError for a block that is
     no such product, IRError for a tile that is none."""
     asked = [
-        b for b in walk(func.body) if isinstance(b, n.Block) and any(k.startswith(WARP_TILE) for k in b.annotations)
+        b
+        for b in walk(func.body)
+        if isinstance(b, n.Block) and any(k.startswith((WARP_TILE, WARPGROUP_TILE)) for k in b.annotations)
     ]
     if not asked:
         return func
@@ -32,12 +36,26 @@ def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
             f"block {asked[0].name_hint!r} is no product of two matrices that tensor cores compute",
             hint="a function with one sum of products, of float16, bfloat16 or bytes, and what is made of each result",
         )
-    body = kernel(found, _tile(asked[0]))
+    groups = _said(asked[0], WARPGROUP_TILE)
+    if groups:
+        body = warpgroup.kernel(found, _warpgroup_tile(groups))
+    else:
+        body = tensor_core.kernel(found, _tile(_said(asked[0], WARP_TILE)))
     return n.PrimFunc(func.params, body, func.ret_type, func.buffer_map, {**func.attrs, **ATTRS})
 
 
-def _tile(block: n.Block) -> WarpTile:
-    said = {key.removeprefix(WARP_TILE): int(v) for key, v in block.annotations.items() if key.startswith(WARP_TILE)}
+def _said(block: n.Block, prefix: str) -> dict[str, int]:
+    return {key.removeprefix(prefix): int(v) for key, v in block.annotations.items() if key.startswith(prefix)}
+
+
+def _warpgroup_tile(said: dict[str, int]) -> WarpgroupTile:
+    known = {field.name for field in fields(WarpgroupTile)}
+    if not said.keys() <= known:
+        raise LoweringError(f"a tile of warpgroups has {sorted(known)}; not {sorted(said)}")
+    return WarpgroupTile(**said)
+
+
+def _tile(said: dict[str, int]) -> WarpTile:
     warps = said.pop("warps_m", 1), said.pop("warps_n", 1)
     known = {field.name for field in fields(WarpTile)} - {"warps"}
     if said.keys() != known:

@@ -7,10 +7,15 @@ A block makes one tile of results after the other; while its warpgroups store on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.arith.affine import as_affine
 from compiler.errors import IRError
 from compiler.lower.inject_barriers import OWN_BARRIERS
+from compiler.lower.vectorize import vectorize
+from compiler.lower.warp_form import Group, Operand, WarpProduct, plain_product, size_of
+from compiler.lower.warp_store import Results
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir import ptx_warpgroup as ptx
@@ -24,6 +29,7 @@ _MOST_SUMS = 192  # of a thread: the rest of its registers is for addresses
 # Registers of a copying and of a multiplying thread, by warpgroups that multiply: 65,536 in all. (With one of those
 # there are enough for all alike.)
 _REGISTERS = {2: (40, 232)}
+_VECTOR_BITS = 128
 _EVEN = 8  # elements: rows of matrices start at multiples of 16 bytes
 
 
@@ -61,9 +67,9 @@ class WarpgroupTile:
         """With the barriers, each kind of which is rounded up as the pieces of shared memory are."""
         return 2 * self.stages * (self.m + self.n) * self.k + 2 * ptx.ALIGN
 
-    def check(self, m: int, n: int, k: int, *, transposed: bool = True) -> None:
-        """Raise IRError unless a product of this size can be made of such tiles."""
-        columns = ROW if not transposed else 8
+    def check(self, *, transposed: bool = False) -> None:
+        """Raise IRError for a tile that no kernel is made of; `transposed`: the second operand lies in rows along n."""
+        columns = ROW if transposed else 8
         possible = (
             self.groups in (1, 2)
             and self.m > 0
@@ -83,11 +89,52 @@ class WarpgroupTile:
                 hint=f"m in {ROWS} for each of 1 or 2 groups, n in {columns} up to 256, k = {ROW}, 2 or more stages, "
                 f"{_MOST_SUMS} sums of a thread at most",
             )
-        if n % _EVEN or k % _EVEN:
-            raise IRError(
-                f"a {m} x {n} x {k} product has rows that do not start at multiples of 16 bytes",
-                hint=f"n and k are multiples of {_EVEN}; m may be any",
-            )
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """An operand that lies in memory as a matrix: rows of its own axis along k, or `transposed`, rows of k along it."""
+
+    buffer: n.Buffer
+    shape: tuple[int, int]
+    transposed: bool
+
+
+def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
+    """The operands of a product that warpgroups compute: one of float16 or bfloat16 matrices, the first of which lies
+    along k, with rows that start at multiples of 16 bytes; None for another."""
+    left, right = _matrix(product.left, product.m, product), _matrix(product.right, product.n, product)
+    if product.b or left is None or right is None or left.transposed or left.buffer.data is right.buffer.data:
+        return None
+    return left, right
+
+
+def _matrix(operand: Operand, own: Group, product: WarpProduct) -> Matrix | None:
+    axes = (*own, *product.k)
+    found = as_affine(operand.index, [axis.var for axis in axes])
+    if operand.valid or found is None or not ops.is_const(found[1], 0) or operand.buffer.dtype not in ptx.DTYPES:
+        return None
+    rows, depth, buffer = size_of(own), size_of(product.k), operand.buffer
+    size = 1
+    for extent in buffer.shape:
+        size *= ops.as_int(extent) or 0
+    steps = _step(own, found[0][: len(own)]), _step(product.k, found[0][len(own) :])
+    if size != rows * depth or (steps != (depth, 1) and steps != (1, rows)):
+        return None
+    transposed = steps != (depth, 1)
+    shape = (depth, rows) if transposed else (rows, depth)
+    return None if shape[1] % _EVEN else Matrix(buffer, shape, transposed)
+
+
+def _step(group: Group, steps: Sequence[int]) -> int | None:
+    """How far apart neighbours along fused axes are; None where that differs."""
+    step = steps[-1] if steps else 0
+    extent = 1
+    for axis, own in zip(reversed(group), reversed(steps)):
+        if axis.extent > 1 and own != step * extent:
+            return None
+        extent *= axis.extent
+    return step
 
 
 def dense(
@@ -98,50 +145,66 @@ def dense(
     tile: WarpgroupTile | None = None,
     *,
     transposed: bool = True,
-    out_dtype: str = "float32",
+    out_dtype: str | None = None,
 ) -> n.PrimFunc:
     """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`: X and W "float16" or "bfloat16", the
     sums float32, C `out_dtype`, rounded once. Tiles may reach over the edges.
 
     The function is lowered; its parameters are X, W, C. Raises IRError for sizes or a tile that cannot be.
     """
-    chosen = WarpgroupTile() if tile is None else tile
-    chosen.check(m, n_, k, transposed=transposed)
     if dtype not in ptx.DTYPES:
         raise IRError(f"warpgroups multiply float16 or bfloat16 here, not {dtype}")
-    if out_dtype not in ("float32", dtype):
-        raise IRError(f"a product of {dtype} is float32 or {dtype}, not {out_dtype}")
-    return _Dense(m, n_, k, dtype, chosen, transposed, out_dtype).function()
+    chosen = "float32" if out_dtype is None else out_dtype
+    if chosen not in ("float32", dtype):
+        raise IRError(f"a product of {dtype} is float32 or {dtype}, not {chosen}")
+    shapes = (("X", (m, k), dtype), ("W", (n_, k) if transposed else (k, n_), dtype), ("C", (m, n_), chosen))
+    buffers = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
+    params = {n.Var(f"var_{buffer.name}", "handle"): buffer for buffer in buffers}
+    body = kernel(plain_product((m, n_, k), buffers, transposed), WarpgroupTile() if tile is None else tile)
+    return n.PrimFunc(tuple(params), body, buffer_map=params, attrs=ATTRS)
 
 
-class _Dense:
+ATTRS = {"tir.noalias": True, OWN_BARRIERS: True}  # of a function that is such a kernel
+
+
+def kernel(product: WarpProduct, tile: WarpgroupTile) -> Stmt:
+    """What computes a product, as a function's body. Raises IRError for a tile that is none, and for a product of other
+    matrices than `matrices` tells of."""
+    found = matrices(product)
+    if found is None:
+        raise IRError(
+            f"warpgroups do not compute this product of {product.left.buffer.name} and {product.right.buffer.name}",
+            hint="one of two float16 or bfloat16 matrices, the first with rows along the sum, rows of a multiple of "
+            f"{_EVEN} elements",
+        )
+    tile.check(transposed=found[1].transposed)
+    return _Kernel(product, found, tile).body()
+
+
+class _Kernel:
     """Writes the kernel. Thread x is the lane of a warp, y the warp; the last warpgroup copies."""
 
-    def __init__(
-        self, m: int, n_: int, k: int, dtype: str, tile: WarpgroupTile, transposed: bool, out_dtype: str
-    ) -> None:
-        self.sizes, self.tile, self.dtype, self.transposed = (m, n_, k), tile, dtype, transposed
-        self.shapes = (m, k), (n_, k) if transposed else (k, n_)
-        shapes = (("X", self.shapes[0], dtype), ("W", self.shapes[1], dtype), ("C", (m, n_), out_dtype))
-        self.args = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
+    def __init__(self, product: WarpProduct, operands: tuple[Matrix, Matrix], tile: WarpgroupTile) -> None:
+        self.product, self.tile, self.operands = product, tile, operands
         self.lane, self.warp, self.block = (n.Var(name, "int32") for name in ("lane", "warp", "block"))
-        self.x, self.w = (
-            n.decl_buffer((tile.stages * size * tile.k,), dtype, f"{name}_shared", scope="shared")
-            for name, size in (("X", tile.m), ("W", tile.n))
+        self.shared = tuple(
+            n.decl_buffer((tile.stages * size * tile.k,), x.buffer.dtype, f"{x.buffer.name}_shared", scope="shared")
+            for x, size in zip(operands, (tile.m, tile.n))
         )
         self.full, self.empty = (
             n.decl_buffer((tile.stages,), "uint64", name, scope="shared") for name in ("full", "empty")
         )
         self.sums = n.decl_buffer((tile.sums,), "float32", "sums", scope="local")
+        _, m, n_, k = product.sizes
         self.steps = -(-k // tile.k)
         self.tiles = -(-m // tile.m), -(-n_ // tile.n)
         self.blocks = min(tile.blocks, self.tiles[0] * self.tiles[1])
 
-    def function(self) -> n.PrimFunc:
+    def body(self) -> Stmt:
         groups = self.tile.groups
         body: Stmt = n.IfThenElse(self.warp < _WARPS * groups, self._multiplying(), self._copying())
         body = seq(self._barriers(), _run(tvm_storage_sync("shared")), body)
-        for buffer in (self.empty, self.full, self.w, self.x, self.sums):
+        for buffer in (self.empty, self.full, *reversed(self.shared), self.sums):
             body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
         bound = (
             (self.warp, "threadIdx.y", _WARPS * (groups + 1)), (self.lane, "threadIdx.x", WARP),
@@ -150,9 +213,7 @@ class _Dense:
         for var, tag, extent in bound:
             axis = n.IterVar(None, n.Var(tag, "int32"), n.IterType.THREAD_INDEX, tag)
             body = n.For(var, ops.const(0), ops.const(extent), ForKind.THREAD_BINDING, body, axis)
-        params = tuple(n.Var(f"var_{buffer.name}", "handle") for buffer in self.args)
-        attrs = {"tir.noalias": True, OWN_BARRIERS: True}
-        return n.PrimFunc(params, body, buffer_map=dict(zip(params, self.args)), attrs=attrs)
+        return vectorize(n.PrimFunc((), body), _VECTOR_BITS).body
 
     def _barriers(self) -> Stmt:
         """A stage is full by one arrival and its bytes, empty when each warp that multiplies says so."""
@@ -204,13 +265,10 @@ class _Dense:
         row, column = self._corner(turn)
         stage, parity = self._round(turn, step)
         at = step * tile.k
-        copies = [self._copy(0, stage * (tile.m * tile.k), row, at, tile.m, stage)]
-        start = stage * (tile.n * tile.k)
-        if self.transposed:
-            copies.append(self._copy(1, start, column, at, tile.n, stage))
-        else:
-            parts = range(0, tile.n, ROW)
-            copies += [self._copy(1, start + part * tile.k, at, column + part, tile.k, stage) for part in parts]
+        copies = [
+            *self._copy(0, stage, tile.m, row, at),
+            *self._copy(1, stage, tile.n, column, at),
+        ]
         bytes_ = 2 * (tile.m + tile.n) * tile.k
         body = seq(
             _run(ptx.ptx_mbarrier_wait_parity(self.empty.data, stage, 1 - parity)),
@@ -221,13 +279,23 @@ class _Dense:
         one = ops.logical_and(ops.equal(self.warp, _WARPS * tile.groups), ops.equal(self.lane, 0))
         return seq(*self._registers(False), n.IfThenElse(one, self._each_tile(turn, [steps])))
 
-    def _copy(self, which: int, at: PrimExpr, row: PrimExpr, column: PrimExpr, rows: int, stage: PrimExpr) -> Stmt:
-        """Begin to copy `rows` rows of one operand from (row, column) on."""
-        target, source, shape = (self.x, self.w)[which].data, self.args[which].data, self.shapes[which]
-        box = (rows, ROW)
-        return _run(
-            ptx.ptx_cp_async_bulk_tensor(self.dtype, target, at, source, row, column, shape, box, self.full.data, stage)
-        )
+    def _copy(self, which: int, stage: PrimExpr, size: int, own: PrimExpr, k: PrimExpr) -> list[Stmt]:
+        """Begin to copy `size` rows of an operand's step to a stage; a transposed one in parts of 64 of its columns."""
+        matrix, target, depth = self.operands[which], self.shared[which].data, self.tile.k
+        start = stage * (size * depth)
+        if matrix.transposed:
+            parts = [(start + part * depth, k, own + part, depth) for part in range(0, size, ROW)]
+        else:
+            parts = [(start, own, k, size)]
+        return [
+            _run(
+                ptx.ptx_cp_async_bulk_tensor(
+                    matrix.buffer.dtype, target, to, matrix.buffer.data, row, column, matrix.shape, (rows, ROW),
+                    self.full.data, stage,
+                )
+            )
+            for to, row, column, rows in parts
+        ]  # fmt: skip
 
     # ---------------------------------------------------------------------------------- computing
 
@@ -270,33 +338,27 @@ class _Dense:
         group = ops.floordiv(self.warp, _WARPS)
         row = group * (tile.products * ROWS) + product * ROWS
         a = (stage * tile.m + row) * tile.k + k
-        b = stage * (tile.n * tile.k) + (k if self.transposed else k * ROW)
-        return _run(
-            ptx.ptx_wgmma_mma_async(
-                self.dtype, tile.n, self.x.data, a, self.w.data, b, not self.transposed, ROW * tile.k,
-                self.sums.data, product * tile.n // 2,
-            )
-        )  # fmt: skip
+        dtype, transposed = self.operands[1].buffer.dtype, self.operands[1].transposed
+        b = stage * (tile.n * tile.k) + (k * ROW if transposed else k)
+        x, w = (buffer.data for buffer in self.shared)
+        call = ptx.ptx_wgmma_mma_async(
+            dtype, tile.n, x, a, w, b, transposed, ROW * tile.k, self.sums.data, product * tile.n // 2
+        )
+        return _run(call)
 
     def _store(self, first_row: PrimExpr, first_column: PrimExpr) -> Stmt:
-        """Each thread's pairs of results, those inside the matrix."""
-        (m, n_, _), tile = self.sizes, self.tile
-        out = n.Buffer("C", self.args[2].data, (ops.const(m * n_),), self.args[2].dtype)
+        """Each thread's pairs of results, and what is made of them."""
+        tile = self.tile
+        results = Results(self.product, {}, self.sums, (tile.m, tile.n))
         group, warp = ops.floordiv(self.warp, _WARPS), ops.floormod(self.warp, _WARPS)
         row = first_row + group * (tile.products * ROWS) + warp * 16 + ops.floordiv(self.lane, 4)
-        column = first_column + ops.floormod(self.lane, 4) * 2
+        pair = ops.floordiv(first_column, 2) + ops.floormod(self.lane, 4)
         found: list[Stmt] = []
         for product in range(tile.products):
             for half in range(2):
-                here = row + (product * ROWS + half * 8)
-                pairs: list[Stmt] = []
-                for j in range(tile.n // 8):
-                    first = product * tile.n // 2 + 4 * j + 2 * half
-                    pair = n.BufferLoad(self.sums, (n.Ramp(ops.const(first), ops.const(1), 2),))
-                    at = n.Ramp(here * n_ + column + 8 * j, ops.const(1), 2)
-                    store: Stmt = n.BufferStore(out, ops.cast(f"{out.dtype}x2", pair), (at,))
-                    pairs.append(n.IfThenElse(column + 8 * j < n_, store) if n_ % tile.n else store)
-                found.append(n.IfThenElse(here < m, seq(*pairs)) if m % tile.m else seq(*pairs))
+                start = product * tile.n // 2 + 2 * half
+                pairs = [(pair + 4 * j, start + 4 * j) for j in range(tile.n // 8)]
+                found.append(results.row(row + (product * ROWS + half * 8), pairs))
         return seq(*found)
 
 
