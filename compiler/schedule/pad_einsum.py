@@ -111,7 +111,7 @@ def _store(me: Member, padded: Padded) -> n.BufferStore:
     for iv in block.iter_vars:
         if iv.var in padded and iv.iter_type is IterType.COMM_REDUCE:
             _check_sum(me, iv.var)
-    _check_box(me, store)
+    _check_box(me, store, padded)
     return store
 
 
@@ -127,15 +127,23 @@ def _check_indices(me: Member, buffer: n.Buffer, padded: Padded) -> None:
             raise Illegal(f"index {index!r} of {buffer.name!r} in block {me.name!r} may lie outside of it", me.name)
 
 
-def _check_box(me: Member, store: n.BufferStore) -> None:
-    """What the block writes is a box at the start of its buffer, so that it can be copied back."""
-    data = [iv.var for iv in me.block.iter_vars if iv.iter_type is IterType.DATA_PAR]
+def _check_box(me: Member, store: n.BufferStore, padded: Padded) -> None:
+    """What the block writes is a box at the start of its buffer, so that it can be copied back. An axis that stays one
+    iteration long need not be an index."""
     indices = [index for index in store.indices if not ops.is_const(index, 0)]
+    data = [
+        iv.var for iv in me.block.iter_vars
+        if iv.iter_type is IterType.DATA_PAR and (iv.var in padded or iv.var in indices or not _once(iv))
+    ]  # fmt: skip
     if sorted(map(id, indices)) != sorted(map(id, data)):
         raise Illegal(
             f"block {me.name!r} does not write {store.buffer.name!r} at its {len(data)} data axes, each an index",
             me.name,
         )
+
+
+def _once(iv: n.IterVar) -> bool:
+    return iv.dom is not None and ops.is_const(iv.dom.extent, 1)
 
 
 def _check_sum(me: Member, axis: n.Var) -> None:

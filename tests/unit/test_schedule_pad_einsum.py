@@ -52,6 +52,18 @@ def test_channels_of_a_convolution() -> None:
     w.check_everywhere(sch, func)
 
 
+def test_an_axis_of_one_iteration_need_not_be_an_index() -> None:
+    a, b = te.placeholder((1, 9, 5), name="A"), te.placeholder((6, 5), name="B")
+    k = te.reduce_axis((0, 5), name="k")
+    func = create_prim_func([a, b, te.compute((1, 6, 9), lambda z, i, j: te.sum(a[z, j, k] * b[i, k], k), name="C")])
+    sch = Schedule(func)
+    block = sch.get_block("C")
+    sch.transform_block_layout(block, lambda z, i, j, k: (z, i, j, k))
+    assert "C[0, v1, v2] +" in sch.func.script()
+    sch.pad_einsum(block, [1, 1, 8, 1])
+    w.check_everywhere(sch, func)
+
+
 def test_reordered_loops_and_elementwise_blocks() -> None:
     func = w.matmul_relu()
     sch = Schedule(func)

@@ -120,8 +120,8 @@ def test_a_register_tile_stays_in_registers():
 
 
 CONVOLUTIONS = {
-    "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat", "panels+pack2+flat"},
-    "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat"},
+    "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
+    "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat+fill"},
 }
 
 

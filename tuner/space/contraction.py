@@ -75,7 +75,8 @@ class Shape:
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
     the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
     in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
-    pixels of an image are one axis (see `pixels`). `ahead`: layout-free operands are packed whole, ahead of all calls.
+    pixels of an image are one axis (see `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`:
+    layout-free operands are packed whole, ahead of all calls.
     """
 
     rows_outer: bool
@@ -84,6 +85,7 @@ class Shape:
     deep: bool = False
     padded: bool = False
     flat: bool = False
+    filled: bool = False
     ahead: bool = False
 
     @property
@@ -92,7 +94,7 @@ class Shape:
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
         return (
             order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
-            + ("+ahead" if self.ahead else "")
+            + ("+fill" if self.filled else "") + ("+ahead" if self.ahead else "")
         )  # fmt: skip
 
 

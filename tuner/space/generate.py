@@ -162,10 +162,12 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     flat = next(b for b in blocks_of(sch.func) if b.name == info.name)
     flat_roles = assign_roles(flat)
     assert flat_roles is not None  # pixels are contiguous
-    shapes = [replace(shape, flat=True) for shape in _shapes(flat, flat_roles, hardware) if not shape.rows_outer]
-    if flat_roles.v.extent % hardware.lanes == 0:
-        return shapes
-    return [*shapes, *(replace(shape, filled=True) for shape in shapes if shape.pack and not shape.padded)]
+    filled = flat_roles.v.extent % hardware.lanes != 0 and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
+    return [
+        replace(shape, flat=True, filled=filled and shape.pack and not shape.padded)
+        for shape in _shapes(flat, flat_roles, hardware)
+        if not shape.rows_outer
+    ]
 
 
 def _reused(operand: Access, roles: Roles) -> bool:
@@ -236,14 +238,15 @@ def _contraction(
         assert roles is not None
         flatten(sch, main, roles, hardware.lanes)
     copies = {b.name for b in blocks_of(sch.func)} - {b.name for b in blocks_of(func)}
-    if (shape.padded or shape.filled) and not _pad(sch, name, shape, hardware):
+    grown = shape.padded or shape.filled
+    if grown and not _pad(sch, name, shape, hardware):
         return None
     inline_chains(sch, kept=copies)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
-    made_by = {b.output.buffer.name: b.name for b in blocks if _fills(b, main)} if shape.padded or shape.filled else {}
+    made_by = {b.output.buffer.name: b.name for b in blocks if grown and _fills(b, main)}
     epilogue = None if shape.deep else _epilogue(sch, main, blocks)
     for info in blocks:
         if info.injective and info.name not in {epilogue, *made_by.values(), *copies}:
@@ -258,8 +261,11 @@ def _pad(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> bool:
     main = next(b for b in blocks_of(sch.func) if b.name == name)
     roles = assign_roles(main)
     assert roles is not None
+    return _padded(sch, name, (_padding if shape.padded else _filling)(main, roles, hardware))
+
+
+def _padded(sch: Schedule, name: str, padding: list[int]) -> bool:
     try:
-        padding = _padding(main, roles, hardware) if shape.padded else _filling(main, roles, hardware)
         sch.pad_einsum(sch.get_block(name), padding)
     except ScheduleError:  # not a plain product of elements: its edges stay
         return False
