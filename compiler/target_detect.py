@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.errors import TargetError
+from compiler.gpu_arch import arch_of_version
 from compiler.runtime.device import Device, device
 from compiler.target import Target
 
@@ -28,7 +29,7 @@ def _cuda(dev: Device) -> Target:
     version = str(dev.compute_version or "")
     if not version:
         raise TargetError(f"{dev} does not tell its compute capability", hint='name it: Target("cuda -arch=sm_80")')
-    data = {"kind": "cuda", "arch": f"sm_{version.replace('.', '')}"}
+    data = {"kind": "cuda", "arch": arch_of_version(version)}
     limits = {
         "max_threads_per_block": dev.max_threads_per_block,
         "max_shared_memory_per_block": dev.max_shared_memory_per_block,

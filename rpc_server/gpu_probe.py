@@ -16,6 +16,7 @@ import numpy as np
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.errors import TunefarmError
+from compiler.gpu_arch import arch_of_version
 from compiler.launches import Launch
 from compiler.runtime.cuda_module import CUDAFunction, CUDAHostModule, cuda_api
 from compiler.runtime.device import Device, cuda
@@ -123,7 +124,7 @@ def describe(uuid: str, place: Device) -> Gpu:
     return Gpu(
         uuid=uuid,
         name=place.device_name or "GPU",
-        arch="sm_" + (place.compute_version or "8.0").replace(".", ""),
+        arch=arch_of_version(place.compute_version or "8.0"),
         memory=place.total_global_memory or 0,
         multiprocessors=place.multi_processor_count or 1,
         clock=place.max_clock_rate or 0,

@@ -23,6 +23,7 @@ from compiler.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.ptx_warpgroup import ALIGN as SWIZZLED_ALIGN
+from compiler.tir.ptx_warpgroup import ARCH as WARPGROUP_ARCH
 from compiler.tir.ptx_warpgroup import CALLS as WARPGROUP_CALLS
 from compiler.tir.ptx_warpgroup import LIMIT
 from compiler.tir.visit import walk
@@ -73,8 +74,8 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
     extents: dict[str, int] = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
     extents |= {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}
     operators = {getattr(node.op, "name", "") for node in walk(func.body) if isinstance(node, n.Call)}
-    if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != "sm_90a":
-        raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint="build for cuda -arch=sm_90a")
+    if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != WARPGROUP_ARCH:
+        raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint=f"build for cuda -arch={WARPGROUP_ARCH}")
     align = SWIZZLED_ALIGN if hopper else SHARED_ALIGN
     dynamic = _shared_bytes(func, align) > ptx_threads.STATIC_SHARED_BYTES
     maps = {func.buffer_map[p].data: f"%arg{i}" for i, p in enumerate(func.params[: len(kernel.tensor_maps)])}

@@ -16,6 +16,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
+ARCH = "sm_90a"  # the one that has them
 WARPGROUP = 128  # threads
 ROWS, DEPTH = 64, 16  # of one product
 ROW = 64  # elements of 16 bits of a row of 128 bytes

@@ -12,6 +12,7 @@ from tuner.space.gpu_elementwise import bind_results, elementwise_sketch, inline
 from tuner.space.gpu_hardware import Chip
 from tuner.space.gpu_rows import gpu_row_sketches
 from tuner.space.gpu_tensor import tensor_sketch
+from tuner.space.gpu_warpgroup import warpgroup_sketch
 from tuner.space.sketch import Sketch, Values
 
 
@@ -25,8 +26,9 @@ def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     main = max((b for b in blocks if b.contraction), key=_points, default=None)
     if main is not None:
         warps = tensor_sketch(func, chip)
-        if warps is not None:
-            return (warps,)  # nothing else comes near
+        if warps is not None:  # nothing else comes near
+            groups = warpgroup_sketch(func, chip)
+            return (warps,) if groups is None else (groups, warps)
         tiles = tile_sketches(func, main, _epilogue(func, main, blocks), chip)
         if tiles:
             return tuple(tiles)

@@ -1,0 +1,8 @@
+"""What an NVIDIA GPU's architecture is called."""
+
+_OWN_FEATURES = {"9.0": "sm_90a"}  # with instructions that later GPUs do not have, and kernels here that use them
+
+
+def arch_of_version(version: str) -> str:
+    """The architecture to build for, by a GPU's compute capability: "sm_80" of "8.0", "sm_90a" of "9.0"."""
+    return _OWN_FEATURES.get(version, "sm_" + version.replace(".", ""))
