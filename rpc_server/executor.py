@@ -218,6 +218,7 @@ def main(text: str) -> int:
     _warm_up()
     if settings.gpu:
         _warm_up_gpu()
+    lane = LaneServer()
     limit_resources(
         None if settings.gpu else settings.memory_limit,  # CUDA maps far more addresses than it uses memory
         settings.max_open_files,
@@ -230,7 +231,7 @@ def main(text: str) -> int:
     if settings.user:
         warning = become(settings.user)
         die_with_parent(settings.parent)  # changing the user forgot it
-    supervised = Supervised(stream, LaneServer())
+    supervised = Supervised(stream, lane)
     session = _session_in(settings.folder, supervised)
     gc.collect()
     gc.freeze()

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from rpc_server.errors import ProtocolError
 from rpc_server.messages import AnyExecutorRequest, AnyMessage, describe_request, public_codec
 from rpc_server.stream import FrameStream, StreamClosed
-from rpc_server.window import Window, make_window_memory
+from rpc_server.window import Window, make_window_memory, reserve_addresses
 from rpc_server.wire import Address, Buffer, Kind, Message, read_header
 
 SPIN_S = 100e-6
@@ -34,12 +34,16 @@ _FLUSH_AFTER = 32
 
 
 class LaneServer:
-    """The executor's end. `address` and `token` are what the client needs; at most one client gets in."""
+    """The executor's end. `address` and `token` are what the client needs; at most one client gets in.
+
+    It is made before the process is held to its limits: what it shares with the client is not the session's to pay for.
+    """
 
     def __init__(self) -> None:
         self.address = f"tunefarm-{os.urandom(16).hex()}"
         self.token = os.urandom(_TOKEN_BYTES)
         self.stream: FrameStream | None = None
+        self._reserved = reserve_addresses()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind("\0" + self.address)
         self._listener.listen(_MAX_STRANGERS)
@@ -76,6 +80,7 @@ class LaneServer:
         return False
 
     def _let_in(self, client: _Stranger) -> bool:
+        self._reserved.close()
         try:
             window = Window(client.brought[0], made=False) if client.brought else None
         except (OSError, ProtocolError):

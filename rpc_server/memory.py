@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from functools import cache
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -18,3 +19,17 @@ def keep_freed_memory(below: int = 32 << 20, keep: int = 256 << 20) -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, below)
         libc.mallopt(_M_TRIM_THRESHOLD, keep)
+
+
+@cache
+def expect_big_buffers() -> None:
+    """Have glibc reuse buffers of up to 32 MiB, without a setting that a user's own settings would lose to.
+
+    It does so of itself from when a program first freed one of that size.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        libc.malloc.argtypes = [ctypes.c_size_t]
+        libc.free.argtypes = [ctypes.c_void_p]
+        libc.free(libc.malloc((32 << 20) - (64 << 10)))

@@ -16,7 +16,7 @@ from rpc_server.errors import ProtocolError
 from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.wire import Buffer, Codec
 
-CHUNK = 1 << 20  # bytes of an array or blob in one message
+CHUNK = 2 << 20  # bytes of an array or blob in one message
 WINDOW = 8  # chunks a sender may have unanswered
 REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not the candidate's
 

@@ -51,6 +51,9 @@ class RPCDevice(Device):
     def api(self) -> RemoteAPI:
         return self.session.device_api
 
+    def host_memory(self, nbytes: int) -> memoryview | None:
+        return self.session.landings.take(nbytes)
+
 
 class RemoteAPI:
     """The runtime's DeviceAPI over a session. Handles are numbers drawn here, so allocating needs no wait."""

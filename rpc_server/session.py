@@ -17,7 +17,9 @@ from rpc_server.blobs import BlobError, blob_digest
 from rpc_server.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
 from rpc_server.fingerprint import Fingerprint
+from rpc_server.landing import Landings
 from rpc_server.measure import FailureKind, MeasureRequest, MeasureResult
+from rpc_server.memory import expect_big_buffers
 from rpc_server.messages import (
     CHUNK,
     AnyExecutorRequest,
@@ -69,6 +71,7 @@ class RPCSession:
         self.box = opened.box
         self.executor_pid = opened.executor_pid
         self.device_api = RemoteAPI(self)
+        self.landings = Landings()
         self._connection = connection
         self._opened = opened
         self._dial = dial
@@ -290,6 +293,7 @@ class RPCSession:
                     self._connection.wait(number, _CLOSE_TIMEOUT_S, grace_s=0.0)
             self._channel.leave_lane()
             self._connection.close()
+            self.landings.close()
         for closed, _ in callbacks:
             closed()
 
@@ -345,6 +349,7 @@ class RPCSession:
         if len(view) <= CHUNK:
             view[:] = self.request(ReadMemory(handle, 0, len(view))).buffers[0]
             return
+        expect_big_buffers()
         starts = range(0, len(view), CHUNK)
         requests = ((ReadMemory(handle, at, min(CHUNK, len(view) - at)), ()) for at in starts)
         for at, answer in zip(starts, self._channel.stream(requests)):

@@ -18,15 +18,17 @@ import fcntl
 import mmap
 import os
 import weakref
-from functools import cache, partial
+from functools import partial
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire import Buffer
 
-SLOT = 1 << 20  # a chunk of an array
+SLOT = 2 << 20  # a chunk of an array
 SLOTS = 8
 """Of each side; where one has none left, frames go through the socket."""
 _SIZE = mmap.PAGESIZE + 2 * SLOTS * SLOT
+_Slot = ctypes.c_ubyte * SLOT
+_INACCESSIBLE = 0
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -40,6 +42,11 @@ def make_window_memory() -> int:
         os.close(fd)
         raise
     return fd
+
+
+def reserve_addresses() -> mmap.mmap:
+    """Address space for a window that is mapped later, when it is limited: close this just before."""
+    return mmap.mmap(-1, _SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=_INACCESSIBLE)
 
 
 class Window:
@@ -77,9 +84,9 @@ class Window:
         if slot not in self._theirs or size > SLOT or slot in self._looked_at:
             raise ProtocolError(f"{size} bytes in slot {slot} of the shared memory: there is no such frame")
         # A memoryview tells nobody of its end, and neither do views made from it; what it is a view of does.
-        holder = _bytes_of(size).from_buffer(self._memory, _start(slot))
+        holder = _Slot.from_buffer(self._memory, _start(slot))
         self._looked_at[slot] = weakref.ref(holder, partial(self._give_back, slot))
-        return memoryview(holder).cast("B")
+        return memoryview(holder).cast("B")[:size]
 
     def _give_back(self, slot: int, _: object) -> None:
         """May be called in whatever a thread is doing just then, and in a fork, which has no say in it."""
@@ -100,8 +107,3 @@ def _checked_size(fd: int) -> int:
 
 def _start(slot: int) -> int:
     return mmap.PAGESIZE + slot * SLOT
-
-
-@cache
-def _bytes_of(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
-    return ctypes.c_ubyte * size

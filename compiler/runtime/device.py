@@ -168,6 +168,10 @@ class Device:
         limit: list[int] | None = self.api.attribute(self, "texture_spatial_limit") if self.exist else None
         return limit
 
+    def host_memory(self, nbytes: int) -> memoryview | None:
+        """Memory of the host for a copy of an array to land in; None where any will do. Subclasses may know better."""
+        return None
+
     def sync(self, stream: Any = None) -> None:
         """Wait until work submitted to the device (or to one stream) has finished."""
         self.api.sync(self, stream)
