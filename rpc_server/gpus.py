@@ -5,14 +5,12 @@ The server itself never opens a GPU. Executors and probes see one device each, b
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
-from pathlib import Path
 
 import msgspec
 
+from rpc_server.children import answer_of
 from rpc_server.errors import ServerStartError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -101,23 +99,5 @@ def chosen(wanted: str) -> str:
 
 def probe(settings: ProbeSettings, timeout_s: float = _PROBE_S) -> Probed:
     """Ask a process of its own what a GPU is and whether it computes rightly. Never raises."""
-    uuid, root = settings.uuid, str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "rpc_server.gpu_probe", msgspec.json.encode(settings).decode()],
-        env={**os.environ, **visible(uuid), "PYTHONPATH": os.pathsep.join(paths)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        out, err = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        child.kill()  # and not waited for: a process inside a driver that hangs does not die
-        return Probed(wrong=f"GPU {uuid} did not answer within {timeout_s:g} s: it, or its driver, hangs")
-    try:
-        return msgspec.json.decode(out, type=Probed)
-    except msgspec.DecodeError:
-        last = err.decode(errors="replace").strip().splitlines()[-1:]
-        return Probed(wrong=f"the probe of GPU {uuid} ended with {child.returncode}: {' '.join(last)}")
+    found = answer_of("rpc_server.gpu_probe", settings, Probed, timeout_s, **visible(settings.uuid))
+    return Probed(wrong=f"the probe of GPU {settings.uuid} {found}") if isinstance(found, str) else found

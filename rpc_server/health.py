@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 
-import msgspec
-
 from rpc_server.calibration import Calibration, CalibrationSettings
+from rpc_server.children import answer_of
 from rpc_server.gpus import ProbeSettings, probe
 from rpc_server.tracker_records import Scores
 
@@ -76,28 +72,7 @@ class HealthCheck:
             asked = ProbeSettings(os.getpid(), self._gpu, self._settings.user)
             found = probe(asked, self._timeout_s)
             return Calibration(found.compute, found.memory, found.wrong)
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rpc_server.calibration", msgspec.json.encode(self._settings).decode()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
+        answer = answer_of("rpc_server.calibration", self._settings, Calibration, self._timeout_s)
+        return (
+            Calibration(wrong=f"the process of the calibration kernels {answer}") if isinstance(answer, str) else answer
         )
-        try:
-            out, err = child.communicate(timeout=self._timeout_s)
-        except subprocess.TimeoutExpired:
-            return Calibration(wrong=f"the calibration kernels did not end within {self._timeout_s:g} s")
-        finally:
-            child.kill()
-            child.wait()
-        if child.returncode < 0:
-            return Calibration(wrong=f"the calibration kernels were killed by {_signal_name(-child.returncode)}")
-        try:
-            return msgspec.json.decode(out, type=Calibration)
-        except msgspec.DecodeError:
-            last = err.decode(errors="replace").strip().splitlines()[-1:]
-            return Calibration(wrong=f"the calibration process ended with {child.returncode}: {' '.join(last)}")
-
-
-def _signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

@@ -6,12 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
+from rpc_server.children import PYTHON, environment
 from rpc_server.crash import ExitReport
 from rpc_server.gpus import visible
 from rpc_server.strays import MARK
@@ -69,14 +68,12 @@ class ExecutorProcess:
             on_failure.callback(ours.close)
             shared = _window_memory(given)
             window = None if shared < 0 else Window(shared, made=True)
-            settings = msgspec.structs.replace(
-                settings, socket=theirs.fileno(), window=shared, parent=os.getpid()
-            )
+            settings = msgspec.structs.replace(settings, socket=theirs.fileno(), window=shared, parent=os.getpid())
             read_end, write_end = os.pipe()
             on_failure.callback(os.close, read_end)
             try:
                 self._child = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
+                    [*PYTHON, "-m", "rpc_server.executor", msgspec.json.encode(settings).decode()],
                     cwd=settings.folder,
                     env={**_environment(), **(visible(settings.gpu) if settings.gpu else {})},
                     stdin=subprocess.DEVNULL,
@@ -183,16 +180,8 @@ def _window_memory(given: contextlib.ExitStack) -> int:
 
 def _environment() -> dict[str, str]:
     """The server's environment, with this package importable and numpy kept from starting threads."""
-    root = str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONUNBUFFERED": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "MALLOC_ARENA_MAX": "2",
-        MARK: str(os.getpid()),
-    }
+    more = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", MARK: str(os.getpid())}
+    return environment(**more)
 
 
 def _kernel_oom_kills() -> int:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
+from rpc_server.children import PYTHON, environment
 from rpc_server.leases import LeaseTable
 from rpc_server.relay_agent import AgentOptions, LineState
 from rpc_server.relay_pass import pass_of_token
@@ -31,7 +29,7 @@ class RelayLink:
     """
 
     def __init__(self, options: AgentOptions, leases: LeaseTable, shown: str, on_change: Callable[[], None]) -> None:
-        self._command = [sys.executable, "-P", "-m", "rpc_server.relay_agent", msgspec.json.encode(options).decode()]
+        self._command = [*PYTHON, "-m", "rpc_server.relay_agent", msgspec.json.encode(options).decode()]
         self._leases, self._shown, self._on_change = leases, shown, on_change
         self._problem = "the line to it is not up yet"
         self._process: subprocess.Popen[bytes] | None = None
@@ -62,9 +60,7 @@ class RelayLink:
 
     def _keep(self) -> None:
         """Start the agent, again when it ends."""
-        root = str(Path(__file__).resolve().parent.parent)
-        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        env = environment()
         first_s, longest_s = _RESTART_S
         pause_s = first_s
         while not self._stopping.is_set():

@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Self, TypeVar
 import msgspec
 import zmq
 
+from rpc_server.children import PYTHON, environment
 from rpc_server.curve import Doorkeeper
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.keys import KeyRing, Principal
@@ -45,9 +45,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     silent: bool = False
 
 
-def bind_address(
-    host: str, port: int, *, keyed: bool, insecure: bool, danger: str, logger: logging.Logger
-) -> str:
+def bind_address(host: str, port: int, *, keyed: bool, insecure: bool, danger: str, logger: logging.Logger) -> str:
     """The numeric address to listen on. One that others can reach is refused unless connections are `keyed`, or it is
     `insecure` on purpose; `danger` says what anyone could do then ("run code on this machine").
 
@@ -211,12 +209,10 @@ class ChildService:
         self.port = 0
         read_end, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
-        root = str(Path(__file__).resolve().parent.parent)
-        paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, make_options(read_end).decode()],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+                [*PYTHON, "-m", module, make_options(read_end).decode()],
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL if silent else None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 import time
 from collections import deque
@@ -19,6 +18,7 @@ from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
+from rpc_server.crash import signal_name
 from rpc_server.measure import FailureKind
 from tuner.build_worker import (
     HARD,
@@ -196,7 +196,7 @@ class _Worker:
             return ""
         if code >= 0:
             return f": exit status {code}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        name = signal_name(-code)
         return f": {name}" + (f" (it may map {self._settings[0] >> 20} MiB)" if name == "SIGABRT" else "")
 
     def replace(self) -> None:

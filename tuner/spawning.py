@@ -9,8 +9,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
-from pathlib import Path
 from types import ModuleType
+
+from rpc_server.children import search_path
 
 _PRELOAD = "tuner.build_preload"
 _one_at_a_time = threading.Lock()
@@ -23,10 +24,8 @@ def start_fork_server() -> None:
     it. One that the program started for itself is used as it is: then each worker imports for itself. Worth calling as
     soon as it is known that there will be builds.
     """
-    root = str(Path(__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     settings = {
-        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPATH": search_path(),
         "PYTHONSAFEPATH": "1",  # a folder here may have the name of one of our packages
         "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads
     }

@@ -4,8 +4,6 @@ outlives the web app and is told to stop through the store. `left_runs` finds th
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import subprocess
 import tempfile
 import threading
@@ -15,6 +13,8 @@ from datetime import datetime
 from typing import Protocol
 
 from compiler.errors import TunefarmError
+from rpc_server.children import environment
+from rpc_server.crash import signal_name
 from tuner.identity import is_gone
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -57,10 +57,14 @@ class ProcessLauncher:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
-        environment = {**os.environ, "TUNEFARM_DB": self.db}  # not for everyone to see: it may hold a password
         queued_at = self.store.run(run_id).updated_at
         process = subprocess.Popen(
-            words, stdin=nothing, stdout=nothing, stderr=said, start_new_session=True, env=environment
+            words,
+            stdin=nothing,
+            stdout=nothing,
+            stderr=said,
+            start_new_session=True,
+            env=environment(TUNEFARM_DB=self.db),  # not for everyone to see: it may hold a password
         )
 
         def watch() -> None:
@@ -74,7 +78,7 @@ class ProcessLauncher:
     def _failed(self, run_id: int, queued_at: datetime, status: int, said: str) -> None:
         """A process that ended before it took the run leaves its reason; one that had it has said so itself, unless it
         was killed. A run that was queued again meanwhile waits for another process."""
-        how = f"the tuning process was killed by {_signal_name(-status)}" if status < 0 else said
+        how = f"the tuning process was killed by {signal_name(-status)}" if status < 0 else said
         try:
             if self.store.end_left_run(run_id, is_gone, how or "the tuning process ended at once"):
                 return
@@ -83,10 +87,3 @@ class ProcessLauncher:
                 self.store.set_run_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
         except TunefarmError as error:
             _log.warning("run %d ended, and the store could not be told why: %s", run_id, error.message)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"

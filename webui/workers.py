@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
+from rpc_server.children import PYTHON, environment
 from tuner.records.store import RecordStore
 from webui.errors import WebStartError
 from webui.server import GRACE_S, WebOptions, bind, check_access, serve_worker, started
@@ -103,7 +104,8 @@ class _Workers:
 
     def start(self, number: int, news: News) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from webui.workers import work; work()"],
+            [*PYTHON, "-c", "from webui.workers import work; work()"],
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(self._listener, self._failures),

@@ -62,8 +62,11 @@ def test_two_processes_from_start_to_end(farm: Farm, tmp_path: Path) -> None:
     token = farm.store.new_token("t", Role.READ)[1]
     query = urlencode({"workload": KEY, "target": V3, "device_class": ZEN3})
     port_file = tmp_path / "port"
-    command = [sys.executable, "-c", SERVE, farm.store.address, str(port_file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "webui.py").write_text("raise RuntimeError('this is no part of tunefarm')\n")
+    command = [sys.executable, "-P", "-c", SERVE, farm.store.address, str(port_file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             wait_for(lambda: port_file.exists() or process.poll() is not None)
             port = int(port_file.read_text())

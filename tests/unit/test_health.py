@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from rpc_server import health as health_module
+from rpc_server import children
 from rpc_server.calibration import Calibration, calibrate
+from rpc_server.gpus import ProbeSettings, probe
 from rpc_server.health import Health, HealthCheck, judge
 from rpc_server.tracker_records import Scores
 
@@ -63,7 +64,7 @@ def test_a_check_runs_in_a_process_of_its_own_and_keeps_its_baseline() -> None:
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "were killed by SIGSEGV"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
         ("import time; time.sleep(60)", "did not end within 0.5 s"),
         ("raise SystemExit('no llvmlite')", "ended with 1: no llvmlite"),
     ],
@@ -71,9 +72,10 @@ def test_a_check_runs_in_a_process_of_its_own_and_keeps_its_baseline() -> None:
 def test_a_process_that_dies_hangs_or_says_nothing_fails_the_check(monkeypatch, code: str, text: str) -> None:
     start = subprocess.Popen
     monkeypatch.setattr(
-        health_module.subprocess, "Popen", lambda _, **options: start([sys.executable, "-c", code], **options)
+        children.subprocess, "Popen", lambda _, **options: start([sys.executable, "-c", code], **options)
     )
     found = HealthCheck(timeout_s=0.5 if "sleep" in code else 60.0)(0)
     assert not found.passed
     assert not found.slow
-    assert text in found.text
+    assert f"the process of the calibration kernels {text}" in found.text
+    assert probe(ProbeSettings(os.getpid(), "GPU-1"), 0.5).wrong.startswith("the probe of GPU GPU-1 ")

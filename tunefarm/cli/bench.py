@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from rpc_server.children import PYTHON, environment
 from rpc_server.keys import KeyRing
 from tunefarm.cli.common import FILE, RegressionError, address, console
 from tunefarm.cli.display import seconds
@@ -186,7 +187,9 @@ def _retune(slower: Sequence[Line], flags: dict[str, tuple[str, ...]], given: di
         words = ["tune", *kernels, "--trials", str(given["retune"]), *flags[device]]
         words += ["--db", given["db"]] if given["db"] else []
         click.echo(f"{device}: {shlex.join(['tunefarm', *words])}", err=True)
-        done = subprocess.run([sys.executable, "-m", "tunefarm", *words, "--quiet"], stdout=sys.stderr, check=False)
+        done = subprocess.run(
+            [*PYTHON, "-m", "tunefarm", *words, "--quiet"], stdout=sys.stderr, check=False, env=environment()
+        )
         if done.returncode:
             click.echo(f"{device}: tuning ended with status {done.returncode}", err=True)
 

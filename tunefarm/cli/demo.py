@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compiler.errors import TunefarmError
+from rpc_server.children import PYTHON, environment
 from tunefarm.cli import common
 from tunefarm.cli.display import seconds
 from tuner.records.model import FailureCount, Run
@@ -105,10 +105,11 @@ class Farm:
         port_file.unlink(missing_ok=True)
         log = (self.folder / f"{name}.log").open("wb")
         handle = subprocess.Popen(
-            [sys.executable, "-m", "tunefarm", *args, "--port-file", str(port_file)],
+            [*PYTHON, "-m", "tunefarm", *args, "--port-file", str(port_file)],
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
+            env=environment(),
         )
         log.close()
         self._processes.append(_Process(name, handle))
@@ -123,7 +124,8 @@ class Farm:
         raise DemoError(f"the {name} did not start; its log says:\n{log_text}")
 
     def _cli(self, args: Sequence[str], **kwargs: Any) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([sys.executable, "-m", "tunefarm", *args], text=True, capture_output=True, **kwargs)
+        command = [*PYTHON, "-m", "tunefarm", *args]
+        done = subprocess.run(command, text=True, capture_output=True, env=environment(), **kwargs)
         if done.returncode != 0:
             raise DemoError(f"`tunefarm {' '.join(args)}` ended with {done.returncode}:\n{done.stderr}{done.stdout}")
         return done
@@ -150,7 +152,7 @@ def _tune(farm: Farm, trials: int, console: Console) -> Run:
     """Tune both kernels; kill the second server once an eighth of the trials is done."""
     args = ["tune", MATMUL, CONV, "--trials", str(trials), "--tracker", farm.tracker, "--key", "cpu", "--db", farm.db]
     console.print(f"[bold]$ tunefarm {' '.join(args)}[/bold]", highlight=False, soft_wrap=True)
-    tuner = subprocess.Popen([sys.executable, "-m", "tunefarm", *args], stdin=subprocess.DEVNULL)
+    tuner = subprocess.Popen([*PYTHON, "-m", "tunefarm", *args], stdin=subprocess.DEVNULL, env=environment())
     victim = farm.servers[1]
     try:
         with RecordStore.open(farm.db) as store:
@@ -186,8 +188,8 @@ def _downstream(farm: Farm, console: Console) -> list[dict[str, Any]]:
 
 def _against_numpy(farm: Farm, report: Sequence[dict[str, Any]]) -> dict[str, float]:
     """The built matmul and numpy's, in one process on the same core, in turns."""
-    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tunefarm.cli.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
+    env = environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    command = [*PYTHON, "-m", "tunefarm.cli.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DemoError(f"the comparison with numpy failed:\n{done.stderr}")

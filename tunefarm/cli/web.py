@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from compiler.errors import TunefarmError
+from rpc_server.children import PYTHON
 from tunefarm.cli.common import FILE, PORT, address
 from tunefarm.settings import Settings
 
@@ -66,7 +66,7 @@ def web(
         insecure=insecure or settings.insecure,
         keys=settings.keys_folder,
         require_token=require_token,
-        command=(sys.executable, "-m", "tunefarm"),
+        command=(*PYTHON, "-m", "tunefarm"),
         workers=workers,
     )
     (serve if workers == 1 else serve_workers)(options, announce=click.echo)
