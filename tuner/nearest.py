@@ -34,6 +34,14 @@ _TRIES = 3
 _MOST_PLACES = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A workload to look up. `function` is its script, needed only for a function that the store does not have."""
+
+    workload: str
+    function: str = ""
+
+
 def best_or_nearest(
     store: RecordStore,
     key: str,
@@ -43,26 +51,49 @@ def best_or_nearest(
     *,
     function: str = "",
 ) -> BestLookup:
-    """As `RecordStore.best`; where that is a miss, the config of the nearest workload that has one for this target and
-    device class, adapted to the function with this key.
+    """`best_or_nearest_of` one workload."""
+    [found] = best_or_nearest_of(store, [Question(key, function)], target, device_class, toolchain)
+    return found
 
-    `function` is its script, needed only for a function that the store does not have. Raises TargetError, and
-    InvalidRecord when the script is none or not of this key.
+
+def best_or_nearest_of(
+    store: RecordStore,
+    questions: Sequence[Question],
+    target: str,
+    device_class: str | None = None,
+    toolchain: str | None = None,
+) -> list[BestLookup]:
+    """As `RecordStore.best_of`, in the questions' order; where that is a miss, the config of the nearest workload that
+    has one for this target and device class, adapted to the function with this key.
+
+    Raises TargetError, and InvalidRecord when a script is none or not of its key, or there are too many questions.
     """
-    given = _parsed(key, function) if function else None
-    found = store.best(key, target, device_class, toolchain)
-    if found.config is not None:
-        return found
-    if given is None:
-        known = store.workload(key)
-        if known is None or not known.function:
-            return _with(found, "its function is not known here, so no nearby workload was looked for")
-        try:
-            function = known.function
-            given = _parsed(key, function)
-        except InvalidRecord:  # written down by hand, or by a version that printed otherwise
-            return _with(found, "its function, as it is on record, does not read")
-    return _nearest(store, given, key, workload_family(function), found, str(Target(target)), device_class)
+    for asked in questions:
+        if asked.function:
+            _parsed(asked.workload, asked.function)
+    best = store.best_of({asked.workload for asked in questions}, target, device_class, toolchain)
+    unknown = [q.workload for q in questions if not q.function and best[q.workload].config is None]
+    recorded = store.functions(unknown) if unknown else {}
+    place = str(Target(target)), device_class
+    return [
+        found if found.config is not None else _instead(store, asked, recorded.get(asked.workload, ""), found, *place)
+        for asked in questions
+        for found in (best[asked.workload],)
+    ]
+
+
+def _instead(
+    store: RecordStore, asked: Question, recorded: str, miss: BestLookup, target: str, device_class: str | None
+) -> BestLookup:
+    """What to give for a miss; `recorded` is the script that the store has."""
+    function = asked.function or recorded
+    if not function:
+        return _with(miss, "its function is not known here, so no nearby workload was looked for")
+    try:
+        func = _parsed(asked.workload, function)
+    except InvalidRecord:  # written down by hand, or by a version that printed otherwise
+        return _with(miss, "its function, as it is on record, does not read")
+    return _nearest(store, func, asked.workload, workload_family(function), miss, target, device_class)
 
 
 def _nearest(

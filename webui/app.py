@@ -94,7 +94,9 @@ def create_app(
         openapi_url="/api/v1/openapi.json",
         lifespan=lifespan,
     )
-    app.state.context = Context(store=store, fleet=fleet, version=_version(), stopping=stopping, launcher=launcher)
+    app.state.context = Context(
+        store=store, freshness=freshness, fleet=fleet, version=_version(), stopping=stopping, launcher=launcher
+    )
     for router in _API:
         app.include_router(router, prefix="/api/v1")
     app.include_router(metrics.router)

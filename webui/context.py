@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -11,18 +11,21 @@ from fastapi import Depends, Request
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
 from webui.launcher import Launcher
+from webui.remembered import Answers, Freshness, Part
 
 
 @dataclass(frozen=True)
 class Context:
     """`stopping` turns true when the server is about to end, so that streams end with it. `launcher`
-    starts tuning runs; None: this app starts none."""
+    starts tuning runs; None: this app starts none. `parts` are answers of batches, good for what `freshness` says."""
 
     store: RecordStore
+    freshness: Freshness
     fleet: Fleet
     version: str
     stopping: Callable[[], bool]
     launcher: Launcher | None = None
+    parts: Answers[Part] = field(default_factory=Answers)
 
 
 async def _context(request: Request) -> Context:  # async: not a trip to a thread on each request

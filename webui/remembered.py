@@ -4,6 +4,9 @@ A lookup is asked far more often than its answer changes: a build asks for each 
 the same ones. Before an answer is given again, the store says that nothing was committed since before it was made that
 could change it (`tuner.records.changes`), so a new best shows on the very next request. Trials that are not best
 change nothing: answers outlive them.
+
+A batch is answered from what was remembered of each of its questions, and asks for all others at once (see
+`webui.api.best`).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -67,6 +71,10 @@ class Answer:
         unchanged: Message | None = {"type": "http.response.start", "status": 304, "headers": kept} if tag else None
         return Answer(start, {"type": "http.response.body", "body": body}, unchanged, tag.decode())
 
+    @property
+    def size(self) -> int:
+        return len(self.body["body"])
+
     async def send(self, scope: Scope, send: Send) -> None:
         if self.unchanged is not None:
             given = next((value for name, value in scope["headers"] if name == b"if-none-match"), None)
@@ -81,16 +89,37 @@ class Answer:
 _NOTHING: Message = {"type": "http.response.body", "body": b""}
 
 
-class Answers:
-    """Those made since a mark; the ones asked for longest ago make room."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One answer of a batch, as JSON."""
+
+    text: bytes
+    miss: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+
+class Kept(Protocol):
+    @property
+    def size(self) -> int:
+        """Bytes that it is long."""
+
+
+K = TypeVar("K", bound=Kept)
+
+
+class Answers(Generic[K]):
+    """Those made since a mark; the ones asked for longest ago make room. Of one event loop."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._mark: Hashable = None
-        self._kept: OrderedDict[Hashable, Answer] = OrderedDict()
+        self._kept: OrderedDict[Hashable, K] = OrderedDict()
         self._bytes = 0
 
-    def get(self, question: Hashable, mark: Hashable) -> Answer | None:
+    def get(self, question: Hashable, mark: Hashable) -> K | None:
         """What was answered before, when the store still serves what `mark` stands for."""
         if mark != self._mark:
             self._mark = mark
@@ -101,18 +130,17 @@ class Answers:
             self._kept.move_to_end(question)
         return known
 
-    def keep(self, question: Hashable, mark: Hashable, answer: Answer) -> None:
+    def keep(self, question: Hashable, mark: Hashable, answer: K) -> None:
         """`answer` was made after `mark`; of no use when there was a later one meanwhile."""
-        if mark != self._mark or question in self._kept or len(answer.body["body"]) > MOST_EACH:
+        if mark != self._mark or question in self._kept or answer.size > MOST_EACH:
             return
         self._kept[question] = answer
-        self._bytes += _size(answer)
+        self._bytes += answer.size + _BESIDE
         while self._bytes > self._most_bytes:
-            self._bytes -= _size(self._kept.popitem(last=False)[1])
+            self._bytes -= self._kept.popitem(last=False)[1].size + _BESIDE
 
 
-def _size(answer: Answer) -> int:
-    return len(answer.body["body"]) + 2000  # headers, the question and what Python needs
+_BESIDE = 2000  # bytes of headers, the question and what Python needs
 
 
 class Remembered:
@@ -121,7 +149,7 @@ class Remembered:
     def __init__(self, app: ASGIApp, freshness: Freshness) -> None:
         self._app = app
         self._freshness = freshness
-        self._answers = Answers()
+        self._answers = Answers[Answer]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != ROUTE or scope["method"] != "GET":

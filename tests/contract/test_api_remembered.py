@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
@@ -108,6 +109,54 @@ def test_a_remembered_answer_still_takes_a_token(farm: Farm) -> None:
         assert client.get("/best", params=QUERY, headers={"Authorization": "Bearer wrong"}).status_code == 401
 
 
+def batch(api: httpx.Client, *workloads: str, **more: object) -> Any:
+    lookups = [{"workload": workload} for workload in workloads]
+    reply = api.post("/best/batch", json={"target": V3, "device_class": ZEN3, "lookups": lookups, **more})
+    assert reply.headers["content-type"] == "application/json"
+    return reply.json()
+
+
+def test_a_batch_is_one_question_for_all_that_are_not_remembered(api: httpx.Client, farm: Farm) -> None:
+    farm.trial(farm.run(), "d", 1.0, 1.0)
+    with statements(farm.store) as asked:
+        alone = batch(api, KEY)
+    one = len(asked)
+    strangers = [f"{n:064x}" for n in range(1000, 1300)]
+    with statements(farm.store) as asked:
+        found = batch(api, KEY, *strangers[:150], nearest=False)
+    several = len(asked)
+    assert found["answers"][0] == alone["answers"][0]
+    assert found["misses"] == 150
+    with statements(farm.store) as asked:
+        more = batch(api, *strangers, KEY, nearest=False)
+    assert 0 < one <= several == len(asked) < 10
+    assert [answer["workload"] for answer in more["answers"]] == [*strangers, KEY]
+    with statements(farm.store) as asked:
+        assert batch(api, *reversed(strangers), KEY, KEY, nearest=False)["misses"] == 300
+        assert batch(api, KEY) == alone
+    assert asked == []
+
+
+def test_a_batch_follows_every_new_best(api: httpx.Client, farm: Farm) -> None:
+    run = farm.run()
+    for number in range(1, 6):
+        farm.trial(run, f"d{number}", 1.0 / number, 1.0 / number)
+        hit, miss = batch(api, KEY, OTHER_KEY)["answers"]
+        assert (hit["cost_s"], miss["match"]) == (1.0 / number, "miss")
+
+
+def test_questions_of_batches_that_differ_have_answers_of_their_own(api: httpx.Client, farm: Farm) -> None:
+    farm.trial(farm.run(), "d", 1.0, 1.0)
+    for _ in range(2):
+        assert batch(api, KEY)["answers"][0]["match"] == "exact"
+        assert batch(api, KEY, toolchain="another")["answers"][0]["match"] == "compatible"
+        assert batch(api, KEY, device_class="another")["answers"][0]["match"] == "miss"
+        wrong = {"target": V3, "lookups": [{"workload": KEY, "function": "no script"}]}
+        assert api.post("/best/batch", json=wrong).json()["error"]["kind"] == "invalid_record"
+        wrong = {"target": "-?-", "lookups": [{"workload": KEY}]}
+        assert api.post("/best/batch", json=wrong).json()["error"]["kind"] == "target"
+
+
 def test_marks_differ_after_what_changes_an_answer_and_not_after_other_things(farm: Farm) -> None:
     store, run = farm.store, farm.run()
     watch, other = store.watch(), store.watch()
@@ -188,7 +237,7 @@ def test_a_look_begun_too_early_is_not_shared() -> None:
 
 
 def test_answers_make_room_for_newer_ones() -> None:
-    answers = Answers(most_bytes=10_000)
+    answers = Answers[Answer](most_bytes=10_000)
     answer = Answer.of({"type": "http.response.start", "status": 200, "headers": []}, b"x" * 1000)
     for number in range(10):
         assert answers.get(number, "mark") is None

@@ -6,7 +6,8 @@ elected again, all in the transaction that records the event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from tuner.records import catalog, incumbent
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import TrialPurpose, TrialStatus
 from tuner.records.model_farm import DeviceEvent, DeviceEventKind
-from tuner.records.schema import BestConfigRow, DeviceRow, TrialRow
+from tuner.records.schema import BestConfigRow, DeviceRow, TrialRow, TuningKeyRow
 from tuner.records.schema_farm import DeviceEventRow
 from tuner.records.types import AnyRow, utcnow
 
@@ -122,6 +123,10 @@ def newest(connection: Connection, before: int | None, limit: int) -> tuple[Devi
     return tuple(_to_event(row) for row in connection.execute(query))
 
 
+_SET_ASIDE = select(TrialRow.id).where(TrialRow.key_id == TuningKeyRow.id, text("trials.suspect"))
+_DOUBTED = select(TuningKeyRow.workload_id, TuningKeyRow.id).where(
+    TuningKeyRow.workload_id.in_(bindparam("workloads", expanding=True)), _SET_ASIDE.exists()
+)
 _SUSPECTS = (
     select(DeviceRow.name)
     .join(TrialRow, TrialRow.device_id == DeviceRow.id)
@@ -130,9 +135,14 @@ _SUSPECTS = (
 )
 
 
-def suspicion(connection: Connection, key_ids: list[int]) -> str:
-    """What to tell whoever asks for the best of these tuning keys about measurements set aside; "" without any."""
+def suspicions(connection: Connection, workload_ids: Collection[int]) -> dict[int, str]:
+    """What to tell whoever asks for the best of these workloads about measurements set aside, where there are any."""
+    doubted: dict[int, list[int]] = defaultdict(list)
+    for row in connection.execute(_DOUBTED, {"workloads": sorted(workload_ids)}):
+        doubted[row.workload_id].append(row.id)
+    return {workload: _suspicion(connection, keys) for workload, keys in doubted.items()}
+
+
+def _suspicion(connection: Connection, key_ids: list[int]) -> str:
     names = sorted(set(connection.scalars(_SUSPECTS, {"keys": key_ids})))
-    if not names:
-        return ""
     return f"measurements of {', '.join(names[:5])} are set aside: the device failed its health check afterwards"

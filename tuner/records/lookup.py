@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,9 @@ from tuner.records.schema import (
 )
 from tuner.records.types import AnyRow
 
-_ALTERNATIVES = 200  # rows looked at when there is no exact match
+MOST_KEYS = 1000
+"""Workloads asked for at once: well under every driver's limit on parameters."""
+_ALTERNATIVES = 200  # configs of each workload looked at when there is no exact match
 
 
 def _best_select() -> Select[Any]:
@@ -59,14 +61,11 @@ def _best_select() -> Select[Any]:
 
 _BEST = _best_select()
 _ONE = _BEST.where(BestConfigRow.id == bindparam("config"))
-_EXACT = _BEST.where(WorkloadRow.key == bindparam("workload"), TargetRow.text == bindparam("target")).order_by(
-    BestConfigRow.updated_at.desc()
-)
+_ASKED = WorkloadRow.key.in_(bindparam("workloads", expanding=True))
+_EXACT = _BEST.where(_ASKED, TargetRow.text == bindparam("target"))
 _EXACT_IN_CLASS = _EXACT.where(DeviceClassRow.name == bindparam("device_class"))
-_ELSEWHERE = (
-    _BEST.where(WorkloadRow.key == bindparam("workload")).order_by(BestConfigRow.updated_at.desc()).limit(_ALTERNATIVES)
-)
-_KEYS = select(TuningKeyRow.id).where(TuningKeyRow.workload_id == bindparam("workload"))
+_WORKLOADS = select(WorkloadRow.id, WorkloadRow.key, WorkloadRow.name).where(_ASKED)
+_ELSEWHERE = _BEST.where(_ASKED)
 _SERVES = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == bindparam("device_class"))
 # built once: putting such a statement together takes longer than running it
 
@@ -125,31 +124,47 @@ def best_config(connection: Connection, config_id: int) -> BestConfig:
 
 
 def best(
-    connection: Connection, workload_key: str, target: str, device_class: str | None, toolchain: str | None
-) -> BestLookup:
+    connection: Connection,
+    workload_keys: Collection[str],
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+) -> dict[str, BestLookup]:
+    """For each of at most `MOST_KEYS` workloads; however many there are, the database is asked as often."""
     wanted = catalog.parse_target(target)
-    asked = {"workload": workload_key, "target": str(wanted), "device_class": device_class}
-    rows = connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked).all()
-    if rows:
-        return _to_lookup(same_target([to_best(row) for row in rows], device_class, toolchain))
-    return _elsewhere(connection, workload_key, wanted, device_class)
+    asked = {"workloads": sorted(workload_keys), "target": str(wanted), "device_class": device_class}
+    exact = _of_workloads(connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked))
+    found = {key: _to_lookup(same_target(configs, device_class, toolchain)) for key, configs in exact.items()}
+    missing = sorted(set(workload_keys) - found.keys())
+    return found | _elsewhere(connection, missing, wanted, device_class) if missing else found
+
+
+def _of_workloads(rows: Iterable[AnyRow]) -> dict[str, list[BestConfig]]:
+    """Each workload's configs, the newest first."""
+    configs: dict[str, list[BestConfig]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.updated_at, reverse=True):  # few: the database would sort all at once
+        configs[row.workload_key].append(to_best(row))
+    return configs
 
 
 def _elsewhere(
-    connection: Connection, workload_key: str, wanted: CompilerTarget, device_class: str | None
-) -> BestLookup:
-    workload = catalog.find_workload(connection, workload_key)
-    if workload is None:
-        return _miss([f"no workload with key {workload_key} is recorded"])
-    rows = connection.execute(_ELSEWHERE, {"workload": workload_key}).all()
-    if rows:
-        offers = [to_best(row) for row in rows]
-        found = _to_lookup(other_place(offers, wanted, device_class, serves(connection, device_class)))
-    else:
-        found = _miss([f"workload {workload.name} is known, but no verified measurement of it is recorded"])
-    keys = list(connection.scalars(_KEYS, {"workload": workload.id}))
-    doubt = device_events.suspicion(connection, keys)
-    return replace(found, explain=(*found.explain, doubt)) if doubt else found
+    connection: Connection, keys: Sequence[str], wanted: CompilerTarget, device_class: str | None
+) -> dict[str, BestLookup]:
+    workloads = {row.key: row for row in connection.execute(_WORKLOADS, {"workloads": keys})}
+    found = {key: _miss([f"no workload with key {key} is recorded"]) for key in keys if key not in workloads}
+    if not workloads:
+        return found
+    offers = _of_workloads(connection.execute(_ELSEWHERE, {"workloads": sorted(workloads)}))
+    served = serves(connection, device_class)
+    doubts = device_events.suspicions(connection, [row.id for row in workloads.values()])
+    for key, row in workloads.items():
+        if key in offers:
+            answer = _to_lookup(other_place(offers[key][:_ALTERNATIVES], wanted, device_class, served))
+        else:
+            answer = _miss([f"workload {row.name} is known, but no verified measurement of it is recorded"])
+        doubt = doubts.get(row.id)
+        found[key] = replace(answer, explain=(*answer.explain, doubt)) if doubt else answer
+    return found
 
 
 def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:

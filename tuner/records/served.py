@@ -8,6 +8,7 @@ from tuner.records import browse, lookup, near
 from tuner.records.base import StoreBase, page_size
 from tuner.records.browse import Cursor, TrialFilter
 from tuner.records.database import reading
+from tuner.records.errors import InvalidRecord
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Trial, Workload
 from tuner.records.near import NearConfigs
 
@@ -27,8 +28,20 @@ class ServedRecords(StoreBase):
         config of another device class is never given undeclared. `toolchain` is a `keys.toolchain_key`; None
         takes the newest. Raises TargetError.
         """
-        with reading(self._engine) as connection:
-            return lookup.best(connection, workload_key, target, device_class, toolchain)
+        return self.best_of([workload_key], target, device_class, toolchain)[workload_key]
+
+    def best_of(
+        self,
+        workload_keys: Collection[str],
+        target: str,
+        device_class: str | None = None,
+        toolchain: str | None = None,
+    ) -> dict[str, BestLookup]:
+        """`best` of each of several workloads, in one state of the store and for about the price of one. Raises
+        TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`."""
+        if len(workload_keys) > lookup.MOST_KEYS:
+            raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
+        return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
 
     def best_configs(
         self,

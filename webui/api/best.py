@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from tuner.nearest import best_or_nearest
+from tuner.nearest import Question, best_or_nearest_of
 from tuner.records.model import BestLookup
 from tuner.records.store import RecordStore
-from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, Lookup, RunnerUp
+from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, RunnerUp
 from webui.api.models import Config, ConfigPage
 from webui.api.params import After, Id
 from webui.api.replies import ERRORS, conditional
-from webui.context import Ctx
+from webui.context import Context, Ctx
 from webui.errors import NoConfigError
+from webui.remembered import Part
 
 router = APIRouter(tags=["best"], responses=ERRORS)
 
@@ -44,7 +48,7 @@ def best(
 
     A miss is an error of kind `no_config`, whose `detail.explain` says what there is instead.
     """
-    found = _find(context.store, Lookup(workload=workload), target, device_class, toolchain, nearest)
+    [found] = _find(context.store, [Question(workload)], target, device_class, toolchain, nearest)
     if found.config is None:
         raise NoConfigError(
             found.explain[0],
@@ -55,28 +59,54 @@ def best(
 
 
 def _find(
-    store: RecordStore, asked: Lookup, target: str, device_class: str | None, toolchain: str | None, nearest: bool
-) -> BestLookup:
-    if not nearest:
-        return store.best(asked.workload, target, device_class or None, toolchain or None)
-    return best_or_nearest(
-        store, asked.workload, target, device_class or None, toolchain or None, function=asked.function
-    )
+    store: RecordStore,
+    asked: Sequence[Question],
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+    nearest: bool,
+) -> list[BestLookup]:
+    place = target, device_class or None, toolchain or None
+    if nearest:
+        return best_or_nearest_of(store, asked, *place)
+    found = store.best_of({question.workload for question in asked}, *place)
+    return [found[question.workload] for question in asked]
 
 
-@router.post("/best/batch")
-def best_batch(context: Ctx, batch: Batch) -> BatchReply:
+@router.post("/best/batch", response_model=BatchReply)
+async def best_batch(context: Ctx, batch: Batch) -> Response:
     """The best configs of many workloads on one target. A miss is an answer here, not an error."""
-    store = context.store
-    answers = []
-    for asked in batch.lookups:
-        if batch.release is not None:
-            given = (batch.target, batch.device_class or None, batch.toolchain or None)
-            answers.append(Answer.of(asked.workload, store.release_best(batch.release, asked.workload, *given)))
-        else:
-            found = _find(store, asked, batch.target, batch.device_class, batch.toolchain, batch.nearest)
-            answers.append(Answer.of(asked.workload, found))
-    return BatchReply(answers=answers, misses=sum(a.match == "miss" for a in answers))
+    if batch.release is not None:
+        parts = await run_in_threadpool(_released, context.store, batch, batch.release)
+    else:
+        parts = await _remembered(context, batch)
+    misses = sum(part.miss for part in parts)
+    body = b'{"answers":[%b],"misses":%d}' % (b",".join(part.text for part in parts), misses)
+    return Response(body, media_type="application/json")
+
+
+async def _remembered(context: Context, batch: Batch) -> list[Part]:
+    """Answers given before, and those of one look into the store for all others."""
+    place = batch.target, batch.device_class, batch.toolchain, batch.nearest
+    keys = [(q.workload, q.function and blake2b(q.function.encode()).digest(), *place) for q in batch.lookups]
+    mark = await context.freshness.mark()
+    parts = {key: context.parts.get(key, mark) for key in keys}
+    missing = {key: Question(q.workload, q.function) for key, q in zip(keys, batch.lookups) if parts[key] is None}
+    if missing:
+        found = await run_in_threadpool(_find, context.store, list(missing.values()), *place)
+        for key, answer in zip(missing, found):
+            parts[key] = made = _part(Answer.of(key[0], answer))
+            context.parts.keep(key, mark, made)
+    return [part for key in keys if (part := parts[key]) is not None]
+
+
+def _released(store: RecordStore, batch: Batch, release: str) -> list[Part]:
+    place = batch.target, batch.device_class or None, batch.toolchain or None
+    return [_part(Answer.of(q.workload, store.release_best(release, q.workload, *place))) for q in batch.lookups]
+
+
+def _part(answer: Answer) -> Part:
+    return Part(answer.model_dump_json().encode(), answer.match == "miss")
 
 
 @router.get("/explain")
