@@ -8,7 +8,8 @@
 
 Statements are taken in order with the accesses since the last barrier. A barrier goes in front of the first that may
 meet one of them in another thread; in a loop also with those of its iteration before. Under a condition that differs
-between threads no barrier may stand, so the whole of such a statement is taken as one.
+between threads no barrier may stand, so the whole of such a statement is taken as one. A copy that goes on by itself
+overwrites from where it begins, and can be read behind a barrier after the wait for it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from compiler.tir.visit import children, free_vars, map_children, replace, seq, 
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
 _SYNC = "tir.tvm_storage_sync"
+_COPY, _WAIT = "ptx_cp_async", "tir.ptx_wait_group"
 OWN_BARRIERS = "tir.own_barriers"  # of a function: it has all it needs, where copies that go on by themselves arrive
 
 
@@ -80,8 +82,11 @@ class _Injector:
         self._private = set(private)
         axes: dict[n.Var, str] = {}
         lets: set[n.Var] = set()
+        copied: dict[n.Var, None] = {}
         for node in walk(kernel):
             match node:
+                case n.Call(args=(n.Var() as data, *_)) if _name(node) == _COPY:
+                    copied[data] = None
                 case n.For(kind=ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag)):
                     axes[node.loop_var] = tag
                 case n.AttrStmt(attr_key="thread_extent", node=n.IterVar(thread_tag=tag, var=var)):
@@ -97,6 +102,7 @@ class _Injector:
         }
         extents = {tag: extent for tag, extent in self._extents.items() if tag.startswith("threadIdx")}
         self._threads = Threads(extents, axes, frozenset(lets))
+        self._arrivals = [Access(data, True, None, ()) for data in copied]
         self._moving = {var for var, tag in axes.items() if tag.startswith("threadIdx")}  # differ between threads
         self._loops: list[n.For] = []
         self._conditions: list[PrimExpr] = []
@@ -115,6 +121,9 @@ class _Injector:
                 return seq(*(self._visit(part, open_) for part in stmt.seq))
             case n.Evaluate(value=n.Call(op=op)) if getattr(op, "name", "") == _SYNC:
                 open_.barrier()
+                return stmt
+            case n.Evaluate(value=n.Call(op=op)) if getattr(op, "name", "") == _WAIT:
+                open_.tail += self._arrivals
                 return stmt
             case n.For() | n.While() | n.IfThenElse() | n.AttrStmt(attr_key="thread_extent") if self._diverges(stmt):
                 return self._as_one(stmt, open_)
@@ -147,7 +156,7 @@ class _Injector:
             open_.barrier()
         if not open_.closed:
             open_.head += accesses
-        open_.tail += accesses
+        open_.tail += [access for access in accesses if not access.begun]
         return [BARRIER] if needed else []
 
     def _loop(self, loop: n.For, open_: _Open) -> Stmt:
@@ -251,9 +260,9 @@ class _Injector:
         loops, conditions = tuple(self._loops), tuple(self._conditions)
         found: list[Access] = []
 
-        def note(data: n.Var, write: bool, index: PrimExpr | None, atomic: bool = False) -> None:
+        def note(data: n.Var, write: bool, index: PrimExpr | None, atomic: bool = False, begun: bool = False) -> None:
             if data not in self._private:
-                found.append(Access(data, write, index, loops, atomic, conditions))
+                found.append(Access(data, write, index, loops, atomic, conditions, begun))
 
         def look(part: Node) -> None:
             match part:
@@ -267,7 +276,7 @@ class _Injector:
                     for positions, write in ((reads, False), (writes, True)):
                         for data in (part.args[i] for i in positions):
                             if isinstance(data, n.Var):
-                                note(data, write, None)
+                                note(data, write, None, begun=_name(part) == _COPY and write)
                 case n.Call(args=(_, n.Var() as data, _, _, mask)) if _name(part) == "tvm_access_ptr":
                     note(data, ops.as_int(mask) != 1, None)
                 case n.BufferLoad():

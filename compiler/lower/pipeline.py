@@ -13,7 +13,9 @@ from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
 from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.hoist_guards import hoist_guards
+from compiler.lower.inject_async_copy import inject_async_copy
 from compiler.lower.inject_double_buffer import inject_double_buffer
+from compiler.lower.inject_software_pipeline import inject_software_pipeline, mark_parts
 from compiler.lower.lower_allocations import lower_allocations
 from compiler.lower.lower_init import lower_init
 from compiler.lower.lower_match_buffer import lower_match_buffer
@@ -83,13 +85,14 @@ def passes(
     blocks = [
         LoweringPass("check_bounds", "CheckBounds", check_bounds),
         LoweringPass("lower_thread_reductions", "LowerCrossThreadReduction", lower_thread_reductions),
-        LoweringPass("lower_init", "LowerInitBlock", lower_init, Stage.BLOCKS),
+        LoweringPass("lower_init", "LowerInitBlock", lambda func: lower_init(mark_parts(func)), Stage.BLOCKS),
         LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
         LoweringPass("lower_match_buffer", "LowerMatchBuffer", lower_match_buffer),
         LoweringPass("convert_blocks", "ConvertBlocksToOpaque", convert_blocks),
         LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
         LoweringPass("align_storage", "AlignStorage", align_storage),
         LoweringPass("lower_allocations", "LowerOpaqueBlock", lower_allocations, Stage.LOOPS),
+        LoweringPass("inject_software_pipeline", "InjectSoftwarePipeline", inject_software_pipeline, Stage.LOOPS),
         LoweringPass("inject_double_buffer", "InjectDoubleBuffer", inject_double_buffer, Stage.LOOPS),
     ]
     loops = [
@@ -109,6 +112,7 @@ def passes(
     last = [
         LoweringPass("vectorize", "VectorizeLoop", to_vectors, Stage.LOWERED),
         LoweringPass("unroll", "UnrollLoop", to_unrolled, Stage.LOWERED),
+        LoweringPass("inject_async_copy", "InjectPTXAsyncCopy", inject_async_copy, Stage.LOWERED),
     ]
     return [*asserts, *blocks, *loops, *([] if simple else tiles), *last]
 

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 @dataclass(frozen=True, slots=True)
 class Access:
     """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
-    `conditions` hold where it is made."""
+    `conditions` hold where it is made. `begun`: a copy that goes on by itself; it is over where it is waited for."""
 
     data: n.Var
     write: bool
@@ -36,6 +36,7 @@ class Access:
     loops: tuple[n.For, ...]
     atomic: bool = False
     conditions: tuple[PrimExpr, ...] = ()
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ __all__ = [
     "FlattenBuffer",
     "HoistGuards",
     "InjectDoubleBuffer",
+    "InjectPTXAsyncCopy",
+    "InjectSoftwarePipeline",
     "InjectVirtualThread",
     "LoopPartition",
     "LowerCrossThreadReduction",
@@ -104,6 +106,11 @@ def LowerOpaqueBlock() -> Pass:
     return _of_pipeline("LowerOpaqueBlock")
 
 
+def InjectSoftwarePipeline() -> Pass:
+    """Run the statements of annotated loops on different iterations at a time."""
+    return _of_pipeline("InjectSoftwarePipeline")
+
+
 def InjectDoubleBuffer() -> Pass:
     """Keep buffers twice where their blocks ask for it, and fill them an iteration ahead."""
     return _of_pipeline("InjectDoubleBuffer")
@@ -147,6 +154,11 @@ def LoopPartition() -> Pass:
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
     """Replace vectorized loops by vector statements, or by serial loops."""
     return _of_pipeline("VectorizeLoop", enable_vectorize)
+
+
+def InjectPTXAsyncCopy() -> Pass:
+    """Make copies to shared memory that a pipeline lets go on by themselves into `cp.async`."""
+    return _of_pipeline("InjectPTXAsyncCopy")
 
 
 def UnrollLoop() -> Pass:
@@ -205,7 +217,8 @@ def _vector_bits(func: n.PrimFunc) -> int:
 for _make in (
     CheckBounds, LowerCrossThreadReduction, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer,
     ConvertBlocksToOpaque, CompactBufferAllocation, InjectVirtualThread, DefaultGPUSchedule,
-    AlignStorage, LowerOpaqueBlock, InjectDoubleBuffer, FlattenBuffer, Simplify, SerializeNestedParallel, SplitTails,
-    HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop, SkipAssert,
+    AlignStorage, LowerOpaqueBlock, InjectSoftwarePipeline, InjectDoubleBuffer, FlattenBuffer, Simplify,
+    SerializeNestedParallel, SplitTails, HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop,
+    InjectPTXAsyncCopy, SkipAssert,
 ):  # fmt: skip
     register_pass(f"tir.{_make.__name__}", _make)
