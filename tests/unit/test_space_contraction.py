@@ -119,6 +119,12 @@ def test_a_register_tile_stays_in_registers():
     assert "gather" not in asm
 
 
+def parallel_passes(func: PrimFunc, sketch: Sketch) -> int:
+    point = sketch.random(np.random.default_rng(0))
+    assert point is not None
+    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func.script().count("T.parallel")
+
+
 CONVOLUTIONS = {
     "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
     "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat+fill"},
@@ -148,4 +154,6 @@ def test_rows_of_a_depthwise_convolution_share_what_they_load():
     padded = np.pad(args[0], ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     agree(func, np.einsum("nchwrs,crs->nchw", windows, args[1][:, 0]), args)
+    for sketch in generate(func, TARGET):
+        assert parallel_passes(func, sketch) == 1, "padding is part of what each task does"
     assert all("rows" in {d.name for d in sketch.decisions} for sketch in generate(func, TARGET))

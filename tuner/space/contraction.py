@@ -15,7 +15,7 @@ from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tuner.space.analysis import Axis, BlockInfo
 from tuner.space.elementwise import vectorize_tail
 from tuner.space.hardware import Hardware
-from tuner.space.panels import Panel, copy_region, pack, panel_dim
+from tuner.space.panels import Panel, copy_at, copy_region, pack, panel_dim
 from tuner.space.recorder import Recorder
 
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
@@ -102,7 +102,7 @@ class Shape:
 class Work:
     """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
     elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name, `free` the
-    names of layout-free operands."""
+    names of layout-free operands, `padding` a block that pads an operand of which each task reads a part of its own."""
 
     info: BlockInfo
     roles: Roles
@@ -111,6 +111,7 @@ class Work:
     epilogue: str | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
     free: frozenset[str] = frozenset()
+    padding: str | None = None
 
 
 @dataclass
@@ -158,6 +159,8 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
     sch.reorder(*parallel, *inside, *reduce_loops, *m_tile, v_tile, v_lane)
     sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
     _pack_operands(sch, block, work, nest, (rows, vectors), at=parallel[-1])
+    if work.padding is not None:
+        copy_at(sch, sch.get_block(work.padding), parallel[-1], lanes)
     # fused only now: what a tile covers is plain to see while each axis has its own loop
     sch.parallel(sch.fuse(*parallel) if len(parallel) > 1 else parallel[0])
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)

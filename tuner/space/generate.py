@@ -248,11 +248,13 @@ def _contraction(
     assert roles is not None  # padding and inlining leave the axes as they are
     made_by = {b.output.buffer.name: b.name for b in blocks if grown and _fills(b, main)}
     epilogue = None if shape.deep else _epilogue(sch, main, blocks)
+    parted = () if grown or shape.deep else tuple(b for b in blocks if _fills(b, main) and _is_parted(main, b))
+    padding = parted[0].name if parted else None
     for info in blocks:
-        if info.injective and info.name not in {epilogue, *made_by.values(), *copies}:
+        if info.injective and info.name not in {epilogue, *made_by.values(), *copies, padding}:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
-    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free))
+    tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free, padding))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
@@ -275,6 +277,13 @@ def _padded(sch: Schedule, name: str, padding: list[int]) -> bool:
 def _fills(info: BlockInfo, main: BlockInfo) -> bool:
     """Whether `info` pads an operand of `main`."""
     return info.conditional and info.injective and any(i.buffer is info.output.buffer for i in main.inputs)
+
+
+def _is_parted(main: BlockInfo, source: BlockInfo) -> bool:
+    """Whether all results of `main` read other parts of what `source` makes, but for what windows share, as those of a
+    depthwise convolution do."""
+    spatial = {a.position for a in main.spatial if a.extent > 1}
+    return any(access.buffer is source.output.buffer and spatial <= access.axes for access in main.inputs)
 
 
 def _epilogue(sch: Schedule, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:

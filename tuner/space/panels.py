@@ -82,8 +82,13 @@ def copy_region(sch: Schedule, block: BlockRV, access: Access, at: LoopRV, lanes
     """Copy the part of an operand that `block` reads under `at` into a buffer of its own, in vectors."""
     packed = sch.cache_read(block, sch.read_index(block, access.buffer.name), "global")
     widen(sch, packed, access)
-    sch.compute_at(packed, at, preserve_unit_loops=True)
-    _, lane = sch.split(sch.get_loops(packed)[-1], [None, lanes])
+    copy_at(sch, packed, at, lanes)
+
+
+def copy_at(sch: Schedule, copy: BlockRV, at: LoopRV, lanes: int) -> None:
+    """Move a block that copies to where its copy is read under `at`, in vectors."""
+    sch.compute_at(copy, at, preserve_unit_loops=True)
+    _, lane = sch.split(sch.get_loops(copy)[-1], [None, lanes])
     sch.vectorize(lane)
 
 
