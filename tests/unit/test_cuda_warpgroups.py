@@ -16,11 +16,12 @@ from compiler.lower import interp_threads
 from compiler.lower.thread_blocks import DivergentBarrier
 from compiler.lower.thread_memory import RaceError
 from compiler.lower.warp_match import warp_product
-from compiler.lower.warpgroup import WarpgroupTile, dense, matrices
+from compiler.lower.warpgroup import Matrix, WarpgroupTile, dense, matrices
 from compiler.schedule.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir import ptx_warpgroup as ptx
@@ -41,7 +42,7 @@ def operands(m: int, n_: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def run(func: n.PrimFunc, *inputs: np.ndarray, dtype: str = "float16", out_dtype: str = "float32") -> np.ndarray:
     """What a kernel gives of 16-bit inputs; its output comes last."""
     shape = list(func.buffer_map.values())[-1].shape
-    out = np.zeros([int(extent.value) for extent in shape], np.float32 if out_dtype == "bfloat16" else out_dtype)
+    out = np.zeros([ops.as_int(extent) or 0 for extent in shape], np.float32 if out_dtype == "bfloat16" else out_dtype)
     interp_threads.run(func, *(x if dtype == "bfloat16" else x.astype(dtype) for x in inputs), out)
     return out
 
@@ -257,14 +258,14 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_which_products_warpgroups_compute() -> None:
-    def of(*tensors: object) -> object:
+    def of(*tensors: Tensor) -> tuple[Matrix, Matrix] | None:
         product = warp_product(create_prim_func(list(tensors)))
         assert product is not None
         return matrices(product)
 
     a, b = placeholder((64, 128), "float16", name="a"), placeholder((128, 32), "float16", name="b")
     found = of(a, b, topi.matmul(a, b))
-    assert isinstance(found, tuple)
+    assert found is not None
     assert [(m.shape, m.transposed) for m in found] == [((64, 128), False), ((128, 32), True)]
     odd = placeholder((128, 36), "float16", name="odd")
     assert of(a, odd, topi.matmul(a, odd)) is None  # rows of 72 bytes
