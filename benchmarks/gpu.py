@@ -9,7 +9,7 @@ Without a GPU that PyCUDA can use it prints "not run" and why, and ends with 0.
 Each workload is tuned by the engine on a private server of this machine. Then the best kernel and the others are timed
 in this process, in turns, by events around many launches of each: medians. Data is random; rows of each result are
 compared with numpy's in float64. Bandwidth is that of what has to be read and written once, beside a copy of as many
-bytes within the device.
+bytes within the device. Beside `dense_relu`, cuBLAS computes the product only.
 """
 
 from __future__ import annotations
@@ -21,49 +21,17 @@ import json
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
+from gpu_parts.cases import CASES, PRODUCTS, Case, Run, data, function, with_torch, wrong
 
-Run = Callable[[], object]
 _R_32F, _R_16F, _R_16BF, _R_8I, _R_32I = 0, 2, 14, 3, 10  # cudaDataType
 _COMPUTE_32F, _COMPUTE_32I = 68, 72  # cublasComputeType_t
 _TYPES = {"float32": _R_32F, "float16": _R_16F, "bfloat16": _R_16BF, "int8": _R_8I, "int32": _R_32I}
-_CHECKED_ROWS = 8
 _ROUNDS = 9
 _SAMPLE_NS = 20_000_000
-
-
-@dataclass(frozen=True)
-class Case:
-    """A workload, and the goal: a part of the speed of the vendor's library, or of the bandwidth of a copy."""
-
-    name: str
-    kind: str  # "product", "rows" or "elements"
-    dtype: str
-    sizes: tuple[int, ...]
-    goal: float
-
-    def small(self) -> Case:
-        return Case(self.name, self.kind, self.dtype, tuple(min(size, 64) for size in self.sizes), self.goal)
-
-
-CASES = (
-    Case("matmul", "product", "float32", (4096, 4096, 4096), 0.9),
-    Case("matmul", "product", "bfloat16", (4096, 4096, 4096), 0.85),
-    Case("matmul", "product", "bfloat16", (8192, 8192, 8192), 0.85),
-    Case("matmul", "product", "float16", (4096, 4096, 4096), 0.85),
-    Case("matmul", "product", "float16", (8192, 8192, 8192), 0.85),
-    Case("matmul", "product", "int8", (4096, 4096, 4096), 0.8),
-    Case("triad", "elements", "float32", (1 << 28,), 0.9),
-    Case("row_sum", "rows", "float32", (1 << 16, 1 << 12), 0.9),
-    Case("softmax", "rows", "float32", (1 << 15, 1 << 12), 0.9),
-    Case("layer_norm", "rows", "float32", (1 << 15, 1 << 12), 0.9),
-)
 
 
 def main() -> int:
@@ -105,31 +73,31 @@ def measure(case: Case, place: Any, trials: int, builders: int) -> dict[str, Any
     from compiler.runtime.ndarray import array, empty
 
     func = function(case)
-    inputs, output = data(case)
+    inputs, output = data(case), func.buffer_map[func.params[-1]]
     kernel, problem = tuned(func, trials, builders)
     on_device = [
         array(x, place) if case.dtype != "bfloat16" else empty(x.shape, case.dtype, place).copyfrom(x) for x in inputs
     ]
-    result = empty(output[0], output[1], place)
+    result = empty(tuple(int(extent) for extent in output.shape), output.dtype, place)
     runs: dict[str, Run] = {}
     if kernel is not None:
         runs["tunefarm"] = kernel.prepare((*on_device, result))
         runs["tunefarm"]()
         problem = wrong(case, inputs, result.numpy())
-    if case.kind == "product" and (vendor := cublas()) is not None:
+    if case.name in PRODUCTS and (vendor := cublas()) is not None:
         runs["cublas"] = vendor.product(case, [x.handle.address for x in on_device], place)
     if (other := with_torch(case, inputs)) is not None:
         runs["torch"] = other
     moved = sum(x.handle.nbytes for x in on_device) + result.handle.nbytes
-    if case.kind != "product":
+    if not case.computes:
         half = empty((moved // 2,), "uint8", place), empty((moved // 2,), "uint8", place)
         runs["copy"] = lambda: place.api.copy_within(place, half[0].handle, half[1].handle, moved // 2)
-    work = 2.0 * np.prod(case.sizes, dtype=np.float64) if case.kind == "product" else float(moved)
+    work = case.flops if case.computes else float(moved)
     reached = {name: work / ns for name, ns in timed(runs, place).items()}
     beside = max((v for name, v in reached.items() if name in ("cublas", "copy")), default=0.0)
     beside = beside or reached.get("torch", 0.0)
     name = f"{case.name} {'×'.join(map(str, case.sizes))} {case.dtype}"
-    unit = "GFLOP/s" if case.kind == "product" else "GB/s"
+    unit = "GFLOP/s" if case.computes else "GB/s"
     part = reached["tunefarm"] / beside if beside and "tunefarm" in reached and not problem else None
     return {"workload": name, "unit": unit, **reached, "part": part, "goal": case.goal, "problem": problem}
 
@@ -155,70 +123,6 @@ def timed(runs: dict[str, Run], place: Any) -> dict[str, float]:
         for name, run in runs.items():
             found[name].append(sample(run, counts[name]))
     return {name: median(values) for name, values in found.items()}
-
-
-# ------------------------------------------------------------------------------------ workloads
-
-
-def function(case: Case) -> Any:
-    from compiler import topi
-    from compiler.te.operation import placeholder
-    from compiler.te.prim_func import create_prim_func
-    from tuner.workloads import WorkloadSpec
-
-    if case.dtype == "int8":  # summed in int32
-        m, n, k = case.sizes
-        x, w = placeholder((m, k), "int8", name="x"), placeholder((n, k), "int8", name="w")
-        return create_prim_func([x, w, topi.nn.dense(x, w, out_dtype="int32")])
-    return WorkloadSpec(case.name, case.sizes, case.dtype).prim_func()
-
-
-def data(case: Case) -> tuple[list[np.ndarray], tuple[tuple[int, ...], str]]:
-    """Inputs, and the output's shape and dtype."""
-    rng = np.random.default_rng(0)
-
-    def floats(*shape: int) -> np.ndarray:
-        found = rng.random(shape, dtype=np.float32) * 2 - 1
-        return found.astype(np.float16) if case.dtype == "float16" else found
-
-    if case.kind == "product":
-        m, n, k = case.sizes
-        if case.dtype == "int8":
-            whole = [rng.integers(-8, 8, shape, dtype=np.int8) for shape in ((m, k), (n, k))]
-            return whole, ((m, n), "int32")
-        return [floats(m, k), floats(k, n)], ((m, n), case.dtype)
-    if case.name == "triad":
-        return [floats(*case.sizes), floats(*case.sizes)], (case.sizes, case.dtype)
-    if case.name == "layer_norm":
-        return [floats(*case.sizes), floats(case.sizes[1]), floats(case.sizes[1])], (case.sizes, case.dtype)
-    return [floats(*case.sizes)], (case.sizes[:1] if case.name == "row_sum" else case.sizes, case.dtype)
-
-
-def wrong(case: Case, inputs: list[np.ndarray], got: np.ndarray) -> str:
-    """What is wrong with some rows of a result, by numpy in float64; "" for nothing."""
-    rows = np.random.default_rng(1).integers(0, got.shape[0], _CHECKED_ROWS)
-    first, *others = [
-        x.astype(np.float64) if x.shape[0] != got.shape[0] else x[rows].astype(np.float64) for x in inputs
-    ]
-    if case.kind == "product":
-        first = inputs[0][rows].astype(np.float64)
-        second = inputs[1].astype(np.float64)
-        wanted = first @ (second.T if case.dtype == "int8" else second)
-    elif case.name == "triad":
-        wanted = first + 3 * others[0]
-    elif case.name == "row_sum":
-        wanted = first.sum(1)
-    elif case.name == "softmax":
-        e = np.exp(first - first.max(1, keepdims=True))
-        wanted = e / e.sum(1, keepdims=True)
-    else:
-        gamma, beta = (x.astype(np.float64) for x in inputs[1:])
-        centred = first - first.mean(1, keepdims=True)
-        wanted = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * gamma + beta
-    scale = np.sqrt(np.mean(wanted**2)) or 1.0
-    error = float(np.abs(got[rows].astype(np.float64) - wanted).max() / scale)
-    allowed = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 1.6e-2, "int8": 0.0}[case.dtype]
-    return "" if error <= allowed else f"wrong by {error:.1e} of the typical size"
 
 
 def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
@@ -264,7 +168,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
 
 
 class Cublas:
-    """cublasGemmEx on memory of ours, in our context."""
+    """cublasGemmStridedBatchedEx on memory of ours, in our context."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -272,24 +176,28 @@ class Cublas:
         check(library.cublasCreate_v2(ctypes.byref(self._handle)), "cublasCreate")
 
     def product(self, case: Case, addresses: list[int], place: Any) -> Run:
-        """C = A B, of rows: as cuBLAS sees it, Cᵗ = Bᵗ Aᵗ, of columns."""
+        """C = A B, of rows, or a batch of them: as cuBLAS sees it, Cᵗ = Bᵗ Aᵗ, of columns."""
         from compiler.runtime.ndarray import empty
 
-        m, n, k = case.sizes
+        m, n, k = case.sizes[-3:]
+        batch = case.sizes[0] if case.name == "batch_matmul" else 1
         whole = case.dtype == "int8"
-        out = empty((m, n), "int32" if whole else case.dtype, place)
+        transposed = whole or case.name == "dense_relu"
+        out = empty((batch * m, n), "int32" if whole else case.dtype, place)
         number = ctypes.c_int32 if whole else ctypes.c_float
         one, zero = number(1), number(0)
         kind, compute = _TYPES[case.dtype], _COMPUTE_32I if whole else _COMPUTE_32F
-        a, b = (ctypes.c_void_p(address) for address in addresses)
+        a, b = (ctypes.c_void_p(address) for address in addresses[:2])
+        apart = [ctypes.c_longlong(size) for size in (n * k, m * k, m * n)]
 
         def run() -> None:
             check(
-                self._library.cublasGemmEx(
-                    self._handle, int(whole), 0, n, m, k, ctypes.byref(one), b, kind, k if whole else n, a, kind, k,
-                    ctypes.byref(zero), ctypes.c_void_p(out.handle.address), _TYPES[out.dtype], n, compute, -1,
+                self._library.cublasGemmStridedBatchedEx(
+                    self._handle, int(transposed), 0, n, m, k, ctypes.byref(one), b, kind, k if transposed else n,
+                    apart[0], a, kind, k, apart[1], ctypes.byref(zero), ctypes.c_void_p(out.handle.address),
+                    _TYPES[out.dtype], n, apart[2], batch, compute, -1,
                 ),
-                "cublasGemmEx",
+                "cublasGemmStridedBatchedEx",
             )  # fmt: skip
 
         return run
@@ -312,32 +220,6 @@ def cublas() -> Cublas | None:
             except OSError:
                 continue
     return None
-
-
-def with_torch(case: Case, inputs: list[np.ndarray]) -> Run | None:
-    try:
-        import torch
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
-        return None
-    torch.backends.cuda.matmul.allow_tf32 = False
-    given = [torch.from_numpy(x).cuda() for x in inputs]
-    if case.dtype == "bfloat16":
-        given = [x.bfloat16() for x in given]
-    size = given[0].shape[-1:]
-    match case.name:
-        case "matmul":
-            other = given[1].t() if case.dtype == "int8" else given[1]
-            return lambda: (torch._int_mm if case.dtype == "int8" else torch.matmul)(given[0], other)
-        case "triad":
-            return lambda: torch.add(given[0], given[1], alpha=3)
-        case "row_sum":
-            return lambda: given[0].sum(1)
-        case "softmax":
-            return lambda: torch.softmax(given[0], 1)
-        case _:
-            return lambda: torch.nn.functional.layer_norm(given[0], size, given[1], given[2])
 
 
 if __name__ == "__main__":
