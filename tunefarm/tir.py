@@ -153,6 +153,20 @@ from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
 from compiler.tir.ptx_intrin import ptx_commit_group, ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_wait_group
+from compiler.tir.ptx_warpgroup import (
+    ptx_cp_async_bulk_tensor,
+    ptx_fence_mbarrier_init,
+    ptx_fence_proxy_async,
+    ptx_mbarrier_arrive,
+    ptx_mbarrier_arrive_expect_tx,
+    ptx_mbarrier_init,
+    ptx_mbarrier_wait_parity,
+    ptx_setmaxnreg,
+    ptx_wgmma_commit_group,
+    ptx_wgmma_fence,
+    ptx_wgmma_mma_async,
+    ptx_wgmma_wait_group,
+)
 from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.visit import seq as stmt_seq
 from compiler.transform import tir_passes as transform
@@ -292,9 +306,21 @@ __all__ = [
     "power",
     "ptx_commit_group",
     "ptx_cp_async",
+    "ptx_cp_async_bulk_tensor",
+    "ptx_fence_mbarrier_init",
+    "ptx_fence_proxy_async",
     "ptx_ldmatrix",
+    "ptx_mbarrier_arrive",
+    "ptx_mbarrier_arrive_expect_tx",
+    "ptx_mbarrier_init",
+    "ptx_mbarrier_wait_parity",
     "ptx_mma",
+    "ptx_setmaxnreg",
     "ptx_wait_group",
+    "ptx_wgmma_commit_group",
+    "ptx_wgmma_fence",
+    "ptx_wgmma_mma_async",
+    "ptx_wgmma_wait_group",
     "reinterpret",
     "round",
     "rsqrt",

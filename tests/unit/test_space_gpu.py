@@ -113,6 +113,7 @@ def best(sketch: Sketch) -> tuple[int, ...]:
     [
         ("matmul:4096,4096,4096", "sm_80"),
         ("matmul:4096,4096,4096:float16", "sm_90"),
+        ("matmul:4096,4096,4096:float16", "sm_90a"),
         ("conv2d:16,64,56,56,64,3,3", "sm_90"),
         ("conv2d:16,64,56,56,64,3,3:float16", "sm_90"),
         ("softmax:8192,4096", "sm_90"),
