@@ -271,8 +271,8 @@ class TuningRun:
                 return None
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
-        """Do as told: first what keeps devices and builders busy, then the trials in one transaction, then the claims
-        in another. What those say leads to more."""
+        """Do as told: first what keeps devices and builders busy, then the trials and the claims in one transaction.
+        What those say leads to more."""
         left = list(commands)
         while left:
             trials: list[ev.RecordTrial] = []
@@ -293,9 +293,10 @@ class TuningRun:
                         self._note_end(task, error)
                     case ev.RunEnded():
                         pass
-            for done in self._ledger.record(trials):
+            finished, answers = self._ledger.book(trials, claims)
+            for done in finished:
                 self._watcher.trial(done)
-            left = [command for answer in self._ledger.claim(claims) for command in self._state.handle(answer)]
+            left = [command for answer in answers for command in self._state.handle(answer)]
             self._renew_if_due()
             if claims and self._wants_out:  # results of other runs can lead to new claims for long
                 raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from tuner.identity import is_gone, process_name, user_name
 from tuner.options import RunOptions
 from tuner.progress import TrialDone, drift
 from tuner.recorded import device_row, workload_row
-from tuner.records.claims import ClaimAnswer, ClaimState
+from tuner.records.claims import ClaimAnswer, ClaimState, Wanted
 from tuner.records.keys import toolchain_key
 from tuner.records.model import (
     NewRun,
@@ -139,32 +139,29 @@ class Ledger:
         self._any_device = _Device(row.id, device.name, fingerprint.device_class, fingerprint.cores)
         self._devices[slot] = self._any_device
 
-    def claim(self, jobs: Sequence[Job]) -> list[Claimed | Known | Taken]:
-        """Claim the jobs' candidates, to be measured on a device like those seen so far (at least one)."""
-        if not jobs:
-            return []
-        assert self._any_device is not None
-        answers: dict[int, ClaimAnswer] = {}
-        by_task: dict[int, list[Job]] = defaultdict(list)
-        for job in jobs:
-            by_task[job.task].append(job)
-        for task, of_task in by_task.items():
-            digests = [job.candidate.digest for job in of_task if job.candidate is not None]
-            found = self._store.claim(self._run.tasks[task].id, self._any_device.id, digests)
-            answers |= {job.id: found[job.candidate.digest] for job in of_task if job.candidate is not None}
-        return [_event(job, answers[job.id]) for job in jobs]
-
     def release(self, job: Job) -> None:
         """A claimed candidate that will not be measured."""
         assert self._any_device is not None
-        assert job.candidate is not None
-        self._store.release(self._run.tasks[job.task].id, self._any_device.id, [job.candidate.digest])
+        self._store.release(self._run.tasks[job.task].id, self._any_device.id, [_digest(job)])
 
-    def record(self, events: Sequence[RecordTrial]) -> list[TrialDone]:
-        """Store trials, all in one; durable when this returns."""
+    def book(
+        self, events: Sequence[RecordTrial], jobs: Sequence[Job]
+    ) -> tuple[list[TrialDone], list[Claimed | Known | Taken]]:
+        """Store trials and claim the candidates of `jobs`, to be measured on a device like those seen so far (at least
+        one where there are jobs): all in one, and durable when this returns."""
         trials = [self._trial(event) for event in events]
-        self._store.add_trials(trials, self._owner)
-        return [self._done(event, trial) for event, trial in zip(events, trials)]
+        by_task: dict[int, list[Job]] = defaultdict(list)
+        for job in jobs:
+            by_task[job.task].append(job)
+        wanted = [self._wanted(task, of_task) for task, of_task in by_task.items()]
+        _, found = self._store.add_trials_and_claim(trials, wanted, self._owner)
+        answers = dict(zip(by_task, found))
+        claimed = [_event(job, answers[job.task][_digest(job)]) for job in jobs]
+        return [self._done(event, trial) for event, trial in zip(events, trials)], claimed
+
+    def _wanted(self, task: int, jobs: Sequence[Job]) -> Wanted:
+        assert self._any_device is not None
+        return Wanted(self._run.tasks[task].id, self._any_device.id, [_digest(job) for job in jobs])
 
     def _trial(self, event: RecordTrial) -> NewTrial:
         device = self._devices.get(event.slot) if event.slot is not None else None
@@ -242,6 +239,12 @@ class Ledger:
                 candidate = searches[task].recognise(trial.digest or "", trial.trace or "") if known else None
                 found[task].append(Restored(candidate, trial.cost, trial.failure))
         return [(row.baseline_cost, trials) for row, trials in zip(self._run.tasks, found)]
+
+
+def _digest(job: Job) -> str:
+    """Of a candidate to claim or give up: a baseline is neither."""
+    assert job.candidate is not None
+    return job.candidate.digest
 
 
 def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:

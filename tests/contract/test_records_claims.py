@@ -12,9 +12,9 @@ from sqlalchemy import text
 
 from rpc_server.measure import FailureKind
 from tuner.records import claims, stopping
-from tuner.records.claims import ClaimAnswer, ClaimState
+from tuner.records.claims import ClaimAnswer, ClaimState, Wanted
 from tuner.records.database import writing
-from tuner.records.errors import RecordNotFound, RunBusy, RunStopped, RunTakenOver
+from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, RunStopped, RunTakenOver
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
 from tuner.records.model_farm import DeviceEventKind
 from tuner.records.store import RecordStore
@@ -153,6 +153,25 @@ def test_many_runs_ask_at_once_and_each_candidate_goes_to_one(bench: Bench) -> N
     for thread in threads:
         thread.join()
     assert given == Counter(digests)
+
+
+def test_results_and_the_next_claims_are_one(bench: Bench) -> None:
+    task, store = bench.one.tasks[0].id, bench.store
+    store.take_run(bench.one.id, "me")
+    bench.claim(bench.one, "a", "b")
+    trial = NewTrial(task_id=task, digest="a", trace="[]", device_id=bench.here, samples=(1.0,), verified=True)
+    wanted = [Wanted(task, bench.here, ["a", "c"]), Wanted(task, bench.other, ["a"])]
+    with pytest.raises(RunTakenOver):
+        store.add_trials_and_claim([trial], wanted, "another")
+    assert bench.claim(bench.two, "a", "c") == {"a": TAKEN, "c": CLAIMED}  # neither was done
+    store.release(bench.two.tasks[0].id, bench.here, ["c"])
+    with pytest.raises(InvalidRecord):
+        store.add_trials_and_claim([trial, replace(trial, samples=())], wanted, "me")
+    [_], [here, other] = store.add_trials_and_claim([trial], wanted, "me")
+    assert here == {"a": ClaimAnswer(ClaimState.KNOWN, 1.0), "c": CLAIMED}
+    assert other == {"a": CLAIMED}
+    assert bench.claim(bench.two, "c") == {"c": TAKEN}
+    assert store.add_trials_and_claim([], [], "me") == ((), [])
 
 
 def test_an_unknown_task_or_device(bench: Bench) -> None:

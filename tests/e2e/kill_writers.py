@@ -2,9 +2,10 @@
 
     python tests/e2e/kill_writers.py [TIMES]     (default 100, on SQLite and again on PostgreSQL)
 
-A *tuner* adds trials in batches, claims candidates and renews its run; a *web app* makes releases and tokens over HTTP.
-Each says on a pipe what the store acknowledged. It is killed (SIGKILL) at a random moment after some of that. Then all
-that was acknowledged has to be there, whole, and what was not either whole or not there at all.
+A *tuner* adds trials in batches, claims the next candidates along with them, and renews its run; a *web app* makes
+releases and tokens over HTTP. Each says on a pipe what the store acknowledged. It is killed (SIGKILL) at a random
+moment after some of that. Then all that was acknowledged has to be there, whole, and what was not either whole or not
+there at all.
 """
 
 from __future__ import annotations
@@ -14,16 +15,23 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
+from tuner.records.claims import Wanted
 from tuner.records.database import connect, parse_url
-from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Trial
 from tuner.records.store import RecordStore
 
+PATIENCE_S = 120.0
+"""How long a writer may be silent: longer than any machine makes it, and it does not hold up the rest for ever."""
+_PIPE_BYTES = 4096
+"""A tuner that nobody listens to stops here: or else it writes the more, the busier this machine is."""
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
 BATCH = 7
 
@@ -34,9 +42,9 @@ def tune(address: str, life: int) -> None:
         device, run = store.devices()[0], store.runs(1)[0]
         task, number = run.tasks[0].id, 0
         store.take_run(run.id, f"tuner-{life}", lambda _: True)
+        store.claim(task, device.id, batch(life, 0))
         while True:
-            digests = [f"{life}-{number}-{i}" for i in range(BATCH)]
-            store.claim(task, device.id, digests)
+            digests = batch(life, number)
             trials = [
                 NewTrial(
                     task_id=task, digest=d, trace=json.dumps({"of": d}), device_id=device.id, verified=True,
@@ -44,10 +52,15 @@ def tune(address: str, life: int) -> None:
                 )
                 for d in digests
             ]  # fmt: skip
-            store.add_trials(trials, f"tuner-{life}")
+            following = Wanted(task, device.id, batch(life, number + 1))
+            store.add_trials_and_claim(trials, [following], f"tuner-{life}")
             store.renew_run(run.id, f"tuner-{life}")
             print(json.dumps(digests), flush=True)
             number += 1
+
+
+def batch(life: int, number: int) -> list[str]:
+    return [f"{life}-{number}-{i}" for i in range(BATCH)]
 
 
 def serve(address: str) -> None:
@@ -67,25 +80,38 @@ def prepare(address: str) -> None:
 
 @contextmanager
 def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """This file as a process of its own, killed when the block ends."""
+    """This file as a process of its own, killed when the block ends, or takes too long."""
     command = [sys.executable, __file__, *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, pipesize=_PIPE_BYTES) as process:
         assert process.stdout is not None
+        watch = threading.Timer(PATIENCE_S, process.kill)
+        watch.start()
         try:
             yield process, process.stdout
         finally:
+            watch.cancel()
             process.kill()
+
+
+def heard(said: IO[str]) -> str:
+    """The next line of a process that is alive."""
+    line = said.readline()
+    assert line.endswith("\n"), f"the writer ended, or was silent for {PATIENCE_S:g} s"
+    return line
 
 
 def kill_tuner(address: str, life: int, rng: random.Random) -> None:
     """One life of a tuner: some batches, then death in the middle of another."""
     promised: list[str] = []
+    with RecordStore.open(address) as store:
+        before = store.runs(1)[0].trials
     with running("tune", address, str(life)) as (process, said):
         for _ in range(rng.randint(1, 6)):
-            promised += json.loads(said.readline())
+            promised += json.loads(heard(said))
         process.kill()
         promised += [digest for line in said if line.endswith("\n") for digest in json.loads(line)]
-    check_trials(address, life, promised)
+    check_trials(address, life, promised, before)
 
 
 def wait_for_the_end(address: str) -> None:
@@ -105,20 +131,41 @@ def wait_for_the_end(address: str) -> None:
     engine.dispose()
 
 
-def check_trials(address: str, life: int, promised: list[str]) -> None:
+def check_trials(address: str, life: int, promised: list[str], before: int) -> None:
+    """What a life added to the `before` trials of those before it; `check_all` looks at these again."""
     wait_for_the_end(address)
     with RecordStore.open(address) as store:
         run = store.run(store.runs(1)[0].id)
-        trials = list(store.all_trials(run.id))
-        found = [t.digest for t in trials if t.digest is not None and t.digest.startswith(f"{life}-")]
+        trials = tuple(_trials_after(store, run.id, before))
+        found = [t.digest for t in trials]
         assert set(promised) <= set(found), f"lost: {sorted(set(promised) - set(found))[:3]}"
+        assert all(digest is not None and digest.startswith(f"{life}-") for digest in found), "another life's trials"
         assert len(found) % BATCH == 0, "a batch is there in part"
-        assert [t.sequence for t in trials] == list(range(1, len(trials) + 1))
+        check_whole(trials, before)
+        assert run.trials == run.tasks[0].trials == before + len(trials), "counts and trials differ"
+
+
+def check_all(address: str) -> None:
+    """The trials of all lives, in the end."""
+    with RecordStore.open(address) as store:
+        run = store.run(store.runs(1)[0].id)
+        trials = tuple(_trials_after(store, run.id, 0))
+        check_whole(trials, 0)
         assert run.trials == run.tasks[0].trials == len(trials), "counts and trials differ"
-        assert all(t.trace == json.dumps({"of": t.digest}) and len(t.samples) == 2 for t in trials), "a torn row"
         best = store.best("w" * 64, TARGET, "c").config
         assert best is not None
         assert best.digest in {t.digest for t in trials}
+
+
+def check_whole(trials: Sequence[Trial], before: int) -> None:
+    assert [t.sequence for t in trials] == list(range(before + 1, before + len(trials) + 1))
+    assert all(t.trace == json.dumps({"of": t.digest}) and len(t.samples) == 2 for t in trials), "a torn row"
+
+
+def _trials_after(store: RecordStore, run: int, after: int) -> Iterator[Trial]:
+    while page := store.trials(run, after, 1000):
+        yield from page
+        after = page[-1].sequence
 
 
 def kill_web(address: str, life: int, rng: random.Random) -> None:
@@ -127,7 +174,7 @@ def kill_web(address: str, life: int, rng: random.Random) -> None:
 
     promised = []
     with running("serve", address) as (process, said):
-        url = said.readline().split()[-1]
+        url = heard(said).split()[-1]
         for number in range(rng.randint(1, 3)):
             name = f"r{life}-{number}"
             httpx.post(f"{url}/api/v1/releases", json={"name": name}, timeout=60).raise_for_status()
@@ -153,12 +200,16 @@ def send_and_leave(host: str, port: int, body: bytes) -> None:
         opened.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
-def kill_all(address: str, times: int, seed: int, web_every: int = 4) -> None:
-    """Every `web_every`-th life is a web app's."""
+def kill_all(
+    address: str, times: int, seed: int, web_every: int = 4, tell: Callable[[int], None] = lambda killed: None
+) -> None:
+    """Every `web_every`-th life is a web app's; `tell` hears how many have ended."""
     prepare(address)
     rng = random.Random(seed)
     for life in range(1, times + 1):
         (kill_web if life % web_every == 0 else kill_tuner)(address, life, rng)
+        tell(life)
+    check_all(address)
 
 
 def main() -> None:
@@ -170,9 +221,15 @@ def main() -> None:
         case rest:
             times = int(rest[0]) if rest else 100
             for kind in ("SQLite", "PostgreSQL"):
+                print(f"{kind}: {times} lives", flush=True)
                 with a_store(kind) as address:
-                    kill_all(address, times, 1)
+                    kill_all(address, times, 1, tell=partial(progress, kind, times))
                 print(f"{kind}: killed {times} times, no acknowledged trial or release lost, no torn row", flush=True)
+
+
+def progress(kind: str, times: int, killed: int) -> None:
+    if killed % 10 == 0 and killed < times:
+        print(f"{kind}: {killed} of {times} killed, all as promised", flush=True)
 
 
 @contextmanager

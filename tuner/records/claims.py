@@ -37,6 +37,15 @@ class ClaimState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """Candidates that a run asks for, to measure on devices of the class of `device_id`."""
+
+    task_id: int
+    device_id: int
+    digests: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimAnswer:
     """`cost` (seconds a call) or `failure` where the result is known."""
 

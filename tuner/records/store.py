@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 
 from tuner.records import catalog, changes, claims, ingest, prune, runs, stats, stopping, trials
 from tuner.records.base import page_size
-from tuner.records.claims import ClaimAnswer
+from tuner.records.claims import ClaimAnswer, Wanted
 from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
 from tuner.records.errors import InvalidRecord
 from tuner.records.farm import FarmRecords
@@ -261,8 +261,8 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """
         if not digests:
             return {}
-        pair = (task_id, device_id)
-        return self._write(lambda c: claims.claim(c, self._sites.find(c, [pair])[pair], digests))
+        [answers] = self.add_trials_and_claim([], [Wanted(task_id, device_id, digests)])[1]
+        return answers
 
     def release(self, task_id: int, device_id: int, digests: Sequence[str]) -> None:
         """Give claims up that will have no trial. Raises RecordNotFound."""
@@ -282,6 +282,25 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         if not new:
             return ()
         return tuple(self._write(lambda c: ingest.add_trials(c, self._sites, new, owner)))
+
+    def add_trials_and_claim(
+        self, new: Sequence[NewTrial], wanted: Sequence[Wanted], owner: str | None = None
+    ) -> tuple[tuple[int, ...], list[dict[str, ClaimAnswer]]]:
+        """`add_trials`, then `claim` for each of `wanted`, as one: a tuner that has results asks for what is next, and
+        whoever kills it leaves both or neither. What was just added counts in the claims' answers. Raises as those do.
+        """
+        if not wanted:
+            return self.add_trials(new, owner), []
+
+        def both(connection: Connection) -> tuple[tuple[int, ...], list[dict[str, ClaimAnswer]]]:
+            pairs = {(w.task_id, w.device_id) for w in wanted}
+            pairs |= {(trial.task_id, trial.device_id) for trial in new if trial.device_id is not None}
+            sites = self._sites.find(connection, pairs)
+            catalog.lock_keys(connection, [site.key_id for site in sites.values()])  # all at once: in one order
+            ids = ingest.add_trials(connection, self._sites, new, owner) if new else []
+            return tuple(ids), [claims.claim(connection, sites[w.task_id, w.device_id], w.digests) for w in wanted]
+
+        return self._write(both)
 
     def trial(self, trial_id: int) -> Trial:
         """One trial. Raises RecordNotFound."""
