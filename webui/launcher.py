@@ -58,14 +58,19 @@ class ProcessLauncher:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
         queued_at = self.store.run(run_id).updated_at
-        process = subprocess.Popen(
-            words,
-            stdin=nothing,
-            stdout=nothing,
-            stderr=said,
-            start_new_session=True,
-            env=environment(TUNEFARM_DB=self.db),  # not for everyone to see: it may hold a password
-        )
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=nothing,
+                stdout=nothing,
+                stderr=said,
+                start_new_session=True,
+                env=environment(TUNEFARM_DB=self.db),  # not for everyone to see: it may hold a password
+            )
+        except OSError as error:
+            said.close()
+            self._failed(run_id, queued_at, 1, f"the tuning process could not be started: {error.strerror}")
+            return
 
         def watch() -> None:
             with said:

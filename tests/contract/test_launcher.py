@@ -57,3 +57,12 @@ def test_a_run_that_was_queued_again_meanwhile_waits_on(
     watcher.join(60)
     assert not watcher.is_alive()
     assert store.run(run.id).state is RunState.QUEUED
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_run(store: RecordStore, tmp_path: Path) -> None:
+    run = queue_run(store, ["matmul:32,32,32"], TARGET, trials=2)
+    ProcessLauncher(store, (str(tmp_path / "nothing"),), "unused").start(run.id, "")
+    failed = store.run(run.id)
+    assert (failed.state, failed.message) == (
+        RunState.FAILED, "the tuning process could not be started: No such file or directory"
+    )  # fmt: skip

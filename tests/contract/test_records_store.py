@@ -378,3 +378,8 @@ def test_urls_are_shown_without_their_password() -> None:
     assert isinstance(url, URL)
     assert "secret" not in show_url(url)
     assert show_url(url).startswith("postgresql://me:")
+
+
+def test_a_number_of_more_than_64_bits_is_no_fault_of_the_database(store: RecordStore) -> None:
+    with pytest.raises((InvalidRecord, RecordNotFound)):
+        store.run(10**30)

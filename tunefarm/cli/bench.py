@@ -51,6 +51,11 @@ Exit status: 0 nothing slower, 1 an error, 2 wrong usage, 5 a kernel became slow
 bore that out.
 """
 
+
+def _example(words: str) -> str:
+    return f"\b\nExample:\n  tunefarm bench {words}\n"
+
+
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
@@ -60,7 +65,7 @@ def bench() -> None:
     """Benchmark devices with suites of kernels, keep the history, and say when a kernel became slower."""
 
 
-@bench.command()
+@bench.command(epilog=_example("suites --json"))
 @_JSON
 def suites(as_json_: bool) -> None:
     """List the built-in suites."""
@@ -245,7 +250,7 @@ def _write(path: Path, record: BenchRun, lines: Sequence[Line]) -> None:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from None
 
 
-@bench.command("list")
+@bench.command("list", epilog=_example("list --limit 5"))
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many, newest first.")
 @_DB
 @_JSON
@@ -266,7 +271,7 @@ def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> Non
     console().print(table)
 
 
-@bench.command()
+@bench.command(epilog=_example("report 12 --out report.html"))
 @click.argument("run_id", type=int, metavar="RUN")
 @click.option("--out", type=FILE, help="A file ending in .html or .md; without it Markdown is printed.")
 @_DB
@@ -286,7 +291,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
         click.echo(markdown(record, lines), nl=False)
 
 
-@bench.command()
+@bench.command(epilog=_example("history matmul:256,256,256:float32 --device rack1-01/0"))
 @click.argument("kernel")
 @click.option("--device", required=True, help="Name of the device, as `tunefarm devices` shows it.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Latest results.")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from tuner.records.errors import RecordError, StoreMissing, StoreUnavailable
+from tuner.records.errors import InvalidRecord, RecordError, StoreMissing, StoreUnavailable
 
 BUSY_TIMEOUT_MS = 30_000
 """How long a SQLite writer waits for another one."""
@@ -164,6 +164,9 @@ RETRIES = 4
 def _translated(engine: Engine) -> Iterator[None]:
     try:
         yield
+    except (OverflowError, DataError) as error:  # SQLite's driver and PostgreSQL's, of numbers and texts they lack
+        cause = str(getattr(error, "orig", None) or error).strip().split("\n")[0]
+        raise InvalidRecord(f"the database {show_url(engine.url)} cannot hold what it was given: {cause}") from error
     except (DBAPIError, PoolTimeout) as error:
         raise unavailable(engine.url, error) from error
 
