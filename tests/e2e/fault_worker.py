@@ -25,6 +25,8 @@ from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import TrackerError
 
 N = 512
+PAUSE_S = 0.05
+"""At most, between uses: faults have to strike devices that are held, not a machine at the end of its strength."""
 QUICK = EvaluatorOptions(number=2, repeat=2)
 BAD = {"segfault": FailureKind.CRASH, "exit": FailureKind.CRASH, "forever": FailureKind.RUN_TIMEOUT}
 
@@ -42,8 +44,11 @@ class Journal:
         self._next += 1
 
 
-class Stop(Exception):
-    pass
+class Stop(BaseException):
+    """Asked to end. Raised wherever the worker is, which may be where Python can only report it (a finalizer, a
+    callback from C): `asked` is looked at before every further lease."""
+
+    asked = False
 
 
 def work(remote: RPCSession, rng: random.Random, journal: Journal) -> None:
@@ -76,6 +81,7 @@ def work(remote: RPCSession, rng: random.Random, journal: Journal) -> None:
                 time.sleep(rng.random() * 0.2)
         np.testing.assert_array_equal(array.numpy(), np.float32(expected), "an acknowledged call is lost")
         journal.say("ack", remote.box)
+        time.sleep(rng.random() * PAUSE_S)
     if rng.random() < 0.3:
         kind = rng.choice(sorted(BAD))
         artifact = kernel(kind)
@@ -86,7 +92,7 @@ def work(remote: RPCSession, rng: random.Random, journal: Journal) -> None:
 
 
 def run(tracker: TrackerSession, rng: random.Random, journal: Journal) -> None:
-    while True:
+    while not Stop.asked:
         remote = tracker.request("cpu", wait_s=20.0)
         try:
             work(remote, rng, journal)
@@ -99,17 +105,19 @@ def main(port: int, name: str, path: str, seed: int) -> int:
     rng = random.Random(seed)
 
     def stop(*_: object) -> None:
+        Stop.asked = True
         raise Stop
 
     signal.signal(signal.SIGTERM, stop)
     try:
-        while True:
+        while not Stop.asked:
             try:
                 with connect_tracker("127.0.0.1", port, user=name) as tracker:
                     run(tracker, rng, journal)
             except (RPCError, TrackerError, ConnectError) as error:
                 journal.say("lost", type(error).__name__, " ".join(error.message.split())[:200])
                 time.sleep(0.2)
+        return 0
     except Stop:
         return 0
     except BaseException:

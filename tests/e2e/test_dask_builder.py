@@ -63,9 +63,9 @@ class Cluster:
         return "\n".join(file.read_text() for file in self.folder.glob("*.log"))
 
     def stop(self) -> None:
+        """The scheduler last: a worker that can no longer sign off there tries to for a minute."""
         for process in reversed(self.processes):
             process.terminate()
-        for process in self.processes:
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:

@@ -17,30 +17,49 @@ from tracker.client import TrackerSession
 from tracker.errors import NoDeviceError, TrackerError
 
 
-@pytest.fixture
-def farm() -> Iterator[Farm]:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Farm]:
     with running("one", "two", timing=WATCHFUL) as farm:
+        yield farm
+
+
+@pytest.fixture
+def farm(shared: Farm) -> Farm:
+    """With both boxes ready, whatever died in it before."""
+    for name in {"one", "two"} - set(shared.boxes):
+        shared.start_box(name)
+    session = shared.connect("watcher")
+    until(lambda: {d.box for d in session.devices() if d.state == "ready"} >= {"one", "two"})
+    return shared
+
+
+@pytest.fixture
+def bare() -> Iterator[Farm]:
+    """A tracker without boxes."""
+    with running(timing=WATCHFUL) as farm:
         yield farm
 
 
 def test_a_killed_clients_device_returns(farm: Farm) -> None:
     session = farm.connect()
+    before = session.events(limit=100_000)[-1].seq
     process = client_process(farm, "time.sleep(600)")
     assert "leased" in states(session).values()
     process.kill()
     process.wait()
     until(lambda: set(states(session).values()) == {"ready"})
-    assert any("its client was silent" in event.text for event in session.events())
+    assert any("its client was silent" in event.text for event in session.events(before))
     assert process.stdout is not None
     process.stdout.close()
 
 
 def test_a_client_that_just_ends_gives_its_device_back_at_once(farm: Farm) -> None:
     session = farm.connect()
+    before = session.events(limit=100_000)[-1].seq
     process = client_process(farm, "sys.exit(0)")
     assert process.wait(PATIENCE_S) == 0
     until(lambda: set(states(session).values()) == {"ready"})
-    assert not any("was silent" in event.text for event in session.events())
+    assert not any("was silent" in event.text for event in session.events(before))
     assert process.stdout is not None
     process.stdout.close()
 
@@ -110,8 +129,8 @@ def test_a_killed_tracker_comes_back_with_all_leases(farm: Farm) -> None:
     check_log(session)
 
 
-def test_a_request_that_waits_survives_the_tracker(farm: Farm) -> None:
-    session = farm.connect()
+def test_a_request_that_waits_survives_the_tracker(bare: Farm) -> None:
+    session = bare.connect()
     got: list[str] = []
 
     def wait() -> None:
@@ -121,8 +140,8 @@ def test_a_request_that_waits_survives_the_tracker(farm: Farm) -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     until(lambda: any(queue.pending for queue in session.queue()))
-    farm.restart_tracker()
-    farm.start_box("three", key="late")
+    bare.restart_tracker()
+    bare.start_box("three", key="late")
     thread.join(PATIENCE_S)
     assert got == ["three/0"]
 
@@ -169,10 +188,10 @@ def _answers(session: TrackerSession) -> bool:
     return True
 
 
-def test_a_tracker_that_is_gone_fails_questions_and_waits(farm: Farm) -> None:
-    session = farm.connect()
-    farm.tracker.terminate()
-    with pytest.raises(ConnectError, match=f"{farm.tracker.port}"):
+def test_a_tracker_that_is_gone_fails_questions_and_waits(bare: Farm) -> None:
+    session = bare.connect()
+    bare.tracker.terminate()
+    with pytest.raises(ConnectError, match=f"{bare.tracker.port}"):
         session.devices()
     session.close()
     with pytest.raises(ConnectError, match="closed"):

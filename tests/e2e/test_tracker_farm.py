@@ -8,6 +8,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -305,8 +306,15 @@ def test_an_open_tracker_and_box_find_each_others_addresses() -> None:
             box.terminate()
 
 
-def test_noise_harms_nobody(shared: Farm) -> None:
-    session = shared.connect()
+@pytest.fixture
+def forgetful() -> Iterator[Farm]:
+    """A tracker that soon takes a lease from a client that never spoke again, such as one that noise made up."""
+    with running("one", timing=replace(CALM, grace_s=10.0)) as farm:
+        yield farm
+
+
+def test_noise_harms_nobody(forgetful: Farm) -> None:
+    session = forgetful.connect()
     remote = session.request("cpu")
     rng = random.Random(7)
     honest = to_tracker.encode(RequestDevice("p", "r", "u", "cpu", wait_s=0.0), Kind.NOTE)
@@ -315,7 +323,7 @@ def test_noise_harms_nobody(shared: Farm) -> None:
         for _ in range(20):
             sock = context.socket(zmq.DEALER)
             sock.setsockopt(zmq.LINGER, 200)
-            sock.connect(f"tcp://127.0.0.1:{shared.tracker.port}")
+            sock.connect(f"tcp://127.0.0.1:{forgetful.tracker.port}")
             for _ in range(30):
                 frames = [bytearray(frame) for frame in honest]
                 for _ in range(rng.randrange(1, 4)):
@@ -332,11 +340,11 @@ def test_noise_harms_nobody(shared: Farm) -> None:
                         pass
                 sock.send_multipart(frames)
             sock.close()
-        with socket.create_connection(("127.0.0.1", shared.tracker.port)) as plain:
+        with socket.create_connection(("127.0.0.1", forgetful.tracker.port)) as plain:
             plain.sendall(rng.randbytes(5000))
     finally:
         context.term()
-    assert shared.tracker.is_alive
+    assert forgetful.tracker.is_alive
     use(remote)
     remote.close()
     until(lambda: set(states(session).values()) == {"ready"})
