@@ -198,6 +198,42 @@ def _watch_lifeline(fd: int, stop: Stop) -> None:
         threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
+def start_child(
+    module: str, make_options: Callable[[int], bytes], *, silent: bool = False
+) -> tuple[subprocess.Popen[str], int]:
+    """`python -m MODULE OPTIONS-AS-JSON`, and the descriptor whose closing ends it. `make_options` gives the JSON for
+    the child's end of that."""
+    read_end, lifeline = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [*PYTHON, "-m", module, make_options(read_end).decode()],
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if silent else None,
+            pass_fds=(read_end,),
+            start_new_session=True,
+            text=True,
+        )
+    except BaseException:
+        os.close(lifeline)
+        raise
+    finally:
+        os.close(read_end)
+    return process, lifeline
+
+
+def first_line(line: str, module: str) -> int | ServerStartError:
+    """What the first line of a child's output tells: its port, or why it did not come to listen."""
+    if line.startswith("listening on "):
+        return int(line.rsplit(":", 1)[1])
+    try:
+        problem = msgspec.json.decode(line, type=dict[str, str])
+    except msgspec.MsgspecError:
+        return ServerStartError(f"{module} ended before it listened")
+    return ServerStartError(problem.get("message", ""), hint=problem.get("hint") or None)
+
+
 class ChildService:
     """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`, whose first line on stdout is
     "listening on HOST:PORT" or its failure as JSON. `make_options` gives the JSON for a lifeline descriptor.
@@ -207,34 +243,17 @@ class ChildService:
 
     def __init__(self, module: str, make_options: Callable[[int], bytes], *, silent: bool = False) -> None:
         self.port = 0
-        read_end, lifeline = os.pipe()
+        self._process, lifeline = start_child(module, make_options, silent=silent)
         self._lifeline: int | None = lifeline
-        try:
-            self._process = subprocess.Popen(
-                [*PYTHON, "-m", module, make_options(read_end).decode()],
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL if silent else None,
-                pass_fds=(read_end,),
-                start_new_session=True,
-                text=True,
-            )
-        finally:
-            os.close(read_end)
         self.port = self._read_port(module)
 
     def _read_port(self, module: str) -> int:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if line.startswith("listening on "):
-            return int(line.rsplit(":", 1)[1])
+        told = first_line(self._process.stdout.readline(), module)
+        if isinstance(told, int):
+            return told
         self.terminate()
-        try:
-            problem = msgspec.json.decode(line, type=dict[str, str])
-        except msgspec.MsgspecError:
-            raise ServerStartError(f"{module} ended before it listened") from None
-        raise ServerStartError(problem.get("message", ""), hint=problem.get("hint") or None)
+        raise told
 
     @property
     def pid(self) -> int:

@@ -74,6 +74,7 @@ Examples:
   tunefarm server --tracker 127.0.0.1:9190 --key cpu
   tunefarm server --tracker tracker.lab:9190 --relay relay.lab:9290
   tunefarm server --port 0 --port-file /run/box0.port --cores 0,1 --tag quiet
+  tunefarm server --tracker tracker.lab:9190 --gpu all
 \b
 Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usage.
 """
@@ -89,7 +90,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--name", default="", help="The box's name on the farm.  [default: HOSTNAME:PORT]")
 @click.option("--address", "told", default="", metavar="HOST", help="Host clients dial.  [default: --host, --relay]")
 @click.option("--relay", metavar="HOST:PORT", help="Clients come through this relay: the box only dials out.")
-@click.option("--gpu", default="", metavar="UUID|N", help="Lend this GPU, or MIG instance, in place of the CPU.")
+@click.option("--gpu", default="", metavar="UUID|N|all", help="Lend this GPU, or MIG instance, in place of the CPU.")
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
@@ -103,7 +104,8 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -> None:
     """Run a device server: it measures what clients send, each session in a process of its own.
 
-    Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it and every session.
+    Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it and every session. With --gpu all it runs a server
+    for each GPU and MIG instance, at ports from --port on, and starts one that ends again.
     """
     if given["tracker"]:
         address(given["tracker"], "--tracker")
@@ -114,10 +116,12 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
         address(given["relay"], "--relay")
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
+    from rpc_server.gpu_servers import serve_all
     from rpc_server.server import ServerOptions, serve
 
+    run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
-    serve(
+    run(
         ServerOptions(
             host=given["host"] or settings.host,
             port=given["port"],
