@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from functools import cache
 
-from rpc_server.connection import CONNECT_TIMEOUT_S, Connection, greeting
+from rpc_server.connection import CONNECT_TIMEOUT_S, SPIN_S, Connection, greeting
 from rpc_server.curve import keys_for
 from rpc_server.dial import Ahead
 from rpc_server.errors import LeaseRefused, SessionRefused
@@ -116,7 +116,7 @@ def _open_request(
 
 def _opened(connection: Connection, request: OpenSession, *, said_ahead: bool) -> SessionOpened:
     try:
-        opened = connection.wait(1, request.wait_s).body
+        opened = connection.wait(1, request.wait_s, spin_s=SPIN_S).body
     except LeaseRefused:
         if not said_ahead:
             raise

@@ -34,7 +34,7 @@ from rpc_server.compare import disagreement, fill
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor_session import ExecutorSession
 from rpc_server.isolation import become, die_with_parent, limit_resources
-from rpc_server.lane import SPIN_S, LaneServer
+from rpc_server.lane import SPIN_S, WELCOME_S, LaneServer
 from rpc_server.messages import Data, public_codec
 from rpc_server.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.processes import ExecutorSettings
@@ -47,7 +47,6 @@ _FETCH_LIMITS = Limits(max_buffer=1 << 30)
 
 
 _PROMPT_S = 1e-4  # answers of calls that took no longer than this leave together
-_WELCOME_S = 1e-3  # how long to look for the first request of a client that has just come onto the lane
 
 
 class Supervised:
@@ -111,7 +110,7 @@ class Supervised:
         stream = self._lane.stream
         if stream is None:
             if self._lane.look():
-                self._spin_s = _WELCOME_S
+                self._spin_s = WELCOME_S
                 self._stream.send(private_codec.encode(LaneOpened(), Kind.NOTE))
             return True
         try:

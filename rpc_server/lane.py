@@ -27,6 +27,8 @@ from rpc_server.wire import Address, Buffer, Kind, Message, read_header
 
 SPIN_S = 100e-6
 """How long each end looks again, yielding its core, before it sleeps: waking up costs more than a small call takes."""
+WELCOME_S = 1e-3
+"""The same for a client's first call: its executor has slept until it came."""
 _TOKEN_BYTES = 32
 _MAX_STRANGERS = 4
 _SOCKET_BUFFER = 4 << 20
@@ -157,6 +159,7 @@ class Lane:
         self._arrived: dict[int, list[memoryview]] = {}
         self._ignored: set[int] = set()
         self._unflushed = 0
+        self._spin_s = WELCOME_S
 
     @property
     def lost(self) -> str:
@@ -207,7 +210,8 @@ class Lane:
     def _pump(self) -> None:
         """Send what is queued, wait for answers and file them."""
         self._write()
-        spin_until = time.monotonic() + SPIN_S
+        spin_until = time.monotonic() + self._spin_s
+        self._spin_s = SPIN_S
         while not (messages := self._stream.receive()):
             if time.monotonic() < spin_until:
                 os.sched_yield()
