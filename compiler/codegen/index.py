@@ -14,6 +14,7 @@ from compiler.tir.nodes import PrimExpr
 from compiler.tir.visit import walk
 
 _DIVISIONS = (n.FloorDiv, n.FloorMod, n.Div, n.Mod)
+_MOST_32 = (1 << 31) - 1
 
 
 def index(g: Gen, expr: PrimExpr) -> Operand:
@@ -124,7 +125,7 @@ def narrow(g: Gen, value: Operand, dtype: str) -> str:
 
 def _division(g: Gen, expr: n.BinaryOp) -> Operand:
     a, b = index(g, expr.a), index(g, expr.b)
-    low = g.forms.bounds(expr.a)[0]
+    low, high = g.forms.bounds(expr.a)
     natural = low is not None and low >= 0
     kind = type(expr)
     if type(b) is int and b > 0:
@@ -132,6 +133,8 @@ def _division(g: Gen, expr: n.BinaryOp) -> Operand:
             exact = natural or kind in (n.FloorDiv, n.FloorMod)
             result = a // b if exact or a >= 0 else -(-a // b)
             return result if kind in (n.FloorDiv, n.Div) else a - result * b
+        if natural and high is not None and max(high, b) <= _MOST_32 and g.module.options.device is not None:
+            return _divide_in_32_bits(g, kind, str(a), b)
         return _divide_by_constant(g, kind, str(a), b, natural)
     return divide(
         g,
@@ -149,6 +152,17 @@ def _division(g: Gen, expr: n.BinaryOp) -> Operand:
 def _is_positive(g: Gen, expr: PrimExpr) -> bool:
     low = g.forms.bounds(expr)[0]
     return low is not None and low > 0
+
+
+def _divide_in_32_bits(g: Gen, kind: type[n.BinaryOp], a: str, b: int) -> Operand:
+    """a divided by b, both known to be natural numbers of 31 bits: a GPU computes with 32 bits, and makes the high half
+    of a product of 64, which is what a division by a constant becomes, of several of them."""
+    w = g.w
+    if b & (b - 1) == 0:
+        return _divide_by_constant(g, kind, a, b, natural=True)  # a shift or a mask
+    short = w.value(f"trunc nuw nsw i64 {a} to i32", a)
+    result = w.value(f"{'udiv' if kind in (n.FloorDiv, n.Div) else 'urem'} i32 {short}, {b}", short)
+    return w.value(f"zext nneg i32 {result} to i64", result)
 
 
 def _divide_by_constant(g: Gen, kind: type[n.BinaryOp], a: str, b: int, natural: bool) -> Operand:
