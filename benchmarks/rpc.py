@@ -5,7 +5,8 @@
 
 A session: from the tracker's request to the answer of its first call; its wake-ups are how often threads of all
 processes slept meanwhile, which depends on the machine much less. A small call: reading 16 bytes back and waiting
-for them. Pipelined: calls submitted ahead. Copies: 64 MiB. Medians; ours and the peer's processes run one after the
+for them. Pipelined: calls submitted ahead. Copies: 64 MiB, their median and the slowest of them; their CPU time, of all
+processes, depends less on what else the machine does. Medians; ours and the peer's processes run one after the
 other, each round twice in turns. `supervisor` is what a client on another machine gets, less the network: through the
 server's supervisor rather than straight to the session's process. `relay` is the same for a box behind a relay, whose
 three more processes share this machine's cores.
@@ -21,12 +22,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 PEER = Path(__file__).parent / "peers" / "rpc.py"
-REQUESTS, CALLS, PIPELINED, MEGABYTES, ROUNDS = 10, 3000, 20_000, 64, 2
+REQUESTS, CALLS, PIPELINED, MEGABYTES, COPIES, ROUNDS = 10, 3000, 20_000, 64, 12, 2
 WINDOW = 1024
 
 
@@ -53,7 +54,11 @@ def main() -> None:
         ("small call, us", "call_s", 1e6),
         ("pipelined calls a second", "pipelined", 1),
         ("64 MiB there, GB/s", "up_gb_s", 1),
+        ("  the slowest", "up_slowest_gb_s", 1),
+        ("  CPU, ms a GiB", "up_cpu_s", 1e3),
         ("64 MiB back, GB/s", "down_gb_s", 1),
+        ("  the slowest", "down_slowest_gb_s", 1),
+        ("  CPU, ms a GiB", "down_cpu_s", 1e3),
     ]
     for title, key, scale in rows:
         ways = [value(runs, "ours", f"{way}{key}") for way in ("", "supervisor_", "relay_")]
@@ -80,18 +85,19 @@ def ours() -> dict[str, float]:
         address = ("127.0.0.1", tracker.port)
         session = rpc.connect_tracker(*address)
         with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, key="bench", warm=2) as server:
-            found |= opening(session, "bench", (os.getpid(), tracker.pid, server.pid))
+            pids: tuple[int, ...] = (os.getpid(), tracker.pid, server.pid)
+            found |= opening(session, "bench", pids)
             with session.request("bench", session_timeout=120) as remote:
-                found |= paths(remote)
+                found |= paths(remote, pids)
             with session.request("bench", session_timeout=120) as remote:
                 remote.call_timeout = 600.0  # a deadline is the supervisor's to enforce: calls go through it
-                found |= paths(remote, "supervisor_")
+                found |= paths(remote, pids, "supervisor_")
         way = f"127.0.0.1:{relay.port}"
         with rpc.Server(host="127.0.0.1", port=0, tracker_addr=address, relay=way, key="far", warm=2) as server:
             pids = (os.getpid(), tracker.pid, relay.pid, server.pid)
             found |= opening(session, "far", pids, "relay_")
             with session.request("far", session_timeout=120) as remote:
-                found |= paths(remote, "relay_")
+                found |= paths(remote, pids, "relay_")
         session.close()
     return found
 
@@ -128,7 +134,34 @@ def sleeps(pids: Sequence[int]) -> dict[str, int]:
     return found
 
 
-def paths(remote: Any, prefix: str = "") -> dict[str, float]:
+def cpu_s(pids: Sequence[int]) -> float:
+    """What the threads of these processes, and of those they started, have run."""
+    spent = 0.0
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                spent += int((task / "schedstat").read_text().split()[0]) / 1e9
+                if pid != os.getpid():
+                    spent += cpu_s([int(child) for child in (task / "children").read_text().split()])
+    return spent
+
+
+def copies(prefix: str, copy: Callable[[], object], nbytes: int, pids: Sequence[int]) -> dict[str, float]:
+    copy()  # finds things cold
+    rates = []
+    before = cpu_s(pids)
+    for _ in range(COPIES):
+        start = time.perf_counter()
+        copy()
+        rates.append(nbytes / (time.perf_counter() - start) / 1e9)
+    return {
+        f"{prefix}_gb_s": statistics.median(rates),
+        f"{prefix}_slowest_gb_s": min(rates),
+        f"{prefix}_cpu_s": (cpu_s(pids) - before) / (nbytes * COPIES / (1 << 30)),
+    }
+
+
+def paths(remote: Any, pids: Sequence[int], prefix: str = "") -> dict[str, float]:
     import numpy as np
 
     import tunefarm as tvm
@@ -154,19 +187,11 @@ def paths(remote: Any, prefix: str = "") -> dict[str, float]:
     rate = PIPELINED / (time.perf_counter() - start)
     data = np.random.default_rng(0).random(MEGABYTES << 18, dtype="float32")
     array = tvm.nd.empty(data.shape, "float32", dev)
-    up, down = [], []
-    for _ in range(5):
-        start = time.perf_counter()
-        array.copyfrom(data)
-        up.append(data.nbytes / (time.perf_counter() - start) / 1e9)
-        start = time.perf_counter()
-        array.numpy()
-        down.append(data.nbytes / (time.perf_counter() - start) / 1e9)
     found = {
         "call_s": statistics.median(times),
         "pipelined": rate,
-        "up_gb_s": statistics.median(up),
-        "down_gb_s": statistics.median(down),
+        **copies("up", lambda: array.copyfrom(data), data.nbytes, pids),
+        **copies("down", array.numpy, data.nbytes, pids),
     }
     return {prefix + key: value for key, value in found.items()}
 
