@@ -4,14 +4,15 @@
       for i in 4:                            →      ptx_cp_async(S, tx*4 + i*128, A, ..., 16)
         S[ramp(tx*4 + i*128)] = A[ramp(...)]
 
-What cannot be copied so, such as elements that are converted on the way or lie apart, is stored as it was.
+Elements that are zero under a condition, as those of padding are, are not read then. What cannot be copied so, such as
+elements that are converted on the way or lie apart, is stored as it was.
 """
 
 from __future__ import annotations
 
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import element_of, lanes_of, parse_dtype
-from compiler.ir.base import Node
+from compiler.ir.base import Node, Op
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -20,6 +21,7 @@ from compiler.tir.visit import map_children, walk
 
 ASYNC_SCOPE = "async_scope"  # an attribute around copies whose end is waited for
 _SHARED = ("shared", "shared.dyn")
+_IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
 def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
@@ -60,8 +62,9 @@ def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
 
 def _copied(store: n.BufferStore, scopes: dict[n.Var, str], analyzer: Analyzer) -> Stmt | None:
     """The store as a copy that goes on by itself; None where there is none."""
-    value, target = store.value, store.buffer
-    if not isinstance(value, n.BufferLoad) or value.dtype != store.value.dtype:
+    target = store.buffer
+    condition, value = _read_where(store.value)
+    if not isinstance(value, n.BufferLoad):
         return None
     source = value.buffer
     if scopes.get(target.data) not in _SHARED or scopes.get(source.data, "global") != "global":
@@ -76,7 +79,17 @@ def _copied(store: n.BufferStore, scopes: dict[n.Var, str], analyzer: Analyzer) 
         return None
     if not (_is_multiple(analyzer, to, lanes) and _is_multiple(analyzer, start, lanes)):
         return None
-    return n.Evaluate(ptx_cp_async(element, target.data, to, source.data, start, size))
+    return n.Evaluate(ptx_cp_async(element, target.data, to, source.data, start, size, condition))
+
+
+def _read_where(value: PrimExpr) -> tuple[PrimExpr | None, PrimExpr]:
+    """The condition without which `value` is zero, and what it is otherwise."""
+    match value:
+        case n.Call(args=(condition, read, other)) if value.op is _IF_THEN_ELSE and condition.dtype == "bool":
+            zero = other.value if isinstance(other, n.Broadcast) else other
+            if ops.is_const(zero, 0):
+                return condition, read
+    return None, value
 
 
 def _first(index: PrimExpr, lanes: int) -> PrimExpr | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
-from compiler.ir.base import Node
+from compiler.ir.base import Node, Op
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
@@ -47,8 +47,8 @@ def uses(stmt: Stmt) -> tuple[Use, ...]:
                             found.append(Use(argument, False, None))
                         if writes is None or position in writes:
                             found.append(Use(argument, True, None))
-                    elif isinstance(argument, n.BufferLoad):  # an element that is updated, or whose address is taken
-                        found.append(Use(argument.buffer.data, True, None))
+                    elif isinstance(argument, n.BufferLoad) and not (isinstance(node.op, Op) and node.op.pure):
+                        found.append(Use(argument.buffer.data, True, None))  # an element that is updated
             case _:
                 pass
         for child in children(node):

@@ -295,6 +295,38 @@ def test_copies_of_four_bytes_and_what_is_no_copy() -> None:
     np.testing.assert_allclose(out, (2 * x).reshape(8, 8)[:, ::-1].ravel(), rtol=1e-6)
 
 
+def test_padding_is_copied_as_zeros() -> None:
+    for vector, kind in ((1, b".ca."), (4, b".cg.")):
+        func = from_source(_PADDED.format(last=8 * vector - 1, vector=vector))
+        assert isinstance(func, PrimFunc)
+        lowered = inject_barriers(lower_func(func, 128))
+        assert "ptx_cp_async" in lowered.script()
+        x, out = np.random.rand(48 * vector).astype("float32"), np.zeros(64 * vector, "float32")
+        interp_threads.run(lowered, x, out)
+        wanted = np.concatenate([x, np.zeros(16 * vector, "float32")]).reshape(8, -1)[:, ::-1]
+        np.testing.assert_array_equal(out, wanted.ravel())
+        ptx = compile_artifact(func, "cuda -arch=sm_80").blobs["ptx"]
+        assert b"cp.async" + kind in ptx
+        assemble(ptx, "sm_80")
+
+
+_PADDED = """
+@T.prim_func
+def main(A: T.Buffer((48 * {vector},), "float32"), C: T.Buffer((64 * {vector},), "float32")):
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        for i in T.serial(8, annotations={{
+            "software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1], "software_pipeline_async_stages": [0]
+        }}):
+            with T.block("tile"):
+                S = T.alloc_buffer((8 * {vector},), scope="shared")
+                for v in T.vectorized({vector}):
+                    S[tx * {vector} + v] = T.if_then_else(
+                        i * 8 + tx < 48, A[(i * 8 + tx) * {vector} + v], T.float32(0)
+                    )
+                for v in range({vector}):
+                    C[(i * 8 + tx) * {vector} + v] = S[{last} - tx * {vector} - v]
+"""
+
 _SCALED = """
 @T.prim_func
 def main(A: T.Buffer((64,), "float32"), C: T.Buffer((64,), "float32")):
