@@ -170,14 +170,24 @@ def test_a_product(name: str) -> None:
         assert resources.stack == resources.spill_stores == 0
 
 
-def test_bfloat16_is_rounded_once() -> None:
+def bfloat16_bits(x: Array) -> Array:
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+@pytest.mark.parametrize("out_dtype", ["bfloat16", "float32"])
+def test_bfloat16(out_dtype: str) -> None:
     x, w = placeholder((16, 16), "bfloat16", name="x"), placeholder((24, 16), "bfloat16", name="w")
-    func = annotated(create_prim_func([x, w, topi.nn.relu(topi.nn.dense(x, w))]), TILE)
+    func = annotated(create_prim_func([x, w, topi.nn.relu(topi.nn.dense(x, w, out_dtype=out_dtype))]), TILE)
     rng = np.random.default_rng(4)
     a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((16, 16), (24, 16)))
+    wanted = np.maximum(a @ b.T, 0)
     found = np.zeros((16, 24), np.float32)
     run_threads(lower(func), a, b, found)
-    np.testing.assert_array_equal(found, np.maximum(a @ b.T, 0))
+    np.testing.assert_array_equal(found, wanted)
+    if out_dtype == "float32":
+        found = np.zeros((16, 24), np.float32)
+        run_ptx(compile_artifact(func, "cuda -arch=sm_80"), [bfloat16_bits(a), bfloat16_bits(b), found])
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_instructions_and_registers_of_whole_tiles() -> None:
