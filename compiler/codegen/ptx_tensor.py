@@ -14,10 +14,10 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.ptx_intrin import COPY_BYTES
 
-_SHARED, _GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
+SHARED, _GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 
 
-def _place(g: Gen, data: PrimExpr, offset: PrimExpr, element: str, size: int) -> str:
+def element_at(g: Gen, data: PrimExpr, offset: PrimExpr, element: str, size: int) -> str:
     """The address of an element behind a data variable."""
     memory = g.storage.get(data) if isinstance(data, n.Var) else None
     if memory is None:
@@ -25,13 +25,13 @@ def _place(g: Gen, data: PrimExpr, offset: PrimExpr, element: str, size: int) ->
     return address(g, memory.pointer, offset, element, size)[0]
 
 
-def _in_space(g: Gen, pointer: str, space: str) -> str:
+def in_space(g: Gen, pointer: str, space: str) -> str:
     return g.w.inline(f"addrspacecast ptr {pointer} to {space}")
 
 
 def _registers(g: Gen, data: PrimExpr, offset: PrimExpr, element: tuple[str, int], count: int) -> list[str]:
     """The addresses of `count` values of 32 bits that begin at an element."""
-    start = _place(g, data, offset, *element)
+    start = element_at(g, data, offset, *element)
     return [g.w.value(f"getelementptr i8, ptr {start}, i64 {4 * i}", start) if i else start for i in range(count)]
 
 
@@ -79,9 +79,9 @@ def ldmatrix(g: Gen, call: n.Call) -> str:
     element = (memory_type(call.dtype), element_bytes(call.dtype))
     name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{'.trans' if trans else ''}.b16.p3"
     result_type = "{ i32, i32, i32, i32 }"
-    g.module.declare(name, f"{result_type} {name}({_SHARED})")
-    source = _in_space(g, _place(g, call.args[5], call.args[6], *element), _SHARED)
-    result = g.w.inline(f"call {result_type} {name}({_SHARED} {source})")
+    g.module.declare(name, f"{result_type} {name}({SHARED})")
+    source = in_space(g, element_at(g, call.args[5], call.args[6], *element), SHARED)
+    result = g.w.inline(f"call {result_type} {name}({SHARED} {source})")
     for i, place in enumerate(_registers(g, call.args[3], call.args[4], element, 4)):
         one = g.w.inline(f"extractvalue {result_type} {result}, {i}")
         g.w.effect(f"store i32 {one}, ptr {place}, align 4")
@@ -100,10 +100,10 @@ def cp_async(g: Gen, call: n.Call) -> str:
     if len(call.args) > 5:
         name += ".s"
         count = f", i32 {g.w.inline(f'select i1 {g.value(call.args[5])}, i32 {size}, i32 0')}"
-    g.module.declare(name, f"void {name}({_SHARED}, {_GLOBAL}{', i32' if count else ''})")
-    target = _in_space(g, _place(g, call.args[0], call.args[1], *element), _SHARED)
-    source = _in_space(g, _place(g, call.args[2], call.args[3], *element), _GLOBAL)
-    g.w.effect(f"call void {name}({_SHARED} {target}, {_GLOBAL} {source}{count})")
+    g.module.declare(name, f"void {name}({SHARED}, {_GLOBAL}{', i32' if count else ''})")
+    target = in_space(g, element_at(g, call.args[0], call.args[1], *element), SHARED)
+    source = in_space(g, element_at(g, call.args[2], call.args[3], *element), _GLOBAL)
+    g.w.effect(f"call void {name}({SHARED} {target}, {_GLOBAL} {source}{count})")
     return "0"
 
 

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen.gen import Gen
-from compiler.codegen.ptx_tensor import _SHARED as SHARED
-from compiler.codegen.ptx_tensor import _in_space as in_space
-from compiler.codegen.ptx_tensor import _place as place
+from compiler.codegen.ptx_tensor import SHARED, element_at, in_space
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -20,7 +18,7 @@ _CLUSTER = "ptr addrspace(7)"
 
 
 def _shared(g: Gen, data: PrimExpr, offset: PrimExpr, element: str, size: int) -> str:
-    return in_space(g, place(g, data, offset, element, size), SHARED)
+    return in_space(g, element_at(g, data, offset, element, size), SHARED)
 
 
 def _barrier(g: Gen, call: n.Call, first: int = 0) -> str:
@@ -109,7 +107,7 @@ def _descriptor(g: Gen, data: PrimExpr, offset: PrimExpr, leading: int) -> str:
 
 def _sums(g: Gen, data: PrimExpr, offset: PrimExpr, count: int) -> list[str]:
     """Where a thread's sums are: local memory, which becomes registers."""
-    start = place(g, data, offset, "float", 4)
+    start = element_at(g, data, offset, "float", 4)
     return [g.w.value(f"getelementptr float, ptr {start}, i64 {i}", start) if i else start for i in range(count)]
 
 

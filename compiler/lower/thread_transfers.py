@@ -236,7 +236,7 @@ class Transfers:
         left = _places(a_at, ROWS, DEPTH, ROW)
         if transposed:
             column, k = np.arange(columns)[:, None], np.arange(DEPTH)[None, :]
-            right = _swizzled(b_at + column // ROW * leading + k * ROW + column % ROW)
+            right = swizzled(b_at + column // ROW * leading + k * ROW + column % ROW)
         else:
             right = _places(b_at, columns, DEPTH, ROW)
         clocks = {thread.number // WARP: self._clock(thread) for thread in threads[::WARP]}
@@ -308,12 +308,9 @@ class Products:
                 self._fenced = False
 
 
-def _swizzled(elements: Places) -> Places:
-    return np.vectorize(swizzled, otypes=[np.int64])(elements)
-
-
 def _places(at: int, rows: int, columns: int, pitch: int) -> Places:
-    return _swizzled(at + np.arange(rows)[:, None] * pitch + np.arange(columns)[None, :])
+    found: Places = swizzled(at + np.arange(rows)[:, None] * pitch + np.arange(columns)[None, :])
+    return found
 
 
 def _layout(columns: int) -> tuple[Places, Places]:

@@ -36,8 +36,8 @@ COPY = "tir.ptx_cp_async_bulk_tensor"
 LIMIT = "tir.ptx_setmaxnreg"
 
 
-def swizzled(element: int) -> int:
-    """Where an element of 16 bits lies whose place in plain rows of 128 bytes is `element`."""
+def swizzled(element: Any) -> Any:
+    """Where an element of 16 bits lies whose place in plain rows of 128 bytes is `element`; of numpy's arrays, too."""
     return element ^ (element >> 6 & 7) << 3
 
 
