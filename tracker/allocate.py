@@ -185,10 +185,6 @@ class Allocator:
             self._virtual = max(self._virtual, record.virtual)
         self._forget_idle_user(record)
 
-    def held_by(self, user: str) -> int:
-        record = self._users.get(user)
-        return record.held if record else 0
-
     # Requests
 
     def add_request(self, waiting: Waiting) -> None:

@@ -21,9 +21,3 @@ class NoDevicesError(TuningError):
     """No device answers to the request, so nothing can be measured."""
 
     kind = "no_devices"
-
-
-class AllTrialsFailed(TuningError):
-    """A run of equal failures: going on would only repeat them."""
-
-    kind = "all_trials_failed"

@@ -65,12 +65,6 @@ def assembly_text(text: str, target: Target, effort: Effort = Effort.FULL) -> st
         return str(_machine(target).emit_assembly(_optimised(text, target, effort)))
 
 
-def optimised_text(text: str, target: Target, effort: Effort = Effort.FULL) -> str:
-    """The IR after optimisation, to be read by people."""
-    with _lock:
-        return str(_optimised(text, target, effort))
-
-
 def optimised_assembly(text: str, triple: str, cpu: str) -> str:
     """The assembly of IR text, optimised in full, for a machine that is no target of its own: a GPU's architecture."""
     with _lock:

@@ -135,12 +135,6 @@ class Operation(Node):
     def output(self, index: int = 0) -> Tensor:
         return self._outputs[index]
 
-    def output_shape(self, index: int = 0) -> tuple[PrimExpr, ...]:
-        return self.output(index).shape
-
-    def output_dtype(self, index: int = 0) -> str:
-        return self.output(index).dtype
-
     _outputs: tuple[Tensor, ...] = field(init=False, default=())
 
     def _set_outputs(self, shape: tuple[PrimExpr, ...], dtypes: Sequence[str]) -> None:
