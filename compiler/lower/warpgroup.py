@@ -22,7 +22,7 @@ from compiler.tir import ptx_warpgroup as ptx
 from compiler.tir.gpu_intrin import WARP, tvm_storage_sync
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.ptx_warpgroup import DEPTH, MOST_BOX, ROW, ROWS, WARPGROUP
-from compiler.tir.visit import seq
+from compiler.tir.visit import seq, walk
 
 _WARPS = WARPGROUP // WARP
 _MOST_SUMS = 192  # of a thread: the rest of its registers is for addresses
@@ -106,6 +106,9 @@ def matrices(product: WarpProduct) -> tuple[Matrix, Matrix] | None:
     left, right = _matrix(product.left, product.m, product), _matrix(product.right, product.n, product)
     if product.b or left is None or right is None or left.transposed or left.buffer.data is right.buffer.data:
         return None
+    read = {node.buffer.data for node in walk(product.value) if isinstance(node, n.BufferLoad)}
+    if read & {left.buffer.data, right.buffer.data}:
+        return None  # the kernel has no address of them
     return left, right
 
 

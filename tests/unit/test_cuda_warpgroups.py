@@ -16,9 +16,12 @@ from compiler.lower import interp_threads
 from compiler.lower.thread_blocks import DivergentBarrier
 from compiler.lower.thread_memory import RaceError
 from compiler.lower.warp_match import warp_product
+from compiler.lower.warp_products import lower_warp_products
 from compiler.lower.warpgroup import Matrix, WarpgroupTile, dense, matrices
 from compiler.schedule.schedule import Schedule
+from compiler.schedule.trace import Trace, apply_trace
 from compiler.script.entry import from_source
+from compiler.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor
@@ -28,6 +31,8 @@ from compiler.tir import ptx_warpgroup as ptx
 from compiler.tir.gpu_intrin import tvm_storage_sync
 from compiler.tir.structural import structural_equal
 from compiler.tir.visit import map_children, replace, seq
+from tuner.space.generate import generate
+from tuner.workloads import WorkloadSpec
 
 TINY = WarpgroupTile(64, 16, groups=1, stages=2, blocks=2, raster=2)
 WIDE = WarpgroupTile(128, 64, groups=2, stages=3, blocks=1)
@@ -267,7 +272,27 @@ def test_which_products_warpgroups_compute() -> None:
     found = of(a, b, topi.matmul(a, b))
     assert found is not None
     assert [(m.shape, m.transposed) for m in found] == [((64, 128), False), ((128, 32), True)]
+    square = placeholder((64, 64), "float16", name="square")
+    product = topi.matmul(square, b := placeholder((64, 64), "float16", name="b"))
+    assert of(square, b, topi.add(product, square)) is None  # an operand is used otherwise, too
     odd = placeholder((128, 36), "float16", name="odd")
     assert of(a, odd, topi.matmul(a, odd)) is None  # rows of 72 bytes
     x, y = placeholder((2, 64, 64), "float16", name="x"), placeholder((2, 64, 64), "float16", name="y")
     assert of(x, y, topi.batch_matmul(x, y)) is None
+
+
+def test_the_search_space_has_them_where_they_are() -> None:
+    func = WorkloadSpec.parse("matmul:4096,4096,4096:float16").prim_func()
+    assert [sketch.name for sketch in generate(func, Target("cuda -arch=sm_90"))] == ["mma"]
+    sketch, other = generate(func, Target("cuda -arch=sm_90a"))
+    assert (sketch.name, other.name) == ("wgmma", "mma")
+    points = [p for p in np.ndindex(*(len(d.values) for d in sketch.decisions)) if sketch.is_allowed(p)]
+    best = sketch.values(max(points, key=sketch.score))
+    assert best["m"] * best["n"] >= 128 * 192  # the more of a tile, the less is copied for each product
+    for values in map(sketch.values, points):
+        tile = WarpgroupTile(values["m"], values["n"], groups=values["groups"], stages=values["stages"])
+        assert tile.shared_bytes <= 227 << 10
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(points[0]))).func
+    assert "ptx_wgmma_mma_async" in lower_warp_products(scheduled).script()
+    odd = WorkloadSpec.parse("matmul:4095,4095,4095:float16").prim_func()
+    assert [sketch.name for sketch in generate(odd, Target("cuda -arch=sm_90a"))] == ["mma"]
