@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from ptx_warpgroup_machine import tensor_map
 
 from compiler.errors import DeviceError
+from compiler.launches import TensorMap
 
 Kernel = Callable[..., None]
 
@@ -108,7 +110,7 @@ class HostDriver:
         shared_bytes: int,
         stream: Any,
         codes: str,
-        values: Sequence[int | float],
+        values: Sequence[int | float | bytes],
     ) -> None:
         if isinstance(stream, Recording):
             stream.append(lambda on: self.launch(device, function, grid, block, shared_bytes, on, codes, values))
@@ -120,6 +122,10 @@ class HostDriver:
             for code, value in zip(codes, values)
         ]
         self.kernels[function](*passed)
+
+    def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
+        rows, columns = described.shape
+        return tensor_map(address, rows, columns, 2 * columns, described.box, 0)
 
     def graph(self, device: int, submit: Callable[[Any], None]) -> Any | None:
         if not self.has_graphs:
