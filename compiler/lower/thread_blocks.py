@@ -66,7 +66,10 @@ class Thread:
     _groups: list[list[Copy]] = field(default_factory=list)
 
     def copy_later(self, target: Any, at: int, source: Any, start: int, count: int, held: bool) -> None:
-        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`."""
+        """Begin an asynchronous copy, which is seen by nobody before it is waited for; of zeros unless `held`. What it
+        writes to may be overwritten from now on: nobody may still read it."""
+        for i in range(count):
+            target.begin(at + i)
         self._begun.append((target, at, [source[start + i] for i in range(count)] if held else [0] * count))
 
     def commit(self) -> None:

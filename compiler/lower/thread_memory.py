@@ -118,6 +118,10 @@ class SharedView:
         self._shadow.on_write(at)
         self._data[at] = value
 
+    def begin(self, at: int) -> None:
+        """A copy to an element is begun."""
+        self._shadow.on_write(at)
+
     def __len__(self) -> int:
         return len(self._data)
 

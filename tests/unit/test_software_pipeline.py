@@ -283,6 +283,33 @@ def test_copies_that_are_not_waited_for_or_not_long_enough() -> None:
         run_with("T.ptx_wait_group(2)")
 
 
+_OVERWRITTEN = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    S = T.alloc_buffer((8,), scope="shared")
+    for tx in T.thread_binding(8, thread="threadIdx.x"):
+        S[tx] = A[tx]
+        T.evaluate(T.tvm_storage_sync("shared"))
+        C[tx] = S[7 - tx]
+        T.evaluate(T.ptx_cp_async("float32", S.data, tx, A.data, tx, 4))
+        T.evaluate(T.ptx_commit_group())
+        T.evaluate(T.tvm_storage_sync("shared"))
+        T.evaluate(T.ptx_wait_group(0))
+        C[tx] = C[tx] + S[tx]
+"""
+
+
+def test_a_copy_overwrites_from_where_it_begins() -> None:
+    func = from_source(_OVERWRITTEN)
+    assert isinstance(func, PrimFunc)
+    lowered = lower_func(func)
+    x, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    with pytest.raises(RaceError, match=r"race on S\[.\]: thread . writes it and thread . reads it"):
+        interp_threads.run(lowered, x, out)
+    interp_threads.run(inject_barriers(lowered), x, out)
+    np.testing.assert_array_equal(out, x[::-1] + x)
+
+
 def test_copies_of_four_bytes_and_what_is_no_copy() -> None:
     narrow = tiled([0, 0, 1], [0, 1, 2], [0], vector=1)
     assert ".ca.shared.global" in compile_artifact(narrow.func, "cuda -arch=sm_80").blobs["ptx"].decode()
