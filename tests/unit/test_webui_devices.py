@@ -25,3 +25,13 @@ def test_the_tracker_and_the_records_are_put_together():
         ("Threads", "4"),
     ]
     assert hardware(None, {}) == []
+
+
+def test_sizes_and_caches_are_in_words():
+    caches = [{"level": 1, "kind": "data", "size": 32768, "line": 64}, {"level": 3, "kind": "unified", "size": 1 << 25}]
+    facts = {"caches": caches, "memory": 25276514304, "gpu_memory": 0, "multiprocessors": 0, "virtual": True}
+    assert hardware(None, {**facts, "device_class": "shown apart"}) == [
+        ("Caches", "L1 data 32.0 KiB, L3 unified 32.0 MiB"),
+        ("Memory", "23.5 GiB"),
+        ("Virtual", "yes"),
+    ]

@@ -13,13 +13,16 @@ from tuner.records.model import Device, Trial
 from tuner.records.store import RecordStore
 from webui.context import Ctx
 from webui.fleet import recorded_device
+from webui.format import size
 from webui.pages.render import render
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
 _EVENTS = 50
 _TRIALS = 30
-_SHOWN_APART = frozenset({"cpu_model", "cores", "target", "features", "hostname"})
+_SHOWN_APART = frozenset({"cpu_model", "cores", "target", "features", "hostname", "device_class"})
+_SIZES = frozenset({"memory", "gpu_memory"})
+_ONLY_OF_GPUS = frozenset({"gpu_memory", "multiprocessors"})
 
 
 @router.get("/devices/{name:path}")
@@ -55,18 +58,27 @@ def temperature_of(trial: Trial) -> float | None:
 def hardware(known: Device | None, attributes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is known of the machine, by name: what the tracker says, and what the records add to it."""
     facts = {**({} if known is None else known.fingerprint), **attributes}
-    shown = [(name, _words(value)) for name, value in sorted(facts.items()) if name not in _SHOWN_APART]
+    left_out = _SHOWN_APART | {name for name in _ONLY_OF_GPUS if not facts.get(name)}
+    shown = [(name, _fact(name, value)) for name, value in sorted(facts.items()) if name not in left_out]
     return [(name[:1].upper() + name[1:].replace("_", " "), text) for name, text in shown if text]
+
+
+def _fact(name: str, value: object) -> str:
+    return size(value) if name in _SIZES and isinstance(value, int) else _words(value)
 
 
 def _words(value: object) -> str:
     match value:
+        case bool():
+            return "yes" if value else "no"
+        case {"level": level, "kind": kind, "size": int(bytes_)}:  # a cache
+            return f"L{level} {kind} {size(bytes_)}"
         case dict():
             return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
         case str() | int() | float():
             return str(value)
         case list() | tuple():
-            return ", ".join(map(str, value))
+            return ", ".join(map(_words, value))
         case _:
             return ""
 
