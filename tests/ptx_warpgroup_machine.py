@@ -39,8 +39,8 @@ def instruction(op: list[str], o: list[str], value: Callable[[str], str]) -> lis
         case ["mbarrier", "arrive"]:
             return [f"U.arrive({address(o[1])}, {value(o[2]) if 'expect_tx' in op else 0})"]
         case ["mbarrier", "try_wait"]:
-            done = value(o[0])
-            return [f"{done} = int(U.is_over({address(o[1])}, {value(o[2])}))", f"if not {done}: yield ('try', {address(o[1])}, {value(o[2])})"]
+            done, asked = value(o[0]), f"{address(o[1])}, {value(o[2])}"
+            return [f"{done} = int(U.is_over({asked}))", f"if not {done}: yield ('try', {asked})"]
         case ["cp", "async"] if "tensor" in op:
             described, _, corner = o[1].strip("[]").partition(", ")
             column, row = (f"({value(x.strip())} ^ 1 << 31) - (1 << 31)" for x in corner.strip("{}").split(","))
