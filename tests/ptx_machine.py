@@ -262,6 +262,9 @@ class _Writer:
                 source = self._number(o[1], kind)
                 if kind in _FLOATS and op[-2] not in _FLOATS:
                     source = f"{'round' if 'rni' in op else 'int'}({source})"
+                if op[-2] in ("s8", "s16"):  # the sign fills the register
+                    narrow = f"_{o[0][1:]}"
+                    return [f"{narrow} = {source}", *self._set(o[0], self._number(narrow, op[-2]), "b32")]
                 return self._set(o[0], source, op[-2])
             case "prmt":
                 a, b, picked = (self._value(x.removesuffix("U")) for x in o[1:])
@@ -373,8 +376,14 @@ def _bits(value: float, kind: str) -> int:
 
 
 def _permuted(data: int, picked: int) -> int:
-    """Four of eight bytes, by their numbers in the nibbles of `picked`."""
-    return sum((data >> 8 * (picked >> 4 * i & 7) & 255) << 8 * i for i in range(4))
+    """Four of eight bytes, by their numbers in the nibbles of `picked`; of one whose nibble's highest bit is set, the
+    sign eight times."""
+    found = 0
+    for i in range(4):
+        nibble = picked >> 4 * i & 15
+        byte = data >> 8 * (nibble & 7) & 255
+        found |= (byte if nibble < 8 else 255 * (byte >> 7)) << 8 * i
+    return found
 
 
 def argument(code: str, value: float | bytes) -> int | bytes:

@@ -20,12 +20,14 @@ from compiler.driver import compile_artifact, lower
 from compiler.lower.warp_form import WarpProduct
 from compiler.lower.warp_match import warp_product
 from compiler.schedule.schedule import Schedule
+from compiler.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from tuner.space.analysis import blocks_of
+from tuner.untuned import runnable
 
 Array = np.ndarray[Any, Any]
 TILE = {"m": 16, "n": 32, "k": 16, "stages": 2, "warps_m": 1, "warps_n": 1}
@@ -187,6 +189,19 @@ def test_bfloat16(out_dtype: str) -> None:
     if out_dtype == "float32":
         found = np.zeros((16, 24), np.float32)
         run_ptx(compile_artifact(func, "cuda -arch=sm_80"), [bfloat16_bits(a), bfloat16_bits(b), found])
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_bytes_of_every_value_are_exact() -> None:
+    """So are they in the function that nobody scheduled, with which candidates are compared."""
+    x, w = placeholder((16, 32), "int8", name="x"), placeholder((16, 32), "uint8", name="w")
+    func = create_prim_func([x, w, topi.nn.dense(x, w, out_dtype="int32")])
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(-128, 128, (16, 32)).astype(np.int8), rng.integers(0, 256, (16, 32)).astype(np.uint8)
+    wanted = a.astype(np.int64) @ b.T.astype(np.int64)
+    for made in (annotated(func, {**BYTES, "n": 16}), runnable(func, Target("cuda"))):
+        found = np.zeros((16, 16), np.int32)
+        run_ptx(compile_artifact(made, "cuda -arch=sm_80"), [a, b, found])
         np.testing.assert_array_equal(found, wanted)
 
 
