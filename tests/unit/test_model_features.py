@@ -53,6 +53,20 @@ def test_loops_are_as_long_as_in_the_schedule(spec):
                 assert length in lengths, (sketch.name, point)
 
 
+def test_a_packed_operand_is_read_straight_on_and_takes_no_more_room_than_its_tile():
+    of = task("matmul:64,64,64")
+    found = {}
+    for sketch in generate(of.func, of.target):
+        if sketch.name in ("panels", "panels+pack"):
+            values = {"rows": 4, "vectors": 2, "panel": 1, "unroll": 1}
+            point = [d.values.index(values[d.name]) for d in sketch.decisions]
+            features = SketchFeatures.of(sketch, of.func, of.target)
+            found[sketch.name] = dict(zip(NAMES, features.matrix([point])[0]))
+    plain, packed = found["panels"], found["panels+pack"]
+    for name in ("contiguous", "broadcast", "strided", "task_bytes", "loads_per_op"):
+        assert packed[name] == plain[name], name
+
+
 def test_tails_show_in_the_fill():
     for _, sketch, points, found in columns("matmul:64,64,64"):
         for point, fill in zip(points, found["fill"]):

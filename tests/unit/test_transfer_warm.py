@@ -7,6 +7,7 @@ from model_kit import candidates, fill, made_up_cost, task
 
 from compiler.schedule.trace import Trace, apply_trace
 from tuner.model.errors import ModelError
+from tuner.model.features import FEATURE_VERSION
 from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.records.models import NewModel
@@ -122,8 +123,8 @@ def test_a_candidate_told_before_it_was_offered_is_not_offered():
 def test_a_model_that_is_of_no_use_is_said_and_gone_without(tmp_path):
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
         broken = NewModel(
-            target_family="llvm-x86_64-256", feature_version=1, format="lightgbm", body=b"tree\n", trained_on={},
-            rank_accuracy={"spearman": 0.9},
+            target_family="llvm-x86_64-256", feature_version=FEATURE_VERSION, format="lightgbm", body=b"tree\n",
+            trained_on={}, rank_accuracy={"spearman": 0.9},
         )  # fmt: skip
         store.add_model(broken)
         search = sketch_search(task("matmul:16,16,16"), knowledge=Knowledge(store))
@@ -135,7 +136,7 @@ def test_a_stored_model_that_ranks_badly_leaves_the_shipped_one_in_use(tmp_path)
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
         for accuracy in ({}, {"spearman": -0.1}):
             poor = NewModel(
-                target_family="llvm-x86_64-256", feature_version=1, format="lightgbm", body=b"never read",
+                target_family="llvm-x86_64-256", feature_version=FEATURE_VERSION, format="lightgbm", body=b"never read",
                 trained_on={}, rank_accuracy=accuracy,
             )  # fmt: skip
             store.add_model(poor)

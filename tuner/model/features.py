@@ -21,7 +21,7 @@ from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
 from tuner.space.sketch import Sketch
 
-FEATURE_VERSION = 1
+FEATURE_VERSION = 2
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
 
 NAMES = (
@@ -124,7 +124,7 @@ class _Population:
         for dim in access.dims:
             span = np.ones(self.count)
             for axis, stride in dim.axes:
-                span = span + stride * (tile[axis] - 1)
+                span = span + np.maximum(0.0, stride * tile[axis] - max(stride, 1.0))
             sizes.append(np.minimum(span, dim.extent))
         if not sizes:
             return self._all(LINE_BYTES)
@@ -288,7 +288,7 @@ def _walk_of(access: NestAccess, along: set[int | None]) -> str:
         return "broadcast"
     last = access.dims[-1].axes
     inner = any(axis in along and stride == 1 for axis, stride in last)
-    outer = any(axis in along for dim in access.dims[:-1] for axis, _ in dim.axes)
+    outer = any(axis in along and stride >= 1 for dim in access.dims[:-1] for axis, stride in dim.axes)
     return "contiguous" if inner and not outer else "strided"
 
 

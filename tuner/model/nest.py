@@ -69,9 +69,10 @@ class NestAxis:
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension of a buffer: the axes in its index, each with its stride, and the buffer's extent there."""
+    """One dimension of a buffer: the axes in its index, each with its stride, and the buffer's extent there. An index
+    of tiles, as packed operands have it, moves on by part of one: `j // 16` by 1/16."""
 
-    axes: tuple[tuple[int, int], ...]
+    axes: tuple[tuple[int, float], ...]
     extent: int
 
 
@@ -258,9 +259,7 @@ class _Reader:
         axes = [iv.var for iv in main.block.iter_vars]
         dims = []
         for index, extent in zip(region.region, region.buffer.shape):
-            affine = as_affine(index.min, axes)
-            used = {v for v in free_vars(index.min) if v in axes}
-            strides = [int(v in used) for v in axes] if affine is None else [abs(c) for c in affine[0]]
+            strides = _strides(index.min, axes)
             dims.append(Dim(tuple((a, c) for a, c in enumerate(strides) if c), as_int(extent) or 1))
         filler = None if written else fillers.get(region.buffer)
         shared = None if filler is None else _common(filler.path, main.path)
@@ -341,6 +340,20 @@ def _original_axes(func: n.PrimFunc, main: n.Block) -> dict[n.Var, int]:
             values = leaf.realize.iter_values
             return {v: axis for axis, v in enumerate(values) if isinstance(v, n.Var)}
     return {}
+
+
+def _strides(index: n.PrimExpr, axes: Sequence[n.Var]) -> list[float]:
+    """How far `index` moves on when each of the axes does."""
+    affine = as_affine(index, tuple(axes))
+    if affine is not None:
+        return [float(abs(c)) for c in affine[0]]
+    match index:
+        case n.FloorDiv(a=tiled, b=n.IntImm(value=size)) if size > 0:
+            return [stride / size for stride in _strides(tiled, axes)]
+        case n.FloorMod(a=tiled):
+            return _strides(tiled, axes)
+    used = free_vars(index)
+    return [float(v in used) for v in axes]
 
 
 def _bound_axis(var: n.Var, main: _Leaf) -> int | None:
