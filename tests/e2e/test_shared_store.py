@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -184,11 +183,10 @@ def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: 
 
 
 def test_budgets_of_time_end_a_run(store: RecordStore) -> None:
-    began = time.monotonic()
+    """Without a number of trials; however few a busy machine gets done, the run ends by itself."""
     options = RunOptions(trials=0, seconds=0.5, finalists=0)
     outcome = tune([search()], fleet=Farm(2, 0.01).fleet, builder=ReplayBuilder(), options=options, store=store)
-    assert time.monotonic() - began < 30
-    assert outcome.snapshot.done > 0
+    assert outcome.snapshot.done == store.run(1).trials
     assert store.run(1).state is RunState.FINISHED
 
 
