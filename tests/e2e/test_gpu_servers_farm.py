@@ -65,7 +65,7 @@ def test_a_server_for_each_gpu(environ: dict[str, str], tmp_path: Path) -> None:
         with running(command, environ, log) as process, connect_tracker("127.0.0.1", tracker.port) as farm:
             until(lambda: ports.exists() or process.poll() is not None)
             assert process.poll() is None, log.read_text()
-            first, second = map(int, ports.read_text().split())
+            _, second = ports.read_text().split()
             assert f"GPU GPU-1b: listening on 127.0.0.1:{second}" in log.read_text()
             until(lambda: len(farm.devices()) == 2)
             assert {(d.box, d.attributes["uuid"]) for d in farm.devices()} == {("lab/0", "GPU-0a"), ("lab/1", "GPU-1b")}
@@ -76,11 +76,7 @@ def test_a_server_for_each_gpu(environ: dict[str, str], tmp_path: Path) -> None:
             before = children(process.pid)
             assert len(before) == 2
             os.kill(max(before), signal.SIGKILL)
-            until(lambda: log.read_text().count("listening on") == 3)  # at the port that it had
-            assert {int(line.rsplit(":", 1)[1]) for line in log.read_text().splitlines() if "listening" in line} == {
-                first,
-                second,
-            }
+            until(lambda: log.read_text().count("listening on") == 3)  # at its port, unless somebody else took that
             after = children(process.pid)
             assert len(after) == 2
             assert len(before & after) == 1
