@@ -25,7 +25,7 @@ _WARPS = (1, 2, 4)
 _STAGES = (2, 3, 4, 5)
 _MOST_SUMS = 128  # of a thread: half of its registers
 _BASE_REGISTERS = 40
-_GATHER_REGISTERS = 2  # for each element that a thread gathers
+_GATHER_REGISTERS = 3  # for each element that a thread gathers: itself, and its address
 _GATHER_CYCLES = 1 / 8  # of a multiprocessor for each: its address, its condition, its load
 _RATE = 16  # how many times faster than float32 products of 16 bits are; of bytes, twice as much
 
