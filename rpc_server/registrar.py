@@ -104,7 +104,7 @@ def gpu_device(fingerprint: Fingerprint, gpu: Gpu, key: str = "", tags: Sequence
     return DeviceSpec(
         slot=0,
         key=key or "gpu",
-        tags=tuple(dict.fromkeys((*tags, "gpu", "cuda", gpu.arch))),
+        tags=tuple(dict.fromkeys((*tags, "gpu", "cuda", gpu.arch, gpu.arch.rstrip("af")))),
         attributes=attributes,
         fingerprint=fingerprint.device_class,
     )

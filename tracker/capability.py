@@ -60,6 +60,10 @@ _GAP = re.compile(r"[\s,&]*")
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)")
 
 
+_GPU_VARIANT = re.compile(r"(sm_\d+)[af]")
+"""sm_90a is sm_90 with instructions of its own, and runs what is built for sm_90."""
+
+
 class CapabilityError(TunefarmError, ValueError):
     """An expression that does not parse."""
 
@@ -221,6 +225,8 @@ def _holds(term: Term, caps: Capabilities) -> bool:
 
 
 def _attribute_holds(name: str, op: str, choices: tuple[str, ...], have: Attribute | None) -> bool:
+    if name == "arch" and isinstance(have, str):
+        have = tuple(dict.fromkeys((have, _GPU_VARIANT.sub(r"\1", have))))
     if op in ("=", "!="):
         return (have is not None and any(_equal(have, choice) for choice in choices)) == (op == "=")
     want = parse_number(choices[0])

@@ -73,6 +73,12 @@ def test_does_not_match(text: str) -> None:
     assert not parse_capability(text).matches(CPU)
 
 
+@pytest.mark.parametrize("text", ["arch=sm_90", "arch=sm_90a", "arch=sm_9*", "arch=sm_80|sm_90", "arch!=sm_80"])
+def test_a_variant_of_an_architecture_is_that_architecture(text: str) -> None:
+    assert parse_capability(text).matches(Capabilities.of("gpu", (), {"arch": "sm_90a"}))
+    assert not parse_capability("arch!=sm_90").matches(Capabilities.of("gpu", (), {"arch": "sm_90a"}))
+
+
 def test_memory_is_nominal() -> None:
     reported = Capabilities.of("gpu", (), {"memory": int(79.6 * GIB)})
     assert parse_capability("memory>=80GiB").matches(reported)
