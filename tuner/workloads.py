@@ -104,25 +104,30 @@ def _usage() -> str:
     return f"a workload is one of\n    {forms}\n  for example matmul:512,512,512:float32"
 
 
+def _summed_in(spec: WorkloadSpec) -> str | None:
+    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes."""
+    return "int32" if spec.dtype in ("int8", "uint8") else None
+
+
 def _matmul(spec: WorkloadSpec) -> list[Tensor]:
     m, n, k = spec.args
     a = placeholder((m, k), spec.dtype, name="A")
     b = placeholder((k, n), spec.dtype, name="B")
-    return [a, b, topi.matmul(a, b)]
+    return [a, b, topi.matmul(a, b, out_dtype=_summed_in(spec))]
 
 
 def _batch_matmul(spec: WorkloadSpec) -> list[Tensor]:
     batch, m, n, k = spec.args
     a = placeholder((batch, m, k), spec.dtype, name="A")
     b = placeholder((batch, k, n), spec.dtype, name="B")
-    return [a, b, topi.batch_matmul(a, b, transpose_b=False)]
+    return [a, b, topi.batch_matmul(a, b, transpose_b=False, out_dtype=_summed_in(spec))]
 
 
 def _dense(spec: WorkloadSpec) -> list[Tensor]:
     m, n, k = spec.args
     data = placeholder((m, k), spec.dtype, name="data")
     weight = placeholder((n, k), spec.dtype, name="weight")
-    return [data, weight, topi.dense(data, weight)]
+    return [data, weight, topi.dense(data, weight, out_dtype=_summed_in(spec))]
 
 
 def _conv2d(spec: WorkloadSpec) -> list[Tensor]:
@@ -130,7 +135,8 @@ def _conv2d(spec: WorkloadSpec) -> list[Tensor]:
     stride, padding = OPERATORS["conv2d"].optional_values(spec)
     data = placeholder((batch, channels, height, width), spec.dtype, name="data")
     weight = placeholder((filters, channels, kernel_h, kernel_w), spec.dtype, name="weight")
-    return [data, weight, topi.conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1)]
+    dtype = _summed_in(spec)
+    return [data, weight, topi.conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1, out_dtype=dtype)]
 
 
 def _depthwise_conv2d(spec: WorkloadSpec) -> list[Tensor]:
@@ -138,7 +144,8 @@ def _depthwise_conv2d(spec: WorkloadSpec) -> list[Tensor]:
     stride, padding = OPERATORS["depthwise_conv2d"].optional_values(spec)
     data = placeholder((batch, channels, height, width), spec.dtype, name="data")
     weight = placeholder((channels, 1, kernel_h, kernel_w), spec.dtype, name="weight")
-    found = topi.nn.depthwise_conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1)
+    dtype = _summed_in(spec)
+    found = topi.nn.depthwise_conv2d_nchw(data, weight, stride=stride, padding=padding, dilation=1, out_dtype=dtype)
     return [data, weight, found]
 
 

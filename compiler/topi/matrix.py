@@ -13,23 +13,28 @@ from compiler.tir.nodes import PrimExpr
 from compiler.tir.ops import as_int
 
 
-def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
-    """C[i, j] = sum over k of A[i, k] * B[k, j], in the inputs' dtype.
+def matmul(
+    a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False, out_dtype: str | None = None
+) -> Tensor:
+    """C[i, j] = sum over k of A[i, k] * B[k, j].
 
-    `a` is (M, K), or (K, M) when `transp_a`; `b` is (K, N), or (N, K) when `transp_b`; the result is (M, N).
-    Raises IRError when the ranks are not 2 or the K's differ.
+    `a` is (M, K), or (K, M) when `transp_a`; `b` is (K, N), or (N, K) when `transp_b`; the result is (M, N) of
+    `out_dtype` (the inputs' unless given), as which it is summed. Raises IRError when the ranks are not 2 or the K's
+    differ.
     """
     _check_rank("matmul", 2, a, b)
     m, k_a = _ordered(a.shape, transp_a)
     k_b, n = _ordered(b.shape, transp_b)
     _check_equal("matmul", "K", k_a, k_b, a, b)
     k = reduce_axis((0, k_a), name="k")
+
+    def product(i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        left, right = a[k, i] if transp_a else a[i, k], b[j, k] if transp_b else b[k, j]
+        return left * right if out_dtype is None else left.astype(out_dtype) * right.astype(out_dtype)
+
     result: Tensor = compute(
         (m, n),
-        lambda i, j: te_sum(
-            (a[k, i] if transp_a else a[i, k]) * (b[j, k] if transp_b else b[k, j]),
-            axis=k,
-        ),
+        lambda i, j: te_sum(product(i, j), axis=k),
         name="T_matmul",
         tag="matmul",
     )

@@ -61,3 +61,10 @@ def test_operations_are_counted_over_the_iteration_domain(text, flops):
 def test_every_operator_documents_its_sizes():
     for name, operator in OPERATORS.items():
         assert operator.usage(name).startswith(f"{name}:")
+
+
+@pytest.mark.parametrize("text", ["matmul:3,4,5:int8", "dense:3,4,5:uint8", "batch_matmul:2,3,4,5:int8",
+                                  "conv2d:1,2,4,4,3,3,3:uint8", "depthwise_conv2d:1,2,4,4,3,3:int8"])  # fmt: skip
+def test_products_of_bytes_are_summed_as_integers_of_32_bits(text: str) -> None:
+    first, second, result = WorkloadSpec.parse(text).tensors()
+    assert (first.dtype, second.dtype, result.dtype) == (text.split(":")[2],) * 2 + ("int32",)
