@@ -27,7 +27,8 @@ from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 REST_S = 0.2
-BEGIN, END = "<!-- kernels: begin -->", "<!-- kernels: end -->"
+MARKS = "<!-- kernels, {threads}: begin -->", "<!-- kernels, {threads}: end -->"
+GROUPS = ("matmul", "conv2d", "depthwise", "")
 
 
 def main() -> None:
@@ -53,7 +54,7 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row) if args.json else line(row), flush=True)
     if args.write is not None and rows:
-        write(args.write, table(rows, len(cores), args.trials, args.seeds))
+        write(args.write, table(rows, len(cores), args.trials, args.seeds), len(cores))
 
 
 # ------------------------------------------------------------------------------------ workloads
@@ -299,16 +300,28 @@ def table(rows: list[dict[str, Any]], threads: int, trials: int, seeds: int) -> 
         f"{threads} thread{'s' if threads > 1 else ''}, {trials} trials each{runs}; ratio to the faster of the others.",
         "", "| workload | tunefarm, ms | numpy, ms | torch, ms | GFLOP/s | ratio |", "|---|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
-    return "\n".join([*head, *map(line, rows)])
+    return "\n".join([*head, *map(line, rows), "", *means(rows)])
 
 
-def write(path: Path, text: str) -> None:
-    """Put `text` between the marks of a file, or at its end."""
+def means(rows: list[dict[str, Any]]) -> list[str]:
+    """The geometric mean of the ratios of each group of workloads."""
+    left, said = [row for row in rows if row["ms"]], []
+    for group in GROUPS:
+        ratios = [row["ratio"] for row in left if group in row["workload"]]
+        left = [row for row in left if group not in row["workload"]]
+        if ratios:
+            said.append(f"{group or 'the others'} {statistics.geometric_mean(ratios):.2f}")
+    return ["Geometric means of the ratios: " + ", ".join(said) + "."]
+
+
+def write(path: Path, text: str, threads: int) -> None:
+    """Put `text` between the marks of a file that are for so many threads, or at its end."""
     page = path.read_text()
-    if BEGIN not in page:
-        page = f"{page.rstrip()}\n\n## Tuned kernels and the libraries\n\n{BEGIN}\n{END}\n"
-    before, _, rest = page.partition(BEGIN)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+    begin, end = (mark.format(threads=threads) for mark in MARKS)
+    if begin not in page:
+        page = f"{page.rstrip()}\n\n{begin}\n{end}\n"
+    before, _, rest = page.partition(begin)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
 
 
 if __name__ == "__main__":
