@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pwd
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ class ExecutorLinks:
         self._session_folders: dict[int, Path] = {}
         self._warned = False
         self._pids: set[int] = set()
-        self._strays = Strays(poll, self._pids)
+        self._strays = Strays(poll, self._pids, pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid())
         stays_root = os.geteuid() == 0 and not settings.user
         self._groups = TaskGroups(settings.max_processes) if stays_root else None
 

@@ -24,18 +24,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Strays:
-    """`ours` are the pids of children that are no strays."""
+    """`ours` are the pids of children that are no strays, `user` is the uid that executors run as."""
 
-    def __init__(self, poll: PollTable, ours: Container[int]) -> None:
+    def __init__(self, poll: PollTable, ours: Container[int], user: int) -> None:
         self._poll = poll
         self._ours = ours
+        self._user = user
         self._dying: set[int] = set()
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def sweep(self) -> None:
         """Kill what was left behind; call it when an executor has ended. A stray's own children are next."""
         for pid in _children():
-            if pid not in self._ours and pid not in self._dying and _comes_from_an_executor(pid):
+            if pid not in self._ours and pid not in self._dying and _comes_from_an_executor(pid, self._user):
                 with contextlib.suppress(ProcessLookupError):
                     pidfd = os.pidfd_open(pid)
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -59,12 +60,13 @@ def _children() -> list[int]:
     return found
 
 
-def _comes_from_an_executor(pid: int) -> bool:
-    """It runs as another user than the supervisor, or carries the mark."""
+def _comes_from_an_executor(pid: int, user: int) -> bool:
+    """It runs as the executors' `user`, who is not the supervisor's own, or carries the mark. Children of other users
+    are those of whoever has a supervisor in a thread."""
     process = Path(f"/proc/{pid}")
     try:
         uids = next(line for line in (process / "status").read_text().splitlines() if line.startswith("Uid:"))
-        if int(uids.split()[2]) != os.geteuid():
+        if int(uids.split()[2]) == user != os.geteuid():
             return True
         return f"{MARK}={os.getpid()}".encode() in (process / "environ").read_bytes().split(b"\0")
     except (OSError, StopIteration):
