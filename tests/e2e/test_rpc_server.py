@@ -1,6 +1,7 @@
 """Starting servers, leases, and peers that do not play by the rules."""
 
 import gc
+import os
 import random
 import signal
 import socket
@@ -58,6 +59,20 @@ def test_a_client_gone_before_the_supervisor_ran_holds_no_session(tmp_path):
         open_session("127.0.0.1", port, wait_s=60) as session,
     ):
         session.cpu().sync()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process as another user")
+def test_other_users_children_of_the_process_are_left_alone(tmp_path):
+    other = subprocess.Popen(["sleep", "600"], user="nobody")
+    try:
+        with own_supervisor(tmp_path, SupervisorConfig(box="shared")) as port:
+            for _ in range(2):  # what the first session left behind is looked for before the second one has an executor
+                with open_session("127.0.0.1", port, wait_s=60) as session:
+                    session.cpu().sync()
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
 
 
 def use_until_it_ends(session):
