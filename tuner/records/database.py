@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    DisconnectionError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tuner.records.errors import InvalidRecord, RecordError, StoreMissing, StoreUnavailable
@@ -19,6 +28,7 @@ BUSY_TIMEOUT_MS = 30_000
 """How long a SQLite writer waits for another one."""
 
 _WRITE = "tunefarm_write"
+_IDLE_S = 5.0
 T = TypeVar("T")
 
 
@@ -72,7 +82,7 @@ def connect(url: URL, *, create: bool = False) -> Engine:
     if path is not None:
         _check_file(path, create)
     try:
-        engine = create_engine(url, pool_pre_ping=path is None, pool_size=10, max_overflow=40)
+        engine = create_engine(url, pool_size=10, max_overflow=40)
     except (ImportError, NoSuchModuleError):
         raise StoreUnavailable(
             "the PostgreSQL driver is not installed", hint="pip install 'tunefarm[postgres]'"
@@ -80,7 +90,27 @@ def connect(url: URL, *, create: bool = False) -> Engine:
     if path is not None:
         event.listen(engine, "connect", _on_sqlite_connect)
         event.listen(engine, "begin", _on_sqlite_begin)
+    else:
+        _check_idle_connections(engine)
     return engine
+
+
+def _check_idle_connections(engine: Engine) -> None:
+    """Ask a server whether it is still there when a connection has lain idle, rather than before every transaction."""
+
+    def given_back(_connection: Any, record: Any) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    def taken(connection: Any, record: Any, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get("idle_since", math.inf) < _IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError(str(error)) from error  # the pool makes a new one
+
+    event.listen(engine, "checkin", given_back)
+    event.listen(engine, "checkout", taken)
 
 
 def _check_file(path: Path, create: bool) -> None:
@@ -119,7 +149,16 @@ def reading(engine: Engine) -> Iterator[Connection]:
         if engine.dialect.name == "postgresql":
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         yield connection
-        connection.rollback()
+        connection.commit()  # nothing was written; a rollback would have psycopg forget its prepared statements
+
+
+@contextmanager
+def asking(engine: Engine) -> Iterator[Connection]:
+    """For a single statement, which sees one state of the database by itself: a server hears nothing else."""
+    with _translated(engine), engine.connect() as connection:
+        if engine.dialect.name == "postgresql":
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+        yield connection
 
 
 @contextmanager

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from compiler.runtime.statistics import summarise
 from rpc_server.measure import FailureKind
 from tuner.records import catalog, claims, incumbent
+from tuner.records.bulk import insert_all
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.model import NewTrial, TrialPurpose, TrialStatus
 from tuner.records.schema import (
@@ -62,9 +63,6 @@ class _Batch:
     sites: dict[Pair, Site]
 
 
-_INSERT = insert(TrialRow).returning(TrialRow.id, sort_by_parameter_order=True)
-
-
 def add_trials(connection: Connection, sites: Sites, new: Sequence[NewTrial], owner: str | None = None) -> list[int]:
     for trial in new:
         check_trial(trial)
@@ -76,7 +74,9 @@ def add_trials(connection: Connection, sites: Sites, new: Sequence[NewTrial], ow
         raise InvalidRecord(error.message) from None
     batch = _Batch(tasks, runs, _candidates(connection, _traces(tasks, new)), found)
     rows = [_row(batch, trial) for trial in new]
-    ids = list(connection.scalars(_INSERT, rows))
+    made = insert_all(connection, TrialRow, rows, ("id", "run_id", "sequence"))
+    numbered = {(row.run_id, row.sequence): row.id for row in made}
+    ids = [numbered[row["run_id"], row["sequence"]] for row in rows]
     _count(connection, batch)
     _count_failures(connection, list(zip(new, ids)))
     incumbent.settle(connection, rows)
@@ -166,11 +166,9 @@ def _candidates(connection: Connection, traces: Mapping[_CandidateKey, str]) -> 
     """The candidates' ids. Most are new, so those that are not are asked for afterwards."""
     if not traces:
         return {}
-    table = catalog.upsert(connection, CandidateRow).on_conflict_do_nothing()
     names = ("workload_id", "target_id", "digest")
-    columns = (CandidateRow.id, CandidateRow.workload_id, CandidateRow.target_id, CandidateRow.digest)
     rows = [{**dict(zip(names, key)), "trace": traces[key]} for key in sorted(traces)]
-    made = connection.execute(table.returning(*columns), rows)
+    made = insert_all(connection, CandidateRow, rows, ("id", *names), new=False)
     found = {(row.workload_id, row.target_id, row.digest): row.id for row in made}
     return found | _find_candidates(connection, sorted(traces.keys() - found.keys()))
 

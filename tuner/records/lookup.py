@@ -131,12 +131,23 @@ def best(
     toolchain: str | None,
 ) -> dict[str, BestLookup]:
     """For each of at most `MOST_KEYS` workloads; however many there are, the database is asked as often."""
+    found = exact(connection, workload_keys, target, device_class, toolchain)
+    missing = sorted(set(workload_keys) - found.keys())
+    return found | _elsewhere(connection, missing, catalog.parse_target(target), device_class) if missing else found
+
+
+def exact(
+    connection: Connection,
+    workload_keys: Collection[str],
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+) -> dict[str, BestLookup]:
+    """`best` of those workloads that have a config of the very target and device class: a single statement."""
     wanted = catalog.parse_target(target)
     asked = {"workloads": sorted(workload_keys), "target": str(wanted), "device_class": device_class}
-    exact = _of_workloads(connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked))
-    found = {key: _to_lookup(same_target(configs, device_class, toolchain)) for key, configs in exact.items()}
-    missing = sorted(set(workload_keys) - found.keys())
-    return found | _elsewhere(connection, missing, wanted, device_class) if missing else found
+    configs = _of_workloads(connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked))
+    return {key: _to_lookup(same_target(found, device_class, toolchain)) for key, found in configs.items()}
 
 
 def _of_workloads(rows: Iterable[AnyRow]) -> dict[str, list[BestConfig]]:

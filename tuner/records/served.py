@@ -7,7 +7,7 @@ from collections.abc import Collection
 from tuner.records import browse, lookup, near
 from tuner.records.base import StoreBase, page_size
 from tuner.records.browse import Cursor, TrialFilter
-from tuner.records.database import reading
+from tuner.records.database import asking, reading
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Trial, Workload
 from tuner.records.near import NearConfigs
@@ -41,6 +41,10 @@ class ServedRecords(StoreBase):
         TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`."""
         if len(workload_keys) > lookup.MOST_KEYS:
             raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
+        with asking(self._engine) as connection:
+            found = lookup.exact(connection, workload_keys, target, device_class, toolchain)
+        if found.keys() >= set(workload_keys):
+            return found
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
 
     def best_configs(
