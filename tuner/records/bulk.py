@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Dialect, Table, TextClause, insert, text
-from sqlalchemy.dialects import sqlite
 
+from tuner.records import catalog
 from tuner.records.schema import Base
 from tuner.records.types import AnyRow
 
@@ -38,7 +38,9 @@ def insert_all(
         return connection.execute(statement, {"rows": json.dumps(rows, default=_plain)}).all()
     if new:
         return connection.execute(insert(table).returning(*columns), list(rows)).all()
-    return connection.execute(sqlite.insert(table).on_conflict_do_nothing().returning(*columns), list(rows)).all()
+    return connection.execute(
+        catalog.upsert(connection, into).on_conflict_do_nothing().returning(*columns), list(rows)
+    ).all()
 
 
 @lru_cache(maxsize=16)
