@@ -14,6 +14,7 @@ threads of others spin for a while. The table is Markdown; docs/performance.md t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
@@ -21,7 +22,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ def main() -> None:
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: 1 if args.threads == "1" else None]
     if os.environ.get(THREADS[0]) != str(len(cores)):  # libraries read it when they are loaded
-        os.sched_setaffinity(0, set(cores))
         os.environ.update(dict.fromkeys(THREADS, str(len(cores))))
         os.execv(sys.executable, [sys.executable, *sys.argv])
     chosen = [c for c in cases() if args.only in c.name and (args.all or args.only or c.small)]
@@ -229,7 +229,8 @@ def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> d
     if (own := case.numpy) is not None:
         calls["numpy"] = lambda: own(*inputs)
     calls |= with_torch(case, inputs, threads)
-    times = {who: statistics.median(samples) for who, samples in in_turns(calls, rounds).items()}
+    with only_on(threads):
+        times = {who: statistics.median(samples) for who, samples in in_turns(calls, rounds).items()}
     each = [times.pop(who) for who in kernels]
     peer = min(times.values(), default=float("nan"))
     times["tunefarm"] = statistics.median_high(each)
@@ -261,6 +262,17 @@ def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callabl
     torch.set_grad_enabled(False)
     call, tensors = case.torch, [torch.from_numpy(a).to(getattr(torch, case.dtype)) for a in inputs]
     return {} if call is None else {"torch": lambda: call(*tensors)}
+
+
+@contextlib.contextmanager
+def only_on(count: int) -> Iterator[None]:
+    """This process on so many cores. Not while it tunes: builders would share the core that is measured on."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(sorted(before)[-count:]))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
