@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler.codegen import ptx_tensor, ptx_warpgroup
+from compiler.codegen import nvvm, ptx_tensor, ptx_warpgroup
 from compiler.codegen.gen import Gen, Storage
 from compiler.codegen.index import index
 from compiler.codegen.memory import address
@@ -90,12 +90,9 @@ def barrier(g: Gen, call: n.Call) -> str:
     if isinstance(scope, n.StringImm) and scope.value == "global":
         raise CodegenError(f"{g.symbol}: there is no barrier for all blocks of a kernel", hint="use two kernels")
     if isinstance(scope, n.StringImm) and scope.value == "warp":
-        g.module.declare("@llvm.nvvm.bar.warp.sync", "void @llvm.nvvm.bar.warp.sync(i32)")
-        g.w.effect("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+        g.w.effect(nvvm.call(g, "bar.warp.sync", "void", ("i32", -1)))
     else:
-        name = "@llvm.nvvm.barrier.cta.sync.aligned.all"
-        g.module.declare(name, f"void {name}(i32)")
-        g.w.effect(f"call void {name}(i32 0)")
+        g.w.effect(nvvm.call(g, "barrier.cta.sync.aligned.all", "void", ("i32", 0)))
     g.w.loaded.clear()
     return "0"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from compiler.codegen import nvvm
 from compiler.codegen.gen import Gen
-from compiler.codegen.ptx_tensor import SHARED, element_at, in_space
+from compiler.codegen.nvvm import CLUSTER, SHARED
 from compiler.errors import CodegenError
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -14,11 +15,10 @@ from compiler.tir.nodes import PrimExpr
 
 _SWIZZLE_128 = 1 << 62  # of a matrix descriptor; lengths in it are in units of 16 bytes
 _GROUP_BYTES = 1024  # from eight rows to the next eight
-_CLUSTER = "ptr addrspace(7)"
 
 
 def _shared(g: Gen, data: PrimExpr, offset: PrimExpr, element: str, size: int) -> str:
-    return in_space(g, element_at(g, data, offset, element, size), SHARED)
+    return nvvm.in_space(g, nvvm.element_at(g, data, offset, element, size), SHARED)
 
 
 def _barrier(g: Gen, call: n.Call, first: int = 0) -> str:
@@ -33,7 +33,7 @@ def _plain(name: str) -> Callable[[Gen, n.Call], str]:
     """A call without operands."""
 
     def emit(g: Gen, call: n.Call) -> str:
-        g.w.effect(f"call void {g.module.declare(name, f'void {name}()')}()")
+        g.w.effect(nvvm.call(g, name, "void"))
         g.w.loaded.clear()
         return "0"
 
@@ -41,36 +41,35 @@ def _plain(name: str) -> Callable[[Gen, n.Call], str]:
 
 
 def mbarrier_init(g: Gen, call: n.Call) -> str:
-    name = "@llvm.nvvm.mbarrier.init.shared"
-    g.module.declare(name, f"void {name}({SHARED}, i32)")
-    g.w.effect(f"call void {name}({SHARED} {_barrier(g, call)}, i32 {ops.as_int(call.args[2])})")
+    g.w.effect(nvvm.call(g, "mbarrier.init.shared", "void", (SHARED, _barrier(g, call)), _count(call)))
     return "0"
 
 
 def mbarrier_arrive(g: Gen, call: n.Call) -> str:
-    name = "@llvm.nvvm.mbarrier.arrive.shared"
-    g.module.declare(name, f"i64 {name}({SHARED})")
-    g.w.inline(f"call i64 {name}({SHARED} {_barrier(g, call)})")
+    g.w.inline(nvvm.call(g, "mbarrier.arrive.shared", "i64", (SHARED, _barrier(g, call))))
     return "0"
 
 
 def mbarrier_expect(g: Gen, call: n.Call) -> str:
-    name = "@llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
-    g.module.declare(name, f"i64 {name}({SHARED}, i32)")
-    g.w.inline(f"call i64 {name}({SHARED} {_barrier(g, call)}, i32 {ops.as_int(call.args[2])})")
+    name = "mbarrier.arrive.expect.tx.scope.cta.space.cta"
+    g.w.inline(nvvm.call(g, name, "i64", (SHARED, _barrier(g, call)), _count(call)))
     return "0"
+
+
+def _count(call: n.Call) -> tuple[str, int | None]:
+    """Of arrivals, or of bytes."""
+    return "i32", ops.as_int(call.args[2])
 
 
 def mbarrier_wait(g: Gen, call: n.Call) -> str:
     """Try until it is so; the hardware lets a thread sleep for a while in each try."""
     w = g.w
-    name = "@llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta"
-    g.module.declare(name, f"i1 {name}({SHARED}, i32)")
+    name = "mbarrier.try.wait.parity.scope.cta.space.cta"
     barrier, parity = _barrier(g, call), _number(g, call.args[2])
     again, after = w.label("wait"), w.label("over")
     w.branch(again)
     w.start_block(again)
-    w.branch_if(w.inline(f"call i1 {name}({SHARED} {barrier}, i32 {parity})"), after, again)
+    w.branch_if(w.inline(nvvm.call(g, name, "i1", (SHARED, barrier), ("i32", parity))), after, again)
     w.start_block(after)
     w.loaded.clear()
     return "0"
@@ -84,14 +83,16 @@ def copy_tile(g: Gen, call: n.Call) -> str:
     tensor_map = device.tensor_maps.get(data) if isinstance(data, n.Var) else None
     if tensor_map is None:
         raise CodegenError(f"{g.symbol}: {data} is no argument of this kernel", hint="TMA copies from arguments")
-    name = "@llvm.nvvm.cp.async.bulk.tensor.g2s.tile.2d"
-    g.module.declare(name, f"void {name}({_CLUSTER}, {SHARED}, ptr, i32, i32, i16, i64, i1, i1, i32)")
     target = _shared(g, call.args[0], call.args[1], "i16", 2)
-    wide = g.w.inline(f"addrspacecast {SHARED} {target} to {_CLUSTER}")
+    wide = g.w.inline(f"addrspacecast {SHARED} {target} to {CLUSTER}")
     barrier = _barrier(g, call, 9)
     row, column = _number(g, call.args[3]), _number(g, call.args[4])
-    given = f"{_CLUSTER} {wide}, {SHARED} {barrier}, ptr {tensor_map}, i32 {column}, i32 {row}"
-    g.w.effect(f"call void {name}({given}, i16 0, i64 0, i1 0, i1 0, i32 0)")
+    one_block = (("i16", 0), ("i64", 0), ("i1", 0), ("i1", 0), ("i32", 0))  # nothing for others, no hint to caches
+    text = nvvm.call(
+        g, "cp.async.bulk.tensor.g2s.tile.2d", "void", (CLUSTER, wide), (SHARED, barrier), ("ptr", tensor_map),
+        ("i32", column), ("i32", row), *one_block,
+    )  # fmt: skip
+    g.w.effect(text)
     return "0"
 
 
@@ -107,21 +108,17 @@ def _descriptor(g: Gen, data: PrimExpr, offset: PrimExpr, leading: int) -> str:
 
 def _sums(g: Gen, data: PrimExpr, offset: PrimExpr, count: int) -> list[str]:
     """Where a thread's sums are: local memory, which becomes registers."""
-    start = element_at(g, data, offset, "float", 4)
-    return [g.w.value(f"getelementptr float, ptr {start}, i64 {i}", start) if i else start for i in range(count)]
+    return nvvm.registers(g, nvvm.element_at(g, data, offset, "float", 4), "float", count)
 
 
 def _update(g: Gen, text: str, places: list[str], more: list[tuple[str, str, str]]) -> None:
     """Inline assembly that changes registers in place: `$0` and on. `more` are (constraint, type, operand)."""
-    before = [g.w.inline(f"load float, ptr {place}, align 4") for place in places]
-    result_type = "{ " + ", ".join(["float"] * len(places)) + " }"
+    before = nvvm.load(g, "float", places)
     constraints = ["=f"] * len(places) + [str(i) for i in range(len(places))] + [kind for kind, _, _ in more]
     given = ", ".join([*(f"float {x}" for x in before), *(f"{ty} {x}" for _, ty, x in more)])
     code = f'asm sideeffect "{text}", "{",".join([*constraints, "~{memory}"])}"'
-    result = g.w.inline(f"call {result_type} {code}({given}) convergent")
-    for i, where in enumerate(places):
-        g.w.effect(f"store float {g.w.inline(f'extractvalue {result_type} {result}, {i}')}, ptr {where}, align 4")
-    g.w.loaded.clear()
+    result = g.w.inline(f"call {nvvm.struct('float', len(places))} {code}({given}) convergent")
+    nvvm.store(g, "float", result, places)
 
 
 def product(g: Gen, call: n.Call) -> str:
@@ -145,32 +142,29 @@ def wait_group(g: Gen, call: n.Call) -> str:
     """With sums, these come out of the wait, so that no use of them goes before it."""
     num, count = ops.as_int(call.args[0]), ops.as_int(call.args[3])
     if not count:
-        name = "@llvm.nvvm.wgmma.wait_group.sync.aligned"
-        g.module.declare(name, f"void {name}(i64 immarg)")
-        g.w.effect(f"call void {name}(i64 {num})")
+        g.w.effect(nvvm.call(g, "wgmma.wait_group.sync.aligned", "void", ("i64", num)))
         return "0"
     _update(g, f"wgmma.wait_group.sync.aligned {num};", _sums(g, call.args[1], call.args[2], count), [])
     return "0"
 
 
 def limit_registers(g: Gen, call: n.Call) -> str:
-    name = f"@llvm.nvvm.setmaxnreg.{'inc' if ops.as_int(call.args[0]) else 'dec'}.sync.aligned.u32"
-    g.module.declare(name, f"void {name}(i32 immarg)")
-    g.w.effect(f"call void {name}(i32 {ops.as_int(call.args[1])})")
+    direction = "inc" if ops.as_int(call.args[0]) else "dec"
+    g.w.effect(nvvm.call(g, f"setmaxnreg.{direction}.sync.aligned.u32", "void", ("i32", ops.as_int(call.args[1]))))
     return "0"
 
 
 CALLS: dict[str, Callable[[Gen, Any], str]] = {
     "tir.ptx_mbarrier_init": mbarrier_init,
-    "tir.ptx_fence_mbarrier_init": _plain("@llvm.nvvm.fence.mbarrier_init.release.cluster"),
+    "tir.ptx_fence_mbarrier_init": _plain("fence.mbarrier_init.release.cluster"),
     "tir.ptx_mbarrier_arrive": mbarrier_arrive,
     "tir.ptx_mbarrier_arrive_expect_tx": mbarrier_expect,
     "tir.ptx_mbarrier_wait_parity": mbarrier_wait,
-    "tir.ptx_fence_proxy_async": _plain("@llvm.nvvm.fence.proxy.async.shared_cta"),
+    "tir.ptx_fence_proxy_async": _plain("fence.proxy.async.shared_cta"),
     "tir.ptx_cp_async_bulk_tensor": copy_tile,
-    "tir.ptx_wgmma_fence": _plain("@llvm.nvvm.wgmma.fence.sync.aligned"),
+    "tir.ptx_wgmma_fence": _plain("wgmma.fence.sync.aligned"),
     "tir.ptx_wgmma_mma_async": product,
-    "tir.ptx_wgmma_commit_group": _plain("@llvm.nvvm.wgmma.commit_group.sync.aligned"),
+    "tir.ptx_wgmma_commit_group": _plain("wgmma.commit_group.sync.aligned"),
     "tir.ptx_wgmma_wait_group": wait_group,
     "tir.ptx_setmaxnreg": limit_registers,
 }
