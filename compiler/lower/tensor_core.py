@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.errors import IRError
-from compiler.lower.inject_barriers import OWN_BARRIERS
-from compiler.lower.vectorize import vectorize
 from compiler.lower.warp_fetch import Fetch, axes_at
-from compiler.lower.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct, plain_product
+from compiler.lower.warp_form import BYTES, CHUNK_BYTES, FLOATS, WarpProduct
+from compiler.lower.warp_kernel import in_threads, plain_function, run
 from compiler.lower.warp_store import Results
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -21,7 +20,6 @@ from compiler.tir.visit import seq
 
 _DEPTH_BYTES = 32  # along k of one instruction
 _NAMES = {"float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "uint8"}
-_VECTOR_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +81,8 @@ def dense(
     """
     if dtype not in _NAMES:
         raise IRError(f"tensor cores multiply {', '.join((*FLOATS, *BYTES))} here, not {dtype}")
-    allowed = ("int32",) if dtype in BYTES else ("float32", dtype)
-    chosen = allowed[0] if out_dtype is None else out_dtype
-    if chosen not in allowed:
-        raise IRError(f"a product of {dtype} is {' or '.join(allowed)}, not {chosen}")
-    shapes = (("X", (m, k), dtype), ("W", (n_, k) if transposed else (k, n_), dtype), ("C", (m, n_), chosen))
-    buffers = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
-    params = {n.Var(f"var_{buffer.name}", "handle"): buffer for buffer in buffers}
-    product = plain_product((m, n_, k), buffers, transposed)
-    body = kernel(product, WarpTile() if tile is None else tile)
-    return n.PrimFunc(tuple(params), body, buffer_map=params, attrs=ATTRS)
-
-
-ATTRS = {"tir.noalias": True, OWN_BARRIERS: True}  # of a function that is such a kernel
+    chosen = WarpTile() if tile is None else tile
+    return plain_function((m, n_, k), dtype, out_dtype, transposed, lambda product: kernel(product, chosen))
 
 
 def kernel(product: WarpProduct, tile: WarpTile) -> Stmt:
@@ -133,18 +120,12 @@ class _Kernel:
         tile = self.tile
         body = seq(self._zero(), *self._ahead(), self._steps(), self._store())
         held = (self.x.shared, self.w.shared, self.x.fetched, self.w.fetched, self.x_part, self.w_part, self.sums)
-        for buffer in held:
-            if buffer is not None:
-                body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
-        bound = (
+        axes = (
             (self.warp, "threadIdx.y", tile.warps[0] * tile.warps[1]), (self.lane, "threadIdx.x", WARP),
             (self.bx, "blockIdx.x", -(-n_ // tile.n)), (self.by, "blockIdx.y", -(-m // tile.m)),
             *(((self.bz, "blockIdx.z", batch),) if self.product.b else ()),
         )  # fmt: skip
-        for var, tag, extent in bound:
-            axis = n.IterVar(None, n.Var(tag, "int32"), n.IterType.THREAD_INDEX, tag)
-            body = n.For(var, ops.const(0), ops.const(extent), ForKind.THREAD_BINDING, body, axis)
-        return vectorize(n.PrimFunc((), body), _VECTOR_BITS).body
+        return in_threads(body, (buffer for buffer in held if buffer is not None), axes)
 
     # ------------------------------------------------------------------------------------ filling
 
@@ -161,7 +142,7 @@ class _Kernel:
     def _ahead(self) -> list[Stmt]:
         """The first steps."""
         first = [ops.const(step) for step in range(self.tile.stages - 1)]
-        return [seq(*self._begin(s, s), _run(ptx.ptx_commit_group()), *self._finish(s)) for s in first]
+        return [seq(*self._begin(s, s), run(ptx.ptx_commit_group()), *self._finish(s)) for s in first]
 
     def _steps(self) -> Stmt:
         tile, count = self.tile, self.tile.steps(self.product.sizes[3])
@@ -171,10 +152,10 @@ class _Kernel:
         finish = self._finish(stage)
         instruction = _DEPTH_BYTES // self.product.left.bytes
         body = seq(
-            _run(ptx.ptx_wait_group(tile.stages - 2)),
-            _run(tvm_storage_sync("shared")),
+            run(ptx.ptx_wait_group(tile.stages - 2)),
+            run(tvm_storage_sync("shared")),
             n.IfThenElse(later < count, seq(*self._begin(stage, later))),
-            _run(ptx.ptx_commit_group()),
+            run(ptx.ptx_commit_group()),
             *(self._multiply(ops.floormod(step, tile.stages), at) for at in range(0, tile.k, instruction)),
             n.IfThenElse(later < count, seq(*finish)) if finish else None,
         )
@@ -208,7 +189,7 @@ class _Kernel:
             )
             for i in range(self.across) for j in range(self.along)
         ]  # fmt: skip
-        return seq(*loads, *(_run(product) for product in products))
+        return seq(*loads, *(run(product) for product in products))
 
     def _load(
         self,
@@ -228,7 +209,7 @@ class _Kernel:
             row, chunk = own + own_half * 8 + low, k_half + k // side.chunk
         source = side.at(stage, row, chunk)
         dtype, target = part.dtype, self.parts[0] * index
-        return _run(ptx.ptx_ldmatrix(dtype, side.transposed, 4, ".b16", part.data, target, side.shared.data, source))
+        return run(ptx.ptx_ldmatrix(dtype, side.transposed, 4, ".b16", part.data, target, side.shared.data, source))
 
     def _zero(self) -> Stmt:
         size, dtype = self.across * self.along * 4, self.sums.dtype
@@ -246,10 +227,6 @@ class _Kernel:
                 pairs = [(pair + 4 * j, 4 * (i * self.along + j) + 2 * half) for j in range(self.along)]
                 found.append(results.row(row + (16 * i + 8 * half), pairs))
         return seq(*found)
-
-
-def _run(call: PrimExpr) -> Stmt:
-    return n.Evaluate(call)
 
 
 def _unrolled(name: str, extent: int, body: Callable[[n.Var], Stmt]) -> Stmt:

@@ -51,9 +51,8 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class WarpProduct:
-    """Axes are in the order of fusing. `value` is what is stored to element number `index` of `out`, in terms of the
-    axes and of `total`, the sum. `paired`: two neighbours along n, the first of them even, are stored side by side."""
+class Form:
+    """The axes of a product by groups, each in the order of fusing, and its operands."""
 
     b: Group
     m: Group
@@ -61,17 +60,24 @@ class WarpProduct:
     k: Group
     left: Operand
     right: Operand
-    total: Var
-    value: PrimExpr
-    out: Buffer
-    index: PrimExpr
-    paired: bool
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         """How many b, m, n and k there are."""
         b, m, n_, k = (size_of(group) for group in (self.b, self.m, self.n, self.k))
         return b, m, n_, k
+
+
+@dataclass(frozen=True, slots=True)
+class WarpProduct(Form):
+    """`value` is what is stored to element number `index` of `out`, in terms of the axes and of `total`, the sum.
+    `paired`: two neighbours along n, the first of them even, are stored side by side."""
+
+    total: Var
+    value: PrimExpr
+    out: Buffer
+    index: PrimExpr
+    paired: bool
 
 
 def size_of(group: Group) -> int:
@@ -83,36 +89,16 @@ def flat(buffer: Buffer) -> Buffer:
     return Buffer(buffer.name, buffer.data, (reduce(ops.mul, buffer.shape, ops.const(1)),), buffer.dtype)
 
 
-def plain_product(sizes: tuple[int, int, int], buffers: Sequence[Buffer], transposed: bool) -> WarpProduct:
-    """C[m, n] = X[m, k] W[n, k]^T, or X[m, k] W[k, n] where W is not `transposed`; sizes as (m, n, k)."""
-    m, n_, k = (Axis(Var(name, "int32"), size) for name, size in zip("mnk", sizes))
-    x, w, c = buffers
-    places = m.var * k.extent + k.var, n_.var * k.extent + k.var if transposed else k.var * n_.extent + n_.var
-    total = Var("total", "int32" if x.dtype in BYTES else "float32")
-    found = Form((), (m,), (n_,), (k,), Operand(x, places[0]), Operand(w, places[1]))
-    return found.product(total, ops.cast(c.dtype, total), c, m.var * n_.extent + n_.var)
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The axes of a product by groups, in order, and its operands as they were found."""
-
-    b: Group
-    m: Group
-    n: Group
-    k: Group
-    left: Operand
-    right: Operand
-
-    def product(self, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr) -> WarpProduct:
-        left, right = (
-            _widest(operand, own, self.k, (*self.b, *own, *self.k))
-            for operand, own in ((self.left, self.m), (self.right, self.n))
-        )
-        spatial = (*self.b, *self.m, *self.n)
-        steps = _strides(index, spatial)
-        paired = steps is not None and _side_by_side(steps, self.n[-1:], spatial, (), (2,)) == 2
-        return WarpProduct(self.b, self.m, self.n, self.k, left, right, total, value, out, index, paired)
+def stored(form: Form, total: Var, value: PrimExpr, out: Buffer, index: PrimExpr) -> WarpProduct:
+    """A product whose operands are copied as widely as their places in memory allow."""
+    left, right = (
+        _widest(operand, own, form.k, (*form.b, *own, *form.k))
+        for operand, own in ((form.left, form.m), (form.right, form.n))
+    )
+    spatial = (*form.b, *form.m, *form.n)
+    steps = _strides(index, spatial)
+    paired = steps is not None and _side_by_side(steps, form.n[-1:], spatial, (), (2,)) == 2
+    return WarpProduct(form.b, form.m, form.n, form.k, left, right, total, value, out, index, paired)
 
 
 def grouped(axes: Group, reduced: Group, operands: tuple[Operand, Operand], index: PrimExpr) -> Form | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from compiler.dtype import holds_all_of
 from compiler.ir.base import Node, Op
 from compiler.lower.conditions import conjuncts, is_true
-from compiler.lower.warp_form import BYTES, FLOATS, Axis, Group, Operand, WarpProduct, flat, grouped
+from compiler.lower.warp_form import BYTES, FLOATS, Axis, Group, Operand, WarpProduct, flat, grouped, stored
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -54,7 +54,7 @@ def warp_product(func: n.PrimFunc) -> WarpProduct | None:
     if not reads <= inputs:
         return None
     form = grouped(main.axes, main.reduced, (first[0], second[0]), follow.index)
-    return None if form is None else form.product(follow.total, follow.value, follow.out, follow.index)
+    return None if form is None else stored(form, follow.total, follow.value, follow.out, follow.index)
 
 
 def _dtypes(left: str, right: str, total: str) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import fields
 
 from compiler.errors import LoweringError
 from compiler.lower import tensor_core, warpgroup
-from compiler.lower.tensor_core import ATTRS, WarpTile
+from compiler.lower.tensor_core import WarpTile
+from compiler.lower.warp_kernel import ATTRS
 from compiler.lower.warp_match import warp_product
 from compiler.lower.warpgroup import WarpgroupTile
 from compiler.tir import nodes as n

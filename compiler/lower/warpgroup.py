@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from compiler.arith.affine import as_affine
 from compiler.errors import IRError
-from compiler.lower.inject_barriers import OWN_BARRIERS
-from compiler.lower.vectorize import vectorize
-from compiler.lower.warp_form import Group, Operand, WarpProduct, plain_product, size_of
+from compiler.lower.warp_form import Group, Operand, WarpProduct, size_of
+from compiler.lower.warp_kernel import in_threads, plain_function, run
 from compiler.lower.warp_store import Results
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -29,7 +28,6 @@ _MOST_SUMS = 192  # of a thread: the rest of its registers is for addresses
 # Registers of a copying and of a multiplying thread, by warpgroups that multiply: 65,536 in all. (With one of those
 # there are enough for all alike.)
 _REGISTERS = {2: (40, 232)}
-_VECTOR_BITS = 128
 _EVEN = 8  # elements: rows of matrices start at multiples of 16 bytes
 
 
@@ -157,17 +155,8 @@ def dense(
     """
     if dtype not in ptx.DTYPES:
         raise IRError(f"warpgroups multiply float16 or bfloat16 here, not {dtype}")
-    chosen = "float32" if out_dtype is None else out_dtype
-    if chosen not in ("float32", dtype):
-        raise IRError(f"a product of {dtype} is float32 or {dtype}, not {chosen}")
-    shapes = (("X", (m, k), dtype), ("W", (n_, k) if transposed else (k, n_), dtype), ("C", (m, n_), chosen))
-    buffers = [n.decl_buffer(shape, kind, name) for name, shape, kind in shapes]
-    params = {n.Var(f"var_{buffer.name}", "handle"): buffer for buffer in buffers}
-    body = kernel(plain_product((m, n_, k), buffers, transposed), WarpgroupTile() if tile is None else tile)
-    return n.PrimFunc(tuple(params), body, buffer_map=params, attrs=ATTRS)
-
-
-ATTRS = {"tir.noalias": True, OWN_BARRIERS: True}  # of a function that is such a kernel
+    chosen = WarpgroupTile() if tile is None else tile
+    return plain_function((m, n_, k), dtype, out_dtype, transposed, lambda product: kernel(product, chosen))
 
 
 def kernel(product: WarpProduct, tile: WarpgroupTile) -> Stmt:
@@ -206,27 +195,23 @@ class _Kernel:
     def body(self) -> Stmt:
         groups = self.tile.groups
         body: Stmt = n.IfThenElse(self.warp < _WARPS * groups, self._multiplying(), self._copying())
-        body = seq(self._barriers(), _run(tvm_storage_sync("shared")), body)
-        for buffer in (self.empty, self.full, *reversed(self.shared), self.sums):
-            body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, buffer.scope)
-        bound = (
+        body = seq(self._barriers(), run(tvm_storage_sync("shared")), body)
+        held = (self.empty, self.full, *reversed(self.shared), self.sums)
+        axes = (
             (self.warp, "threadIdx.y", _WARPS * (groups + 1)), (self.lane, "threadIdx.x", WARP),
             (self.block, "blockIdx.x", self.blocks),
         )  # fmt: skip
-        for var, tag, extent in bound:
-            axis = n.IterVar(None, n.Var(tag, "int32"), n.IterType.THREAD_INDEX, tag)
-            body = n.For(var, ops.const(0), ops.const(extent), ForKind.THREAD_BINDING, body, axis)
-        return vectorize(n.PrimFunc((), body), _VECTOR_BITS).body
+        return in_threads(body, held, axes)
 
     def _barriers(self) -> Stmt:
         """A stage is full by one arrival and its bytes, empty when each warp that multiplies says so."""
         made = [
-            _run(ptx.ptx_mbarrier_init(buffer.data, stage, count))
+            run(ptx.ptx_mbarrier_init(buffer.data, stage, count))
             for stage in range(self.tile.stages)
             for buffer, count in ((self.full, 1), (self.empty, _WARPS * self.tile.groups))
         ]
         first = ops.logical_and(ops.equal(self.warp, 0), ops.equal(self.lane, 0))
-        return n.IfThenElse(first, seq(*made, _run(ptx.ptx_fence_mbarrier_init())))
+        return n.IfThenElse(first, seq(*made, run(ptx.ptx_fence_mbarrier_init())))
 
     # ---------------------------------------------------------------------------------- the tiles
 
@@ -258,7 +243,7 @@ class _Kernel:
 
     def _registers(self, multiplying: bool) -> list[Stmt]:
         counts = _REGISTERS.get(self.tile.groups)
-        return [] if counts is None else [_run(ptx.ptx_setmaxnreg(multiplying, counts[multiplying]))]
+        return [] if counts is None else [run(ptx.ptx_setmaxnreg(multiplying, counts[multiplying]))]
 
     # ------------------------------------------------------------------------------------ copying
 
@@ -274,8 +259,8 @@ class _Kernel:
         ]
         bytes_ = 2 * (tile.m + tile.n) * tile.k
         body = seq(
-            _run(ptx.ptx_mbarrier_wait_parity(self.empty.data, stage, 1 - parity)),
-            _run(ptx.ptx_mbarrier_arrive_expect_tx(self.full.data, stage, bytes_)),
+            run(ptx.ptx_mbarrier_wait_parity(self.empty.data, stage, 1 - parity)),
+            run(ptx.ptx_mbarrier_arrive_expect_tx(self.full.data, stage, bytes_)),
             *copies,
         )
         steps = n.For(step, ops.const(0), ops.const(self.steps), ForKind.SERIAL, body)
@@ -291,7 +276,7 @@ class _Kernel:
         else:
             parts = [(start, own, k, size)]
         return [
-            _run(
+            run(
                 ptx.ptx_cp_async_bulk_tensor(
                     matrix.buffer.dtype, target, to, matrix.buffer.data, row, column, matrix.shape, (rows, ROW),
                     self.full.data, stage,
@@ -313,11 +298,11 @@ class _Kernel:
             for product in range(self.tile.products)
         ]
         body = seq(
-            _run(ptx.ptx_mbarrier_wait_parity(self.full.data, stage, parity)),
-            _run(ptx.ptx_wgmma_fence()),
+            run(ptx.ptx_mbarrier_wait_parity(self.full.data, stage, parity)),
+            run(ptx.ptx_wgmma_fence()),
             *products,
-            _run(ptx.ptx_wgmma_commit_group()),
-            _run(ptx.ptx_wgmma_wait_group(1, self.sums.data)),  # the products of the step before are done
+            run(ptx.ptx_wgmma_commit_group()),
+            run(ptx.ptx_wgmma_wait_group(1, self.sums.data)),  # the products of the step before are done
             n.IfThenElse(step > 0, self._release(before)),
         )
         i = n.Var("i", "int32")
@@ -325,7 +310,7 @@ class _Kernel:
         work = [
             n.For(i, ops.const(0), ops.const(self.tile.sums), ForKind.UNROLLED, zero),
             n.For(step, ops.const(0), ops.const(self.steps), ForKind.SERIAL, body),
-            _run(ptx.ptx_wgmma_wait_group(0, self.sums.data, 0, self.tile.sums)),
+            run(ptx.ptx_wgmma_wait_group(0, self.sums.data, 0, self.tile.sums)),
             self._release(last),
             self._store(*self._corner(turn)),
         ]
@@ -333,7 +318,7 @@ class _Kernel:
 
     def _release(self, stage: PrimExpr) -> Stmt:
         """This warp is done with a stage."""
-        return n.IfThenElse(ops.equal(self.lane, 0), _run(ptx.ptx_mbarrier_arrive(self.empty.data, stage)))
+        return n.IfThenElse(ops.equal(self.lane, 0), run(ptx.ptx_mbarrier_arrive(self.empty.data, stage)))
 
     def _multiply(self, stage: PrimExpr, product: int, k: int) -> Stmt:
         """64 rows of this warpgroup times all columns, 16 elements along k from element `k` of the stage on."""
@@ -347,7 +332,7 @@ class _Kernel:
         call = ptx.ptx_wgmma_mma_async(
             dtype, tile.n, x, a, w, b, transposed, ROW * tile.k, self.sums.data, product * tile.n // 2
         )
-        return _run(call)
+        return run(call)
 
     def _store(self, first_row: PrimExpr, first_column: PrimExpr) -> Stmt:
         """Each thread's pairs of results, and what is made of them."""
@@ -363,7 +348,3 @@ class _Kernel:
                 pairs = [(pair + 4 * j, start + 4 * j) for j in range(tile.n // 8)]
                 found.append(results.row(row + (product * ROWS + half * 8), pairs))
         return seq(*found)
-
-
-def _run(call: PrimExpr) -> Stmt:
-    return n.Evaluate(call)
