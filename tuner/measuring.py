@@ -9,13 +9,17 @@ from rpc_server.measure import MeasureRequest
 from tuner.engine_events import SubmitMeasure
 from tuner.options import RunOptions
 from tuner.records.model import TrialPurpose
+from tuner.rounding import Rounding
 from tuner.untuned import device_type
 
 _BASELINE_PATIENCE = 6  # untuned code may be that much slower than any candidate may be
 
 
-def measurement(command: SubmitMeasure, options: RunOptions) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
-    """The request, and the artifacts it names."""
+def measurement(
+    command: SubmitMeasure, rounding: Rounding, options: RunOptions
+) -> tuple[MeasureRequest, tuple[Artifact, ...]]:
+    """The request, and the artifacts it names. Outputs may differ as far as `options` says, or `rounding` where that is
+    further."""
     purpose = command.job.purpose
     candidate = Artifact.from_bytes(command.artifact)
     reference = _reference(command.reference)
@@ -27,8 +31,8 @@ def measurement(command: SubmitMeasure, options: RunOptions) -> tuple[MeasureReq
         timeout_s=options.run_timeout_s * (_BASELINE_PATIENCE if baseline else 1),
         reference=reference.digest,
         reference_timeout_s=_BASELINE_PATIENCE * options.run_timeout_s,
-        rtol=options.rtol,
-        atol=options.atol,
+        rtol=max(options.rtol, rounding.relative),
+        atol=max(options.atol, rounding.absolute),
         device_type=device_type(candidate),
     )
     return request, (candidate,) if candidate.digest == reference.digest else (candidate, reference)

@@ -27,7 +27,8 @@ class RunOptions:
     A trial takes `samples` of at least `sample_ms` each, and up to `max_samples` while the 95 % interval of their
     median is wider than `precision` of it to either side; with `reject`, a candidate that is clearly slower than the
     task's best is not timed further. `builders`: a number of processes or dask://HOST:PORT. `rtol`, `atol`: how far a
-    candidate's output may be from the reference's (see `MeasureRequest`). `device_wait_s`: how long a run without any
+    candidate's output may be from the reference's (see `MeasureRequest`), or further where sums are so long that their
+    order alone makes more of a difference (`tuner.rounding`). `device_wait_s`: how long a run without any
     device waits for one before it is interrupted; while it stands in a tracker's queue for devices that others use, it
     waits on.
     """

@@ -12,6 +12,7 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.printer import workload_key
 from compiler.tir.visit import walk
+from tuner.rounding import Rounding, rounding
 from tuner.workloads import WorkloadSpec
 
 
@@ -39,6 +40,10 @@ class TuningTask:
     @cached_property
     def flops(self) -> float:
         return count_flops(self.func)
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        return rounding(self.func)
 
 
 def argument_bytes(func: n.PrimFunc) -> int | None:
