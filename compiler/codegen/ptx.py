@@ -6,8 +6,9 @@ generic in the text; LLVM finds out which are global and which shared.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from compiler.codegen import ptx_threads
 from compiler.codegen.gen import CodegenOptions, DeviceOptions, Gen, ModuleText
@@ -31,6 +32,7 @@ from compiler.tir.visit import walk
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_ARCH = "sm_80"
 SHARED_ALIGN = 128
+MAX_THREADS = 1024  # of a block
 _TENSOR_MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 _EXTERNAL = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)  # a function the module does not have
 # The most shared memory of a block, in bytes, by compute capability (CUDA programming guide, technical specifications).
@@ -40,16 +42,20 @@ _SHARED = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 101: 227, 103: 2
 def arch_of(target: Target) -> str:
     """The target's architecture. Raises CodegenError for one without code here."""
     arch = target.arch or DEFAULT_ARCH
-    digits = "".join(c for c in arch.removeprefix("sm_") if c.isdigit())
-    if not arch.startswith("sm_") or not digits or int(digits) not in _SHARED:
+    if not arch.startswith("sm_") or capability(arch) not in _SHARED:
         known = ", ".join(f"sm_{number}" for number in _SHARED)
         raise CodegenError(f"there is no code generator for {arch!r}", hint=f"architectures: {known}, sm_90a, sm_100a")
     return arch
 
 
+def capability(arch: str) -> int:
+    """The compute capability of an architecture: 90 of "sm_90a"; -1 where it has no number."""
+    return int("".join(c for c in arch if c.isdigit()) or "-1")
+
+
 def max_shared_bytes(arch: str) -> int:
     """The most shared memory that a block of `arch` can have."""
-    return _SHARED[int("".join(c for c in arch if c.isdigit()))] << 10
+    return _SHARED[capability(arch)] << 10
 
 
 def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, dict[str, int]]:
@@ -71,39 +77,27 @@ def ptx_text(kernels: Mapping[str, Kernel], target: Target) -> tuple[str, str, d
 def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
     """Add one kernel. Returns its dynamic shared memory in bytes."""
     func = kernel.func
-    extents: dict[str, int] = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
-    extents |= {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}
     operators = {getattr(node.op, "name", "") for node in walk(func.body) if isinstance(node, n.Call)}
-    if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != WARPGROUP_ARCH:
-        raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint=f"build for cuda -arch={WARPGROUP_ARCH}")
-    align = SWIZZLED_ALIGN if hopper else SHARED_ALIGN
+    _check_kernel(symbol, kernel, operators, arch)
+    align = SWIZZLED_ALIGN if operators & WARPGROUP_CALLS else SHARED_ALIGN
     dynamic = _shared_bytes(func, align) > ptx_threads.STATIC_SHARED_BYTES
     maps = {func.buffer_map[p].data: f"%arg{i}" for i, p in enumerate(func.params[: len(kernel.tensor_maps)])}
-    options = DeviceOptions(arch, extents, max_shared_bytes(arch), dynamic, align, maps)
+    options = DeviceOptions(arch, _extents(kernel), max_shared_bytes(arch), dynamic, align, maps)
     module.options = module.options.with_device(options)
     if dynamic:
         _declare_dynamic(module, align)
-    threads = 1
-    for size in kernel.block:
-        threads *= size
-    if threads > 1024:
-        raise CodegenError(
-            f"{symbol}: a block of {' x '.join(map(str, kernel.block))} threads is {threads}, more than 1024",
-            hint="split by a smaller factor",
-        )
     params = parameters(func)
-    mapped = len(maps)
     noalias = bool(func.attrs.get("tir.noalias", False))
     written = written_buffers(func)
-    plain = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)][mapped:]
-    inside = ", ".join([*(f"ptr %arg{i}" for i in range(mapped)), *plain])
-    texts = ", ".join([*(f"{_TENSOR_MAP} %arg{i}" for i in range(mapped)), *plain])
+    plain = [parameter_text(p, i, noalias, written) for i, p in enumerate(params)][len(maps) :]
+    inside = ", ".join([*(f"ptr %arg{i}" for i in range(len(maps))), *plain])
     w = FunctionWriter(f'define internal i32 @"{symbol}.run"({inside})')
     g = Gen(module, w, LinearForms(), symbol, noalias, parallel=False)
-    for position, param in enumerate(params[mapped:], mapped):
+    for position, param in enumerate(params[len(maps) :], len(maps)):
         bind_parameter(g, param, f"%arg{position}")
     emit(g, func.body)
     module.functions.append(w.text("alwaysinline #0"))
+    texts = ", ".join([*(f"{_TENSOR_MAP} %arg{i}" for i in range(len(maps))), *plain])
     block = ",".join(map(str, kernel.block))
     alone = ' "nvvm.minctasm"="1"' if LIMIT in operators else ""  # without it the limit is not known at the entry
     arguments = ", ".join(f"{p.type} %arg{i}" for i, p in enumerate(params))
@@ -112,6 +106,25 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
         f'  %code = call i32 @"{symbol}.run"({arguments})\n  ret void\n}}\n'
     )
     return g.shared_bytes if dynamic else 0
+
+
+def _check_kernel(symbol: str, kernel: Kernel, operators: Set[str], arch: str) -> None:
+    """Raise CodegenError for what `arch` does not have, and for too many threads."""
+    if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != WARPGROUP_ARCH:
+        raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint=f"build for cuda -arch={WARPGROUP_ARCH}")
+    threads = math.prod(kernel.block)
+    if threads > MAX_THREADS:
+        raise CodegenError(
+            f"{symbol}: a block of {' x '.join(map(str, kernel.block))} threads is {threads}, more than {MAX_THREADS}",
+            hint="split by a smaller factor",
+        )
+
+
+def _extents(kernel: Kernel) -> dict[str, int]:
+    """Threads and blocks along each axis, where known."""
+    threads = {f"threadIdx.{axis}": size for axis, size in zip("xyz", kernel.block)}
+    blocks = {f"blockIdx.{a}": size for a, e in zip("xyz", kernel.grid) if (size := ops.as_int(e)) is not None}
+    return threads | blocks
 
 
 def _declare_dynamic(module: ModuleText, align: int) -> None:

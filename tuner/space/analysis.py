@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from compiler.arith.affine import as_affine
@@ -58,6 +59,11 @@ class BlockInfo:
     @property
     def reduced(self) -> tuple[Axis, ...]:
         return tuple(a for a in self.axes if a.reduce)
+
+    @property
+    def points(self) -> int:
+        """How often the block's body runs."""
+        return math.prod(a.extent for a in self.axes)
 
     @property
     def injective(self) -> bool:
@@ -128,6 +134,14 @@ def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
     reads = [i for i in info.inputs if i.buffer is of]
     written = _long(info, info.output.axes_by_dim)
     return info.injective and bool(reads) and all(_long(info, r.axes_by_dim) == written for r in reads)
+
+
+def epilogue_of(func: n.PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:
+    """The name of the elementwise block that is the only reader of what `main` writes, if there is one."""
+    if main.output.buffer in func.buffer_map.values():
+        return None
+    users = consumers(main, blocks)
+    return users[0].name if len(users) == 1 and is_pointwise(users[0], main.output.buffer) else None
 
 
 def _long(info: BlockInfo, dims: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:

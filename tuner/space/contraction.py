@@ -15,6 +15,7 @@ from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tuner.space.analysis import Axis, BlockInfo
 from tuner.space.elementwise import vectorize_tail
 from tuner.space.hardware import Hardware
+from tuner.space.loops import fuse_all
 from tuner.space.panels import Panel, copy_at, copy_region, pack, panel_dim
 from tuner.space.recorder import Recorder
 
@@ -162,7 +163,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
     if work.padding is not None:
         copy_at(sch, sch.get_block(work.padding), parallel[-1], lanes)
     # fused only now: what a tile covers is plain to see while each axis has its own loop
-    sch.parallel(sch.fuse(*parallel) if len(parallel) > 1 else parallel[0])
+    sch.parallel(fuse_all(sch, parallel))
     _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
     vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
 
@@ -208,7 +209,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
         sch.unroll(loop)
     sch.vectorize(v_lane)
     outer = [*batch, v_outer]
-    sch.parallel(sch.fuse(*outer) if len(outer) > 1 else v_outer)
+    sch.parallel(fuse_all(sch, outer))
 
 
 def depths(info: BlockInfo) -> tuple[int, ...]:

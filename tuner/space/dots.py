@@ -22,6 +22,7 @@ from tuner.space.analysis import Access, BlockInfo, blocks_of
 from tuner.space.contraction import Roles
 from tuner.space.elementwise import spread, vectorize_tail
 from tuner.space.hardware import Hardware
+from tuner.space.loops import fuse_all
 from tuner.space.panels import ahead_of_time, panel_dim
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -154,7 +155,7 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit
     if unit.held not in (None, operands.scalar.buffer.dtype):
         _widen_rows(sch, block, operands.scalar, unit)
     parallel = around[: len(roles.others) + 1]
-    sch.parallel(sch.fuse(*parallel) if len(parallel) > 1 else parallel[0])
+    sch.parallel(fuse_all(sch, parallel))
     init = sch.decompose_reduction(block, k_outer)
     for loop in [k_inner, m_tile, v_tile]:
         sch.unroll(loop)
@@ -195,4 +196,4 @@ def _widen_rows(sch: Schedule, block: BlockRV, operand: Access, unit: Unit) -> N
     *outer, last = sch.get_loops(copy)
     _, lane = sch.split(last, [None, 2 * unit.lanes])
     sch.vectorize(lane)
-    sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+    sch.parallel(fuse_all(sch, outer))

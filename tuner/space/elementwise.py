@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from compiler.schedule.schedule import BlockRV, Schedule
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
+from tuner.space.loops import fuse_all
 
 _SMALL = 4096  # elements below which threads cost more than they save
 
@@ -44,7 +45,7 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
         loops = [*loops[:-1], outer]
     if elements >= _SMALL and len(loops) >= 1:
         keep = 1 if len(loops) > 1 else 0  # leave the row loop whole: its address arithmetic stays simple
-        fused = sch.fuse(*loops[: len(loops) - keep]) if len(loops) - keep > 1 else loops[0]
+        fused = fuse_all(sch, loops[: len(loops) - keep])
         sch.parallel(fused)
 
 

@@ -14,7 +14,7 @@ from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
 from tuner.space.amx import tile_sketch, tile_unit_for
-from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
 from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, tile
 from tuner.space.dots import dot_sketch, unit_for
 from tuner.space.elementwise import inline_chains, spread
@@ -25,7 +25,7 @@ from tuner.space.panels import panel_dim
 from tuner.space.pixels import flatten, has_gaps, has_pixels
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
-from tuner.space.sketch import Sketch, Values
+from tuner.space.sketch import Sketch, Values, anything, level
 from tuner.space.winograd import winograd_sketches
 
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
@@ -83,7 +83,7 @@ def generate_one(func: PrimFunc, target: Target, name: str, begin: Values) -> Sk
 
 def _main(blocks: Sequence[BlockInfo]) -> BlockInfo | None:
     """The block that most of the work is in, of those whose operands or results are used again."""
-    return max((b for b in blocks if b.contraction or _across_memory(b)), key=_points, default=None)
+    return max((b for b in blocks if b.contraction or _across_memory(b)), key=lambda b: b.points, default=None)
 
 
 def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target) -> tuple[Sketch, ...]:
@@ -115,13 +115,6 @@ def _across_memory(info: BlockInfo) -> bool:
     """A reduction whose neighbouring results add up neighbours in memory, such as a sum of columns."""
     last = info.spatial[-1].position if info.spatial else None
     return bool(info.reduced) and bool(info.inputs) and all(last in i.innermost for i in info.inputs)
-
-
-def _points(info: BlockInfo) -> int:
-    total = 1
-    for axis in info.axes:
-        total *= axis.extent
-    return total
 
 
 def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
@@ -223,7 +216,7 @@ def _plain(func: PrimFunc, target: Target) -> Sketch:
             loops = sch.get_loops(sch.get_block(info.name))
             if info.spatial and info.axes[0].extent > 1 and not info.axes[0].reduce:
                 sch.parallel(loops[0])
-    return Sketch("plain", sch.trace, tuple(recorder.decisions), _anything, _level)
+    return Sketch("plain", sch.trace, tuple(recorder.decisions), anything, level)
 
 
 def _contraction(
@@ -247,7 +240,7 @@ def _contraction(
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
     made_by = {b.output.buffer.name: b.name for b in blocks if grown and _fills(b, main)}
-    epilogue = None if shape.deep else _epilogue(sch, main, blocks)
+    epilogue = None if shape.deep else epilogue_of(sch.func, main, blocks)
     parted = () if grown or shape.deep else tuple(b for b in blocks if _fills(b, main) and _is_parted(main, b))
     padding = parted[0].name if parted else None
     for info in blocks:
@@ -284,21 +277,3 @@ def _is_parted(main: BlockInfo, source: BlockInfo) -> bool:
     depthwise convolution do."""
     spatial = {a.position for a in main.spatial if a.extent > 1}
     return any(access.buffer is source.output.buffer and spatial <= access.axes for access in main.inputs)
-
-
-def _epilogue(sch: Schedule, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:
-    """The elementwise block that is the only reader of the contraction's result, if there is one."""
-    if main.output.buffer in sch.func.buffer_map.values():
-        return None
-    users = consumers(main, blocks)
-    if len(users) == 1 and is_pointwise(users[0], main.output.buffer):
-        return users[0].name
-    return None
-
-
-def _anything(values: Values) -> bool:
-    return True
-
-
-def _level(values: Values) -> float:
-    return 0.0

@@ -23,6 +23,7 @@ from tuner.space.gpu_elementwise import bind_results
 from tuner.space.gpu_hardware import Chip
 from tuner.space.gpu_judge import TileJudge
 from tuner.space.gpu_product import Blocks, Operand, Product, as_product, canonical, output_map
+from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch
 
@@ -123,7 +124,7 @@ def _tile(
     k_step, k_in = sch.split(k, [None, step])
     sch.reorder(*outer, m_block, n_block, m_thread, n_thread, k_step, k_in, m_own, n_own)
     if outer:
-        sch.bind(sch.fuse(*outer) if len(outer) > 1 else outer[0], "blockIdx.z")
+        sch.bind(fuse_all(sch, outer), "blockIdx.z")
     sch.bind(m_block, "blockIdx.y")
     sch.bind(n_block, "blockIdx.x")
     sch.bind(m_thread, "threadIdx.y")
@@ -199,5 +200,5 @@ def _bind_rest(sch: Schedule) -> None:
 
 
 def _up_to(values: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """Those of `values` that are no more than twice `most`, and the least."""
+    """Those of `values` that are no more than `most`, and the least."""
     return tuple(v for v in values if v <= max(values[0], most))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
@@ -11,6 +11,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
 from tuner.space.elementwise import inline_chains
 from tuner.space.gpu_hardware import Chip
+from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -18,6 +19,7 @@ _THREADS = (64, 128, 256, 512, 1024)
 _VECTORS = (1, 2, 4, 8)
 _STEPS = (1, 2, 4, 8)
 _LOAD_BYTES = 16
+_ENOUGH_BYTES = 32 << 10  # on their way to a multiprocessor, to hide what a load takes
 _BUSY = 256  # threads of a block of which nothing is decided
 
 
@@ -59,11 +61,6 @@ def inline_padding(sch: Schedule) -> None:
             sch.compute_inline(sch.get_block(info.name))
 
 
-def _registers(each: int, element: int) -> int:
-    """Of a thread with so many results: addresses, two operands."""
-    return 24 + 2 * -(-each * element // 4)
-
-
 def elementwise_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
     """A thread for `steps` vectors of results, a block apart, so that several loads are on their way at once."""
     sch = Schedule(func)
@@ -73,43 +70,62 @@ def elementwise_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
         return None
     recorder = Recorder(sch)
     last = blocks[-1]
-    element = parse_dtype(last.output.buffer.dtype).bytes
-    size = math.prod(a.extent for a in last.axes)
-    most = max(size, _THREADS[0])
-    threads = recorder.choose("threads", tuple(t for t in _THREADS if t <= min(chip.block_threads, most))).rv
-    vectors = tuple(v for v in _VECTORS if v * element <= _LOAD_BYTES and size % v == 0 and v * _THREADS[0] <= most)
-    vector = recorder.choose("vector", vectors).rv
-    step = recorder.choose("steps", tuple(s for s in _STEPS if s * _THREADS[0] <= most)).rv
+    judge = ElementwiseJudge(last.points, parse_dtype(last.output.buffer.dtype).bytes, chip)
     try:
-        for info in blocks:
-            block = sch.get_block(info.name)
-            if info is not last:
-                bind_results(sch, block, info)
-                continue
-            loops = sch.get_loops(block)
-            fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-            outer, turn, thread, lane = sch.split(fused, [None, step, threads, vector])
-            sch.bind(outer, "blockIdx.x")
-            sch.bind(thread, "threadIdx.x")
-            sch.unroll(turn)
-            sch.vectorize(lane)
+        for info in blocks[:-1]:
+            bind_results(sch, sch.get_block(info.name), info)
+        _spread(sch, recorder, last, judge)
     except ScheduleError:
         return None
+    return Sketch("threads", sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
-    def allowed(values: Values) -> bool:
+
+def _spread(sch: Schedule, recorder: Recorder, info: BlockInfo, judge: ElementwiseJudge) -> None:
+    block_threads, most = judge.chip.block_threads, judge.most
+    vectors = tuple(
+        v for v in _VECTORS if v * judge.element <= _LOAD_BYTES and judge.size % v == 0 and v * _THREADS[0] <= most
+    )
+    threads = recorder.choose("threads", tuple(t for t in _THREADS if t <= min(block_threads, most))).rv
+    vector = recorder.choose("vector", vectors).rv
+    step = recorder.choose("steps", tuple(s for s in _STEPS if s * _THREADS[0] <= most)).rv
+    fused = fuse_all(sch, sch.get_loops(sch.get_block(info.name)))
+    outer, turn, thread, lane = sch.split(fused, [None, step, threads, vector])
+    sch.bind(outer, "blockIdx.x")
+    sch.bind(thread, "threadIdx.x")
+    sch.unroll(turn)
+    sch.vectorize(lane)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseJudge:
+    """Judges how `size` results of `element` bytes are given to threads."""
+
+    size: int
+    element: int
+    chip: Chip
+
+    @property
+    def most(self) -> int:
+        """Results of one block."""
+        return max(self.size, _THREADS[0])
+
+    def allowed(self, values: Values) -> bool:
         """Threads have something to do, and registers for it."""
-        each = values["vector"] * values["steps"]
-        if chip.resident(values["threads"], _registers(each, element), 0) < 1:
-            return False
-        return values["vector"] * values["steps"] * values["threads"] <= most
+        return self._resident(values) >= 1 and _each(values) * values["threads"] <= self.most
 
-    def draft(values: Values) -> float:
+    def draft(self, values: Values) -> float:
         """Enough bytes on their way; blocks for every multiprocessor."""
-        each = values["vector"] * values["steps"]
-        blocks_ = -(-size // (each * values["threads"]))
-        resident = chip.resident(values["threads"], _registers(each, element), 0)
-        flight = resident * values["threads"] * each * element
-        wide = 0.7 + 0.3 * min(1.0, values["vector"] * element / _LOAD_BYTES)
-        return chip.filled(blocks_, resident) * min(1.0, flight / (32 << 10)) * wide
+        blocks = -(-self.size // (_each(values) * values["threads"]))
+        resident = self._resident(values)
+        flight = resident * values["threads"] * _each(values) * self.element
+        wide = 0.7 + 0.3 * min(1.0, values["vector"] * self.element / _LOAD_BYTES)
+        return self.chip.filled(blocks, resident) * min(1.0, flight / _ENOUGH_BYTES) * wide
 
-    return Sketch("threads", sch.trace, tuple(recorder.decisions), allowed, draft)
+    def _resident(self, values: Values) -> int:
+        registers = 24 + 2 * -(-_each(values) * self.element // 4)  # addresses, two operands
+        return self.chip.resident(values["threads"], registers, 0)
+
+
+def _each(values: Values) -> int:
+    """Results of a thread."""
+    return values["vector"] * values["steps"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.analysis import blocks_of, epilogue_of
 from tuner.space.elementwise import inline_chains
 from tuner.space.gpu_contraction import tile_sketches
 from tuner.space.gpu_elementwise import bind_results, elementwise_sketch, inline_padding
@@ -13,7 +13,7 @@ from tuner.space.gpu_hardware import Chip
 from tuner.space.gpu_rows import gpu_row_sketches
 from tuner.space.gpu_tensor import tensor_sketch
 from tuner.space.gpu_warpgroup import warpgroup_sketch
-from tuner.space.sketch import Sketch, Values
+from tuner.space.sketch import Sketch, anything, level
 
 
 def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
@@ -23,31 +23,16 @@ def gpu_sketches(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
     if found is not None:
         return (found,)
     blocks = blocks_of(func)
-    main = max((b for b in blocks if b.contraction), key=_points, default=None)
+    main = max((b for b in blocks if b.contraction), key=lambda b: b.points, default=None)
     if main is not None:
         warps = tensor_sketch(func, chip)
         if warps is not None:  # nothing else comes near
             groups = warpgroup_sketch(func, chip)
             return (warps,) if groups is None else (groups, warps)
-        tiles = tile_sketches(func, main, _epilogue(func, main, blocks), chip)
+        tiles = tile_sketches(func, main, epilogue_of(func, main, blocks), chip)
         if tiles:
             return tuple(tiles)
     return gpu_row_sketches(func, chip) or (_plain(func),)
-
-
-def _points(info: BlockInfo) -> int:
-    total = 1
-    for axis in info.axes:
-        total *= axis.extent
-    return total
-
-
-def _epilogue(func: PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:
-    """The elementwise block that is the only reader of the contraction's result, if there is one."""
-    if main.output.buffer in func.buffer_map.values():
-        return None
-    users = consumers(main, blocks)
-    return users[0].name if len(users) == 1 and is_pointwise(users[0], main.output.buffer) else None
 
 
 def _plain(func: PrimFunc) -> Sketch:
@@ -57,12 +42,4 @@ def _plain(func: PrimFunc) -> Sketch:
     inline_padding(sch)
     for info in blocks_of(sch.func):
         bind_results(sch, sch.get_block(info.name), info)
-    return Sketch("plain", sch.trace, (), _anything, _level)
-
-
-def _anything(values: Values) -> bool:
-    return True
-
-
-def _level(values: Values) -> float:
-    return 0.0
+    return Sketch("plain", sch.trace, (), anything, level)

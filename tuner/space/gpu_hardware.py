@@ -7,9 +7,10 @@ multiprocessors, bandwidth) are those of its large ones. They only order what is
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.codegen.ptx import arch_of, max_shared_bytes
+from compiler.codegen.ptx import arch_of, capability, max_shared_bytes
 from compiler.target import Target
 
 WARP = 32
@@ -37,8 +38,7 @@ class Chip:
     def of(target: Target) -> Chip:
         """Raises CodegenError for an architecture without code here."""
         arch = arch_of(target)
-        number = int("".join(c for c in arch if c.isdigit()))
-        multiprocessors, fmas, threads, blocks, memory = _KNOWN.get(number, _KNOWN[80])
+        multiprocessors, fmas, threads, blocks, memory = _KNOWN.get(capability(arch), _KNOWN[80])
         shared = max_shared_bytes(arch) + _RESERVED_SHARED
         return Chip(arch, multiprocessors, fmas, threads, blocks, shared, memory, target.max_num_threads)
 
@@ -67,6 +67,12 @@ class Chip:
             return blocks / self.multiprocessors
         at_once = self.multiprocessors * resident
         return blocks / (math.ceil(blocks / at_once) * at_once) if blocks > at_once else 1.0
+
+
+def roofline(parts: Sequence[float], hidden: float) -> float:
+    """The cycles of a step whose parts take so many: the longest, and of the rest what it does not hide."""
+    longest = max(parts)
+    return longest + (1 - hidden) * (sum(parts) - longest)
 
 
 # multiprocessors, multiply-adds of float32, threads, blocks, bytes a cycle: the CUDA programming guide's table of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tuner.space.gpu_hardware import MAX_GRID_YZ, WARP, Chip
+from tuner.space.gpu_hardware import MAX_GRID_YZ, WARP, Chip, roofline
 from tuner.space.sketch import Values
 
 _SHARED_BYTES = 128  # that shared memory gives in a cycle
@@ -74,8 +74,7 @@ class TileJudge:
         memory = (rows + columns) * depth * self.element / (self.chip.memory / self.chip.multiprocessors)
         memory /= 2  # neighbouring blocks find half of it in the second-level cache
         hidden = min(1.0, resident * threads / WARP / _ENOUGH_WARPS)
-        longest, rest = max(arithmetic, shared, memory), arithmetic + shared + memory
-        cycles = longest + (1 - 0.8 * hidden) * (rest - longest) + (10 if self.double else 30) / resident
+        cycles = roofline((arithmetic, shared, memory), 0.8 * hidden) + (10 if self.double else 30) / resident
         useful = m / (-(-m // rows) * rows) * n / (-(-n // columns) * columns)
         steps = math.ceil(k / parts / depth)
         ramp = steps / (steps + 4)

@@ -19,6 +19,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import Access, BlockInfo, blocks_of
 from tuner.space.elementwise import inline_chains
 from tuner.space.gpu_hardware import WARP, Chip
+from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.rows import Rows, rows_of
 from tuner.space.sketch import Sketch, Values
@@ -50,11 +51,11 @@ def gpu_row_sketches(func: PrimFunc, chip: Chip) -> tuple[Sketch, ...]:
 
 def _read_again(sch: Schedule, rows: Rows, chip: Chip) -> Access | None:
     """The argument whose rows several passes read, where a row fits shared memory."""
-    outputs = set(sch.func.buffer_map.values())
+    arguments = set(sch.func.buffer_map.values())
     for access in rows.blocks[0].inputs:
         readers = [b for b in rows.blocks if any(i.buffer is access.buffer for i in b.inputs)]
         size = rows.length * parse_dtype(access.buffer.dtype).bytes
-        if access.buffer in outputs and len(readers) > 1 and size <= chip.block_shared // 2:
+        if access.buffer in arguments and len(readers) > 1 and size <= chip.block_shared // 2:
             return access
     return None
 
@@ -100,10 +101,10 @@ def _sum_of_parts(sch: Schedule, block: BlockRV, info: BlockInfo) -> None:
     spatial = [loops[a.position] for a in info.spatial]
     sch.reorder(*spatial, *reduced)
     if spatial:
-        sch.bind(sch.fuse(*spatial) if len(spatial) > 1 else spatial[0], "blockIdx.x")
+        sch.bind(fuse_all(sch, spatial), "blockIdx.x")
     else:
         sch.bind(sch.add_unit_loop(reduced[0]), "blockIdx.x")
-    _, lane = sch.split(sch.fuse(*reduced) if len(reduced) > 1 else reduced[0], [None, WARP])
+    _, lane = sch.split(fuse_all(sch, reduced), [None, WARP])
     sch.bind(lane, "threadIdx.x")
 
 
@@ -119,7 +120,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, chip: Chip, kept: A
     out = sch.get_block(last.name)
     copy = None if kept is None else _keep(sch, rows, kept)
     row = sch.get_loops(out)[: rows.kept]
-    fused = sch.fuse(*row) if len(row) > 1 else row[0] if row else sch.add_unit_loop(out)
+    fused = fuse_all(sch, row) if row else sch.add_unit_loop(out)
     place, own = sch.split(fused, [None, group])
     sch.bind(place, "blockIdx.x")
     sch.bind(own, "threadIdx.y")
@@ -147,7 +148,7 @@ def _row_by_row(sch: Schedule, block: BlockRV, place: LoopRV, rows: Rows) -> lis
     loops = sch.get_loops(block)[1:]
     row, inner = loops[: rows.kept], loops[rows.kept :]
     if row:
-        sch.bind(sch.fuse(*row) if len(row) > 1 else row[0], "threadIdx.y")
+        sch.bind(fuse_all(sch, row), "threadIdx.y")
     return inner
 
 
@@ -165,13 +166,13 @@ def _kept_vector(rows: Rows, kept: Access) -> int:
 
 def _share(sch: Schedule, reduced: list[LoopRV], threads: ExprRV) -> None:
     """The threads of a row reduce together, neighbours taking neighbours."""
-    fused = sch.fuse(*reduced) if len(reduced) > 1 else reduced[0]
+    fused = fuse_all(sch, reduced)
     _, lane = sch.split(fused, [None, threads])
     sch.bind(lane, "threadIdx.x")
 
 
 def _spread(sch: Schedule, loops: list[LoopRV], threads: ExprRV, vector: ExprRV | int) -> None:
-    fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    fused = fuse_all(sch, loops)
     _, thread, lane = sch.split(fused, [None, threads, vector])
     sch.bind(thread, "threadIdx.x")
     sch.vectorize(lane)

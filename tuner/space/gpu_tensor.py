@@ -15,7 +15,7 @@ from compiler.lower.warp_products import WARP_TILE
 from compiler.schedule.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import blocks_of
-from tuner.space.gpu_hardware import MAX_GRID_YZ, WARP, Chip
+from tuner.space.gpu_hardware import MAX_GRID_YZ, WARP, Chip, roofline
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -91,8 +91,7 @@ class WarpJudge:
         shared += self._gathered(tile) * tile.threads * _GATHER_CYCLES
         memory = element * (tile.m + tile.n) * tile.k / (2 * self.chip.memory / self.chip.multiprocessors)
         hidden = min(1.0, tile.stages * resident / 4)
-        longest, rest = max(products, shared, memory), products + shared + memory
-        cycles = longest + (1 - 0.8 * hidden) * (rest - longest) + 20 / max(resident, 1)
+        cycles = roofline((products, shared, memory), 0.8 * hidden) + 20 / max(resident, 1)
         filled = self.chip.filled(batch * across * along, resident)
         return min(1.0, inside * products / cycles * steps / (steps + tile.stages) * filled)
 

@@ -17,7 +17,7 @@ from compiler.schedule.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ptx_warpgroup import ARCH
 from tuner.space.analysis import blocks_of
-from tuner.space.gpu_hardware import Chip
+from tuner.space.gpu_hardware import Chip, roofline
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -89,8 +89,7 @@ class WarpgroupJudge:
         again = 1.0 if height > 1 else 1.5
         memory = again * 2 * (tile.m + tile.n) * tile.k * self.chip.multiprocessors / (4 * self.chip.memory)
         hidden = min(1.0, (tile.stages - 1) * resident / 3)
-        longest, rest = max(products, shared, memory), products + shared + memory
-        step = longest + (1 - 0.9 * hidden) * (rest - longest)
+        step = roofline((products, shared, memory), 0.9 * hidden)
         overlapped = resident > 1 or tile.blocks < tiles  # the next tile's stages fill while results are stored
         around = _EPILOGUE * tile.sums * (1 if overlapped else 2) / resident
         return min(1.0, inside * products * steps / (step * steps + around) * self.chip.filled(tiles, resident))

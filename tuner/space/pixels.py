@@ -19,6 +19,7 @@ from compiler.errors import ScheduleError
 from compiler.schedule.schedule import BlockRV, Schedule
 from tuner.space.analysis import Access, Axis, BlockInfo
 from tuner.space.contraction import Roles
+from tuner.space.loops import fuse_all
 
 STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
@@ -103,4 +104,4 @@ def _copy(
         _, lane = sch.split(loops[v.position], [None, lanes])
         sch.vectorize(lane)
     if around:
-        sch.parallel(sch.fuse(*around) if len(around) > 1 else around[0])
+        sch.parallel(fuse_all(sch, around))

@@ -24,6 +24,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
 from tuner.space.elementwise import inline_chains
 from tuner.space.hardware import Hardware
+from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
@@ -137,7 +138,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
     if row and (shared or rows.count * rows.length >= _SHARED):
         tasks = tuple(t for t in _TASKS if t <= max(1, rows.count // hardware.threads))
         task = recorder.choose("task", tasks).rv
-        fused = sch.fuse(*row) if len(row) > 1 else row[0]
+        fused = fuse_all(sch, row)
         outer, place = sch.split(fused, [None, task])
         sch.parallel(outer)
     if not last.reduced:
@@ -182,7 +183,7 @@ def _own_loops(sch: Schedule, block: BlockRV) -> int:
 
 
 def _vectorise(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV], steps: ExprRV, lanes: int) -> None:
-    last = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    last = fuse_all(sch, loops)
     _, step, lane = sch.split(last, [None, steps, lanes])
     sch.vectorize(sch.fuse(step, lane))
 

@@ -21,6 +21,16 @@ class Decision:
     values: tuple[int, ...]
 
 
+def anything(values: Values) -> bool:
+    """`allowed` of a sketch of which every combination is worth building."""
+    return True
+
+
+def level(values: Values) -> float:
+    """`draft` of a sketch of which nothing is known before it is built."""
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Sketch:
     """A trace whose sampling steps are `decisions`, in trace order.

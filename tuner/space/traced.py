@@ -23,7 +23,7 @@ from compiler.schedule.trace import Trace
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from tuner.errors import TuningError
-from tuner.space.sketch import Decision, Sketch, Values
+from tuner.space.sketch import Decision, Sketch, anything, level
 
 Finish = Callable[[Schedule], bool]
 _MOST_KEPT = 4096  # finished points remembered
@@ -73,15 +73,7 @@ def traced(name: str, func: n.PrimFunc, trace: Trace, finish: Finish = lambda sc
         Decision(f"{step.prim.removeprefix('sample_')}{at}", tuple(range(len(domain))))
         for at, (step, domain) in enumerate(zip(trace.sampling_steps, domains))
     )
-    return TracedSketch(name, trace, decisions, _always, _level, func, domains, finish)
-
-
-def _always(values: Values) -> bool:
-    return True
-
-
-def _level(values: Values) -> float:
-    return 0.0
+    return TracedSketch(name, trace, decisions, anything, level, func, domains, finish)
 
 
 # ------------------------------------------------------------------------------------ domains

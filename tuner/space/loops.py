@@ -1,0 +1,12 @@
+"""Loops made one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.schedule.schedule import LoopRV, Schedule
+
+
+def fuse_all(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:
+    """One loop of nested ones, outermost first. One alone is it already: a trace has no step that changes nothing."""
+    return sch.fuse(*loops) if len(loops) > 1 else loops[0]
