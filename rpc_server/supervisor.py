@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import assert_never
 
+import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
@@ -325,11 +326,8 @@ class Supervisor:
 
     def _status(self) -> BoxStatus:
         disk = os.statvfs(self._folder)
-        return BoxStatus(
-            box=self._info.box,
-            key=self._info.key,
-            version=self._info.version,
-            fingerprint=self._info.fingerprint,
+        return msgspec.structs.replace(
+            self._info,
             sessions=self._state.session_names(),
             warm=self._state.pool.count(ExecutorState.WARM),
             uptime_s=time.monotonic() - self._started,
