@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from tuner.space.generate import generate
 from tuner.task import TuningTask
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
+PATIENCE_S = 60.0
 BEGAN = datetime(2026, 3, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 
 
@@ -94,6 +96,14 @@ class Lab:
         run = self.start(name, began)
         self.trials(run, range(9), scale)
         return self.store.set_run_state(run.id, RunState.FINISHED, "", at=began + timedelta(seconds=30))
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Return once `condition` holds, as it must before long."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 @contextmanager

@@ -82,7 +82,6 @@ def create_app(
         left.stop()
         if checks is not None:
             checks.stop()
-        freshness.close()
         fleet.close()
 
     app = FastAPI(

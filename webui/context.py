@@ -8,10 +8,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from tuner.records.remembered import Answers
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
 from webui.launcher import Launcher
-from webui.remembered import Answers, Freshness, Part
+from webui.remembered import Freshness, Part
 
 
 @dataclass(frozen=True)

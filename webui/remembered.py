@@ -1,9 +1,8 @@
-"""Answers to lookups, kept for as long as nothing that they rest on changes.
+"""Replies to lookups, kept for as long as nothing that they rest on changes.
 
-A lookup is asked far more often than its answer changes: a build asks for each of its kernels, a fleet of builds for
-the same ones. Before an answer is given again, the store says that nothing was committed since before it was made that
-could change it (`tuner.records.changes`), so a new best shows on the very next request. Trials that are not best
-change nothing: answers outlive them.
+Before a reply is given again, the store says that nothing was committed since before it was made that could change it
+(`tuner.records.changes`): a new best shows on the very next request, or on PostgreSQL as soon as the server's word of
+it has come in. Trials that are not best change nothing: replies outlive them.
 
 A batch is answered from what was remembered of each of its questions, and asks for all others at once (see
 `webui.api.best`).
@@ -12,26 +11,23 @@ A batch is answered from what was remembered of each of its questions, and asks 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tuner.records.changes import ChangeWatch
+from tuner.records.remembered import Answers
 from webui.api.replies import has_tag
 
 ROUTE = "/api/v1/best"
-MOST_BYTES = 64 << 20
-MOST_EACH = 1 << 20
 _KEPT = (200, 404)
 
 
 class Freshness:
-    """Marks of what the store serves, each taken after it was asked for. Those who ask while one is being taken share
-    the next. Of one event loop."""
+    """Marks of what the store serves, each taken after it was asked for. Where the database has to be asked, those who
+    ask while one is being taken share the next. Of one event loop."""
 
     def __init__(self, watch: ChangeWatch) -> None:
         self._watch = watch
@@ -39,8 +35,9 @@ class Freshness:
         self._next: asyncio.Task[Hashable] | None = None
 
     async def mark(self) -> Hashable:
-        if self._watch.quick:
-            return self._watch.mark()
+        known = self._watch.glance()
+        if known is not None:
+            return known
         if self._next is None:
             self._next = asyncio.ensure_future(self._look(self._looking))
         return await asyncio.shield(self._next)
@@ -50,9 +47,6 @@ class Freshness:
             await asyncio.wait([before])
         self._looking, self._next = self._next, None
         return await run_in_threadpool(self._watch.mark)
-
-    def close(self) -> None:
-        self._watch.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,48 +95,6 @@ class Part:
         return len(self.text)
 
 
-class Kept(Protocol):
-    @property
-    def size(self) -> int:
-        """Bytes that it is long."""
-
-
-K = TypeVar("K", bound=Kept)
-
-
-class Answers(Generic[K]):
-    """Those made since a mark; the ones asked for longest ago make room. Of one event loop."""
-
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self._mark: Hashable = None
-        self._kept: OrderedDict[Hashable, K] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, question: Hashable, mark: Hashable) -> K | None:
-        """What was answered before, when the store still serves what `mark` stands for."""
-        if mark != self._mark:
-            self._mark = mark
-            self._kept.clear()
-            self._bytes = 0
-        known = self._kept.get(question)
-        if known is not None:
-            self._kept.move_to_end(question)
-        return known
-
-    def keep(self, question: Hashable, mark: Hashable, answer: K) -> None:
-        """`answer` was made after `mark`; of no use when there was a later one meanwhile."""
-        if mark != self._mark or question in self._kept or answer.size > MOST_EACH:
-            return
-        self._kept[question] = answer
-        self._bytes += answer.size + _BESIDE
-        while self._bytes > self._most_bytes:
-            self._bytes -= self._kept.popitem(last=False)[1].size + _BESIDE
-
-
-_BESIDE = 2000  # bytes of headers, the question and what Python needs
-
-
 class Remembered:
     """Answers lookups that it can answer, and asks `app` the rest. The answer is the same whoever asks."""
 
@@ -161,7 +113,7 @@ class Remembered:
         if answer is None:
             answer = await self._asked(scope, receive)
             if answer.start["status"] in _KEPT:
-                self._answers.keep(question, mark, answer)
+                self._answers.keep(question, mark, answer, answer.size)
         await answer.send(scope, send)
 
     async def _asked(self, scope: Scope, receive: Receive) -> Answer:

@@ -11,13 +11,12 @@ from typing import Any
 import httpx
 import pytest
 from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
-from records_kit import statements
+from records_kit import eventually, statements
 from web_server import running_app
 
-from tuner.records.model import NewDevice, NewWorkload
 from tuner.records.model_farm import DeviceEventKind, Role
 from tuner.records.store import RecordStore
-from webui.remembered import Answer, Answers, Freshness
+from webui.remembered import Freshness
 
 QUERY = {"workload": KEY, "target": V3, "device_class": ZEN3}
 
@@ -47,13 +46,20 @@ def test_a_question_asked_again_is_not_looked_up(api: httpx.Client, farm: Farm) 
 
 
 def test_a_new_best_shows_on_the_next_request(api: httpx.Client, farm: Farm) -> None:
-    """Each time, also when another process (another store, as far as the database can tell) wrote it."""
+    run = farm.run()
+    for number in range(1, 7):
+        farm.trial(run, f"d{number}", 1.0 / number, 1.0 / number)
+        assert cost(api) == 1.0 / number
+        assert cost(api) == 1.0 / number
+
+
+def test_a_new_best_of_another_process_shows(api: httpx.Client, farm: Farm) -> None:
+    """Of another store, as far as the database can tell; a server says so in its own time."""
     run = farm.run()
     with RecordStore.open(farm.store._engine.url.render_as_string(hide_password=False)) as elsewhere:
-        for number in range(1, 13):
-            writer = elsewhere if number % 2 else farm.store
-            writer.add_trial(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
-            assert cost(api) == 1.0 / number
+        for number in range(1, 7):
+            elsewhere.add_trial(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
+            eventually(lambda number=number: cost(api) == 1.0 / number)  # type: ignore[misc]
             assert cost(api) == 1.0 / number
 
 
@@ -157,51 +163,8 @@ def test_questions_of_batches_that_differ_have_answers_of_their_own(api: httpx.C
         assert api.post("/best/batch", json=wrong).json()["error"]["kind"] == "target"
 
 
-def test_marks_differ_after_what_changes_an_answer_and_not_after_other_things(farm: Farm) -> None:
-    store, run = farm.store, farm.run()
-    watch, other = store.watch(), store.watch()
-    seen = [watch.mark()]
-
-    def changed() -> bool:
-        seen.append(watch.mark())
-        assert other.mark() == seen[-1]
-        return seen[-1] != seen[-2]
-
-    farm.trial(run, "d", 1.0, 1.0)
-    assert changed()
-    farm.trial(run, "slower", 2.0, 2.0)
-    store.upsert_device(NewDevice(name="zen", key="cpu", device_class=ZEN3, fingerprint={"cpu": ZEN3}))
-    store.runs()
-    assert not changed()
-    farm.trial(run, "e", 0.5, 0.5)
-    assert changed()
-    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
-    assert changed()
-    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
-    assert not changed()
-    store.declare_compatible(SPR, [ZEN3])
-    assert changed()
-    store.record_device_event(farm.zen3, DeviceEventKind.QUARANTINED)
-    assert changed()
-    assert len(set(seen)) == 6
-    watch.close()
-    other.close()
-
-
-def test_no_two_marks_are_equal_while_the_database_is_away(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch = store.watch()
-
-    def fail() -> None:
-        raise OSError("gone")
-
-    monkeypatch.setattr(watch, "_ask", fail)
-    assert watch.mark() != watch.mark()
-
-
 class SlowWatch:
     """Looks when told to, and says how often it has looked."""
-
-    quick = False
 
     def __init__(self) -> None:
         self.looks = 0
@@ -214,7 +177,7 @@ class SlowWatch:
         assert self.go_on.acquire(timeout=60)
         return look
 
-    def close(self) -> None: ...
+    def glance(self) -> None: ...
 
 
 def test_a_look_begun_too_early_is_not_shared() -> None:
@@ -234,15 +197,3 @@ def test_a_look_begun_too_early_is_not_shared() -> None:
     with ThreadPoolExecutor(1) as apart:  # a browser's tests leave this thread a running loop
         assert apart.submit(asyncio.run, ask()).result() == [2] * 5
     assert watch.looks == 2
-
-
-def test_answers_make_room_for_newer_ones() -> None:
-    answers = Answers[Answer](most_bytes=10_000)
-    answer = Answer.of({"type": "http.response.start", "status": 200, "headers": []}, b"x" * 1000)
-    for number in range(10):
-        assert answers.get(number, "mark") is None
-        answers.keep(number, "mark", answer)
-    assert [number for number in range(10) if answers.get(number, "mark")] == [7, 8, 9]
-    answers.keep("late", "an earlier mark", answer)
-    assert answers.get("late", "mark") is None
-    assert answers.get(9, "another mark") is None

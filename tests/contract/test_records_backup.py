@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import threading
@@ -61,10 +60,9 @@ def check(address: str) -> None:
         assert len(trials) == run.trials > 0
         assert len(trials) % 2 == 0, "half a transaction"
         assert store.best(KEY, V3, ZEN3).match == "exact"
-        with contextlib.closing(store.watch()) as watch:
-            before = watch.mark()
-            store.add_trial(measured(run, "after", 0.5, device=1))
-            assert watch.mark() != before, "the copy does not count its changes"
+        before = store.watch().mark()
+        store.add_trial(measured(run, "after", 0.5, device=1))
+        assert store.watch().mark() != before, "the copy does not count its changes"
 
 
 def test_a_copy_of_sqlite_is_a_store(tmp_path: Path) -> None:

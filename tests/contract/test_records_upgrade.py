@@ -8,9 +8,10 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from records_kit import PATIENCE_S, eventually
 from sqlalchemy import select
 
-from tuner.records import migrate
+from tuner.records import listening, migrate
 from tuner.records.claims import ClaimAnswer, ClaimState
 from tuner.records.database import connect, parse_url, reading, writing
 from tuner.records.model import RunState
@@ -60,7 +61,8 @@ UPDATE workloads SET family = 'SSR:float32';
 INSERT INTO device_events (id, device_id, kind, at, since, message, data)
   VALUES (1, 1, 'quarantined', 'NOW', NULL, '', '{{}}');
 """
-EARLIER = {"0001": DATA_0001, "0002": DATA_0002, "0003": DATA_0003}
+DATA_0004 = DATA_0003  # which added no column
+EARLIER = {"0001": DATA_0001, "0002": DATA_0002, "0003": DATA_0003, "0004": DATA_0004}
 
 
 def scripts() -> Config:
@@ -109,6 +111,18 @@ def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revis
             "abcd": ClaimAnswer(ClaimState.KNOWN, 0.5),
             "new": ClaimAnswer(ClaimState.CLAIMED),
         }
+
+
+@pytest.mark.parametrize("revision", EARLIER)
+def test_changes_of_an_earlier_database_are_told(address: str, revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "ALIVE_S", PATIENCE_S)
+    make(address, revision, EARLIER[revision])
+    migrate.upgrade(address)
+    with RecordStore.open(address) as store, RecordStore.open(address) as other:
+        before = store.watch().mark()
+        assert store.watch().glance() == before
+        other.declare_compatible("zen", [])
+        eventually(lambda: store.watch().glance() not in (None, before))
 
 
 @pytest.mark.parametrize("revision", EARLIER)

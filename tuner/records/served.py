@@ -7,14 +7,18 @@ from collections.abc import Collection
 from tuner.records import browse, lookup, near
 from tuner.records.base import StoreBase, page_size
 from tuner.records.browse import Cursor, TrialFilter
+from tuner.records.changes import ChangeWatch
 from tuner.records.database import asking, reading
 from tuner.records.errors import InvalidRecord
 from tuner.records.model import BestConfig, BestLookup, RunnerUp, Trial, Workload
 from tuner.records.near import NearConfigs
+from tuner.records.remembered import RememberedLookups
 
 
 class ServedRecords(StoreBase):
     """Base of `RecordStore`, whose promises hold for these methods too."""
+
+    _remembered: RememberedLookups
 
     def best(
         self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
@@ -37,16 +41,30 @@ class ServedRecords(StoreBase):
         device_class: str | None = None,
         toolchain: str | None = None,
     ) -> dict[str, BestLookup]:
-        """`best` of each of several workloads, in one state of the store and for about the price of one. Raises
-        TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`."""
+        """`best` of each of several workloads, in one state of the store and for about the price of one.
+
+        A store that is asked often remembers answers until what they rest on changes. On PostgreSQL a change that
+        another process committed may show some milliseconds later; one of this store's own never does. Raises
+        TargetError; InvalidRecord when they are more than `lookup.MOST_KEYS`.
+        """
         if len(workload_keys) > lookup.MOST_KEYS:
             raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
+        place = target, device_class, toolchain
+        return self._remembered.best_of(workload_keys, place, lambda keys: self._look_up(keys, *place))
+
+    def _look_up(
+        self, workload_keys: Collection[str], target: str, device_class: str | None, toolchain: str | None
+    ) -> dict[str, BestLookup]:
         if self._engine.dialect.name != "sqlite":  # a transaction costs a server three more exchanges
             with asking(self._engine) as connection:
                 found = lookup.exact(connection, workload_keys, target, device_class, toolchain)
             if found.keys() >= set(workload_keys):
                 return found
         return self._read(lambda c: lookup.best(c, workload_keys, target, device_class, toolchain))
+
+    def watch(self) -> ChangeWatch:
+        """Tells whether the answer to any lookup may have changed. One for all who ask, closed with the store."""
+        return self._remembered.watch()
 
     def best_configs(
         self,

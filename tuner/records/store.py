@@ -13,7 +13,7 @@ from types import TracebackType
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, changes, claims, ingest, prune, runs, stats, stopping, trials
+from tuner.records import catalog, claims, ingest, prune, runs, stats, stopping, trials
 from tuner.records.base import page_size
 from tuner.records.claims import ClaimAnswer, Wanted
 from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
@@ -36,6 +36,7 @@ from tuner.records.model import (
     Workload,
 )
 from tuner.records.models import ModelRecords
+from tuner.records.remembered import RememberedLookups
 from tuner.records.served import ServedRecords
 from tuner.records.sites import Sites
 from tuner.records.stats import StoreStats
@@ -53,6 +54,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """Use `RecordStore.open`."""
         self._engine = engine
         self._sites = Sites()
+        self._remembered = RememberedLookups(engine)
 
     @staticmethod
     def open(address: str | Path, create: bool = False) -> RecordStore:
@@ -86,6 +88,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
     def close(self) -> None:
         """Give the connections back. The store must not be used afterwards."""
+        self._remembered.close()
         self._engine.dispose()
 
     def __enter__(self) -> RecordStore:
@@ -121,38 +124,31 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
     def workload(self, key: str) -> Workload | None:
         """The workload with that key."""
-        with reading(self._engine) as connection:
-            return catalog.find_workload(connection, key)
+        return self._read(lambda c: catalog.find_workload(c, key))
 
     def workloads(self, after: int = 0, limit: int = 100) -> tuple[Workload, ...]:
         """Workloads with an id above `after`, by id."""
-        with reading(self._engine) as connection:
-            return catalog.workloads(connection, after, page_size(limit))
+        return self._read(lambda c: catalog.workloads(c, after, page_size(limit)))
 
     def targets(self, limit: int = 100) -> tuple[Target, ...]:
         """The targets tuned for, in the order they were first seen."""
-        with reading(self._engine) as connection:
-            return catalog.targets(connection, page_size(limit))
+        return self._read(lambda c: catalog.targets(c, page_size(limit)))
 
     def device_classes(self, limit: int = 100) -> tuple[str, ...]:
         """The device classes seen, in that order."""
-        with reading(self._engine) as connection:
-            return catalog.device_classes(connection, page_size(limit))
+        return self._read(lambda c: catalog.device_classes(c, page_size(limit)))
 
     def devices(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
         """Devices with an id above `after`, by id."""
-        with reading(self._engine) as connection:
-            return catalog.devices(connection, after, page_size(limit))
+        return self._read(lambda c: catalog.devices(c, after, page_size(limit)))
 
     def devices_named(self, name: str) -> tuple[Device, ...]:
         """A device under each of its fingerprints, the one seen last at the end."""
-        with reading(self._engine) as connection:
-            return catalog.devices_named(connection, name)
+        return self._read(lambda c: catalog.devices_named(c, name))
 
     def device(self, device_id: int) -> Device:
         """One device. Raises RecordNotFound."""
-        with reading(self._engine) as connection:
-            return catalog.find_device(connection, device_id)
+        return self._read(lambda c: catalog.find_device(c, device_id))
 
     # ---------------------------------------------------------------------------------- runs
 
@@ -219,18 +215,15 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
     def run(self, run_id: int) -> Run:
         """One run. Raises RecordNotFound."""
-        with reading(self._engine) as connection:
-            return runs.get_run(connection, run_id)
+        return self._read(lambda c: runs.get_run(c, run_id))
 
     def runs(self, limit: int = 50, before: int | None = None) -> tuple[Run, ...]:
         """The newest runs, newest first; with `before`, those older than that id."""
-        with reading(self._engine) as connection:
-            return runs.list_runs(connection, before, page_size(limit))
+        return self._read(lambda c: runs.list_runs(c, before, page_size(limit)))
 
     def failure_histogram(self, run_id: int) -> tuple[FailureCount, ...]:
         """Failures of a run by task and kind, most frequent first, each with its first text."""
-        with reading(self._engine) as connection:
-            return runs.failures(connection, run_id)
+        return self._read(lambda c: runs.failures(c, run_id))
 
     def best_curve(
         self, run_id: int, workload_key: str, max_points: int = 500, target: str | None = None
@@ -242,8 +235,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         """
         if max_points < 2:
             raise InvalidRecord("a curve has at least 2 points")
-        with reading(self._engine) as connection:
-            return runs.best_curve(connection, run_id, workload_key, max_points, target)
+        return self._read(lambda c: runs.best_curve(c, run_id, workload_key, max_points, target))
 
     # -------------------------------------------------------------------------------- trials
 
@@ -304,8 +296,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
     def trial(self, trial_id: int) -> Trial:
         """One trial. Raises RecordNotFound."""
-        with reading(self._engine) as connection:
-            return trials.get_trial(connection, trial_id)
+        return self._read(lambda c: trials.get_trial(c, trial_id))
 
     def trials(
         self,
@@ -321,8 +312,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
         With `before`, the last ones below that number instead, by falling number. An unknown run has none.
         """
-        with reading(self._engine) as connection:
-            return trials.page(connection, run_id, after, before, page_size(limit), status, with_trace)
+        return self._read(lambda c: trials.page(c, run_id, after, before, page_size(limit), status, with_trace))
 
     def all_trials(self, run_id: int, page: int = 1000) -> Iterator[Trial]:
         """All trials of a run, in order, a page at a time."""
@@ -342,38 +332,29 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
     ) -> tuple[Trial, ...]:
         """At most `max_points` trials of one workload, spread over the whole run: what a scatter plot shows.
         `target` chooses when a run has the workload on several. Raises RecordNotFound."""
-        with reading(self._engine) as connection:
-            return trials.sample(connection, run_id, workload_key, max_points, target, with_trace)
+        return self._read(lambda c: trials.sample(c, run_id, workload_key, max_points, target, with_trace))
 
     def run_digests(self, run_id: int) -> frozenset[str]:
         """Digests of all candidates the run has trials of: what a resumed run need not try again."""
-        with reading(self._engine) as connection:
-            return trials.run_digests(connection, run_id)
+        return self._read(lambda c: trials.run_digests(c, run_id))
 
     def measured_digests(self, workload_key: str, target: str, device_class: str) -> frozenset[str]:
         """Digests of candidates tried for this workload and target on this device class, or that failed before
         any device saw them, in any run."""
-        with reading(self._engine) as connection:
-            return trials.measured_digests(connection, workload_key, target, device_class)
+        return self._read(lambda c: trials.measured_digests(c, workload_key, target, device_class))
 
     def top_traces(
         self, workload_key: str, count: int, target: str | None = None, device_class: str | None = None
     ) -> tuple[Trial, ...]:
         """The fastest verified candidates for a workload, one trial each, fastest first. Without a device class
         they may be of several, whose times do not compare."""
-        with reading(self._engine) as connection:
-            return trials.top(connection, workload_key, count, target, device_class)
+        return self._read(lambda c: trials.top(c, workload_key, count, target, device_class))
 
     # -------------------------------------------------------------------------- the store itself
 
-    def watch(self) -> changes.ChangeWatch:
-        """Tells whether the answer to any lookup may have changed. To be closed before the store is."""
-        return changes.watch(self._engine)
-
     def stats(self, most_workloads: int = 50) -> StoreStats:
         """What is in the store, with the workloads that have the most trials."""
-        with reading(self._engine) as connection:
-            return stats.collect(connection, page_size(most_workloads))
+        return self._read(lambda c: stats.collect(c, page_size(most_workloads)))
 
     def removable(self, run_id: int) -> str:
         """Why the run must stay; empty when `remove_run` may take it."""

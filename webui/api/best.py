@@ -96,7 +96,7 @@ async def _remembered(context: Context, batch: Batch) -> list[Part]:
         found = await run_in_threadpool(_find, context.store, list(missing.values()), *place)
         for key, answer in zip(missing, found):
             parts[key] = made = _part(Answer.of(key[0], answer))
-            context.parts.keep(key, mark, made)
+            context.parts.keep(key, mark, made, made.size)
     return [part for key in keys if (part := parts[key]) is not None]
 
 
