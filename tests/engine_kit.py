@@ -85,10 +85,14 @@ class Driver:
         for _ in range(limit):
             if self.state.ended or not self.pending:
                 return
-            match self.pending.pop(0):
-                case Claim(job):
-                    self.send(Claimed(job))
-                case SubmitBuild(job):
-                    self.send(Built(job, GOOD))
-                case SubmitMeasure(job, slot):
-                    self.send(Measured(job, slot, self.cost(job)))
+            self.step()
+
+    def step(self) -> None:
+        """Answer one command."""
+        match self.pending.pop(0):
+            case Claim(job):
+                self.send(Claimed(job))
+            case SubmitBuild(job):
+                self.send(Built(job, GOOD))
+            case SubmitMeasure(job, slot):
+                self.send(Measured(job, slot, self.cost(job)))

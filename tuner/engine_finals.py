@@ -21,18 +21,18 @@ def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]
 
 
 def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
-    """Make the next measurement ready: a finalist's, and at last the untuned build's. False when none is left."""
+    """Make the next measurement ready: a finalist's, and at last the untuned build's. False when there is none, or when
+    whose it is depends on those under way."""
     finals = task.finals
     assert finals is not None
-    if finals.turns:
-        candidate = finals.turns.pop(0)
-        job = jobs.new(task.index, TrialPurpose.FINAL, candidate)
-        jobs.ready.appendleft(Ready(job, task.builds[candidate.digest]))
+    candidate = finals.next_turn()
+    if candidate is not None:
+        jobs.put_first(Ready(jobs.new(task.index, TrialPurpose.FINAL, candidate), task.builds[candidate.digest]))
         return True
-    if not finals.closing and task.reference is not None and device_seen:
+    if finals.are_over and not finals.closing and task.reference is not None and device_seen:
         finals.closing = True
         job = jobs.new(task.index, TrialPurpose.BASELINE, None)
-        jobs.ready.appendleft(Ready(job, BuildResult(task.reference, None, "", 0.0)))
+        jobs.put_first(Ready(job, BuildResult(task.reference, None, "", 0.0)))
         return True
     return False
 

@@ -46,11 +46,15 @@ class Slots:
         return slot in self._held
 
     def jobs(self) -> Iterator[Job]:
-        return (ready.job for held in self._held.values() for ready in held)
+        return (job for slot in self._held for job in self.held_by(slot))
 
     def holding(self, count: int) -> list[int]:
         """The slots that hold just so many jobs."""
         return [slot for slot, held in self._held.items() if len(held) == count]
+
+    def held_by(self, slot: int) -> list[Job]:
+        """What the slot measures, and what it has at hand."""
+        return [ready.job for ready in self._held.get(slot, ())]
 
     def current(self, slot: int) -> Ready | None:
         """What the slot measures, or None."""
@@ -101,6 +105,11 @@ class Jobs:
     def to_come(self) -> int:
         """How many will want a slot."""
         return len(self.claiming) + len(self.building) + len(self.ready)
+
+    def put_first(self, ready: Ready) -> None:
+        """It goes before all candidates of the search, after others that do."""
+        place = next((i for i, r in enumerate(self.ready) if r.job.purpose is TrialPurpose.SEARCH), len(self.ready))
+        self.ready.insert(place, ready)
 
     def lose(self, slot: int) -> Ready | None:
         """The slot's device is gone: what it had not begun waits for another; what it had is returned."""

@@ -193,7 +193,7 @@ class EngineState:
             case TrialPurpose.BASELINE:
                 task.reference = result.artifact
                 if task.baseline_cost is None:  # else measured before the run was resumed
-                    self.jobs.ready.appendleft(Ready(job, result))
+                    self.jobs.put_first(Ready(job, result))
             case TrialPurpose.SEARCH:
                 self.jobs.ready.append(Ready(job, result))
             case TrialPurpose.FINAL:
@@ -337,13 +337,14 @@ class EngineState:
         slots = self.jobs.slots
         for held in range(DEPTH):
             for slot in slots.holding(held):
-                # to have one at hand beside an idle slot is no gain
-                if held == 0 or self.jobs.to_come >= len(slots):
-                    commands += self._feed(slot)
+                commands += self._feed(slot, at_hand=held > 0)
         return commands
 
-    def _feed(self, slot: int) -> list[Command]:
-        ready = self.jobs.take(lambda r: self._fits(r, slot))
+    def _feed(self, slot: int, at_hand: bool) -> list[Command]:
+        """Give a slot what it can measure; `at_hand`: for when it is through with what it measures now. To have one at
+        hand beside an idle slot is no gain, but no other slot may have what belongs to the finals."""
+        scarce = at_hand and self.jobs.to_come < len(self.jobs.slots)
+        ready = self.jobs.take(lambda r: self._fits(r, slot) and (not scarce or self._is_of_finals(r.job)))
         if ready is None:
             return []
         self.jobs.slots.give(slot, ready)
@@ -360,18 +361,21 @@ class EngineState:
             return task.begun
         return task.finals is None or engine_finals.on_its_device(task.finals, slot, self.jobs.slots)
 
+    def _is_of_finals(self, job: Job) -> bool:
+        return job.purpose is not TrialPurpose.SEARCH and self.tasks[job.task].finals is not None
+
     # -- the end of a task
 
     def _finish_if_done(self, task: TaskState) -> list[Command]:
         if task.ended or not task.begun or self._may_ask(task):
             return []
+        if task.finals is not None:
+            return self._go_on_with_finals(task)
         if self.in_flight(task.index) or (task.exhausted and self._awaits(task)):
             return []
-        if task.finals is None:
-            if task.ranking and not self._device_seen:
-                return []  # a resumed run with nothing left to ask for: its finals need a device
-            return self._begin_finals(task)
-        return self._next_turn(task)
+        if task.ranking and not self._device_seen:
+            return []  # a resumed run with nothing left to ask for: its finals need a device
+        return self._begin_finals(task)
 
     def _awaits(self, task: TaskState) -> bool:
         """Whether another run is at candidates of the task; what it finds still counts here."""
@@ -379,10 +383,17 @@ class EngineState:
 
     def _begin_finals(self, task: TaskState) -> list[Command]:
         missing = engine_finals.begin(task, self.jobs, self.limits.finalists, self.limits.final_rounds)
-        return [self._submit(job) for job in missing] if missing else self._next_turn(task)
+        return [self._submit(job) for job in missing] if missing else self._go_on_with_finals(task)
 
-    def _next_turn(self, task: TaskState) -> list[Command]:
-        if engine_finals.next_turn(task, self.jobs, self._device_seen):
+    def _go_on_with_finals(self, task: TaskState) -> list[Command]:
+        """Give out turns: one to be measured, one to have at hand."""
+        assert task.finals is not None
+        if task.finals.building:
+            return []
+        while self.in_flight(task.index) < DEPTH:
+            if not engine_finals.next_turn(task, self.jobs, self._device_seen):
+                break
+        if self.in_flight(task.index):
             return []
         task.crown()
         task.ended = True

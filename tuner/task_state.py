@@ -171,10 +171,15 @@ class TaskState:
 
 @dataclass
 class Finals:
-    """The last comparison: whose turns are left, what was measured, and the slot it happens on. `closing` when only the
-    untuned function's second measurement is left."""
+    """The last comparison, in rounds in which every one of the `rivals` has a turn: `turns` are left to give in this
+    round, `given` are those under way, and `rounds` follow. Who goes on is decided when a round is over, so all turns
+    of one may be given ahead. `building` lacks a build yet, `slot` is where it happens, and `closing` is set when the
+    untuned function's second measurement was given, which is all that follows."""
 
-    turns: list[Proposal]
+    rivals: list[Proposal]
+    rounds: int
+    turns: list[Proposal] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
     samples: dict[str, list[float]] = field(default_factory=dict)
     building: set[str] = field(default_factory=set)
     slot: int | None = None
@@ -183,24 +188,53 @@ class Finals:
     @staticmethod
     def of(finalists: Sequence[Proposal], rounds: int) -> Finals:
         """`rounds` turns each, in turns, so that a drift of the machine hits all of them."""
-        return Finals([*finalists] * rounds)
+        finals = Finals(list(finalists), rounds)
+        finals._begin_round()
+        return finals
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no turn is left to give, whatever comes of those under way."""
+        return not self.turns and not (self.given and self.rounds)
+
+    def next_turn(self) -> Proposal | None:
+        """Give the next turn of this round; None when there is none, or none before those under way are over."""
+        if not self.turns:
+            return None
+        candidate = self.turns.pop(0)
+        self.given.add(candidate.digest)
+        return candidate
 
     def measured(self, digest: str, samples: Sequence[float]) -> None:
-        """A finalist's turn is over. After each round, those clearly slower than the fastest have no further turn, and
-        a single one left needs none."""
+        """A finalist's turn is over."""
         self.samples.setdefault(digest, []).extend(samples)
-        left = Counter(c.digest for c in self.turns)
-        if len(set(left.values())) != 1 or not left.keys() <= self.samples.keys():
-            return  # in the middle of a round
-        intervals = {d: interval(s) for d, s in self.samples.items()}
-        fastest = min(intervals.values(), key=lambda found: found.median)
-        rivals = {d for d, found in intervals.items() if compare(fastest, found) is not Verdict.SLOWER}
-        self.turns = [c for c in self.turns if c.digest in rivals] if len(rivals) > 1 else []
+        self._over(digest)
 
     def drop(self, digest: str) -> None:
         """A finalist that failed is out, whatever it showed before."""
+        self.rivals = [c for c in self.rivals if c.digest != digest]
         self.turns = [c for c in self.turns if c.digest != digest]
         self.samples.pop(digest, None)
+        self._over(digest)
+
+    def _over(self, digest: str) -> None:
+        """After each round, those clearly slower than the fastest are out, and a single one left needs no more."""
+        self.given.discard(digest)
+        if self.turns or self.given:
+            return  # in the middle of a round
+        intervals = {c.digest: interval(self.samples[c.digest]) for c in self.rivals if c.digest in self.samples}
+        if intervals:
+            fastest = min(intervals.values(), key=lambda found: found.median)
+            slower = {d for d, found in intervals.items() if compare(fastest, found) is Verdict.SLOWER}
+            self.rivals = [c for c in self.rivals if c.digest not in slower]
+        self._begin_round()
+
+    def _begin_round(self) -> None:
+        if self.rounds and len(self.rivals) > 1:
+            self.rounds -= 1
+            self.turns = list(self.rivals)
+        else:
+            self.rounds = 0
 
 
 def _mean(old: float | None, new: float) -> float:

@@ -6,7 +6,8 @@ import pytest
 from engine_kit import Driver, Point, engine, of
 
 from rpc_server.measure import FailureKind, MeasureResult
-from tuner.engine_events import Incumbent, Job, RecordTrial, RunEnded, SubmitMeasure, TaskEnded
+from tuner.engine_events import Incumbent, Job, Measured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
+from tuner.engine_state import EngineState
 from tuner.records.model import TrialPurpose as Purpose
 from tuner.task_state import Finals
 
@@ -53,15 +54,94 @@ def test_a_clearly_faster_finalist_beats_the_incumbent():
     assert turns == ["served", "c0", "c1", *["c0", "c1"] * 2]  # after one round the incumbent is out
 
 
+def turns(finals: Finals) -> list[str]:
+    """Those that can be given now."""
+    given = []
+    while (candidate := finals.next_turn()) is not None:
+        given.append(candidate.digest)
+    return given
+
+
 def test_finalists_that_are_not_told_apart_have_all_their_turns():
     finals = Finals.of([Point("a"), Point("b")], 2)
+    assert turns(finals) == ["a", "b"]
     for digest in ("a", "b"):
-        finals.turns.pop(0)
+        assert turns(finals) == []  # who has further turns is not known before the round is over
+        assert not finals.are_over
         finals.measured(digest, [1.0, 1.01, 1.02])
-    assert [c.digest for c in finals.turns] == ["a", "b"]
-    finals.turns.pop(0)
-    finals.measured("a", [0.5] * 3)
-    assert [c.digest for c in finals.turns] == ["b"]  # a round ends for all of them
+    assert turns(finals) == ["a", "b"]
+    assert finals.are_over
+
+
+def test_a_round_ends_for_all_of_them():
+    finals = Finals.of([Point("a"), Point("b"), Point("c")], 3)
+    assert turns(finals) == ["a", "b", "c"]
+    finals.measured("a", [1.0] * 3)
+    finals.measured("b", [0.5] * 3)
+    assert turns(finals) == []  # a is clearly slower than b, but c may be anything
+    finals.measured("c", [0.5] * 3)
+    assert turns(finals) == ["b", "c"]
+    finals.drop("b")
+    assert not finals.are_over
+    finals.measured("c", [0.5] * 3)
+    assert finals.are_over  # a single one left needs no more turns
+    assert turns(finals) == []
+
+
+def held(state: EngineState, slot: int = 0) -> list[str]:
+    """What a slot measures and what it has at hand."""
+    return [job.candidate.digest if job.candidate else "untuned" for job in state.jobs.slots.held_by(slot)]
+
+
+def in_finals(slots: int = 1, **limits: int) -> tuple[Driver, EngineState]:
+    """A run that has just come to its finals."""
+    state, _ = engine(**{"trials": 6, "finalists": 3, "final_rounds": 2, **limits})
+    driver = Driver(state, slots)
+    while state.tasks[0].finals is None:
+        driver.step()
+    return driver, state
+
+
+def results_of(driver: Driver) -> list[str]:
+    """Whose results are recorded, from the finals on."""
+    recorded = [c.job for c in of(driver.log, RecordTrial) if c.job.purpose is not Purpose.SEARCH][1:]
+    return [job.candidate.digest if job.candidate else "untuned" for job in recorded]
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_the_device_has_the_next_turn_at_hand_but_for_the_end_of_a_round(slots):
+    driver, state = in_finals(slots)
+    slot = state.tasks[0].finals.slot
+    seen = [held(state, slot)]
+    while not state.ended:
+        driver.step()
+        if held(state, slot) != seen[-1]:
+            seen.append(held(state, slot))
+    one_round = [["c0", "c1"], ["c1", "c2"], ["c2"]]
+    assert seen == [*one_round, *one_round[:2], ["c2", "untuned"], ["untuned"], []]
+
+
+def test_a_finalist_that_fails_while_the_next_has_its_turn_at_hand():
+    driver, state = in_finals()
+    [first, second] = state.jobs.slots.held_by(0)
+    driver.pending.clear()
+    driver.send(Measured(first, 0, MeasureResult(failure=FailureKind.CRASH, text="bang")))
+    assert held(state) == ["c1", "c2"]
+    driver.send(Measured(second, 0, driver.cost(second)))
+    assert held(state) == ["c2"]
+    driver.run()
+    assert results_of(driver) == ["c0", "c1", "c2", "c1", "c2", "untuned"]
+
+
+def test_a_device_lost_in_the_finals_takes_no_turn_with_it():
+    driver, state = in_finals(slots=2)
+    slot = state.tasks[0].finals.slot
+    driver.pending.clear()
+    driver.send(SlotDown(slot, "gone"))
+    assert held(state, 1 - slot) == ["c0", "c1"]  # in their order, on the one device that is left
+    driver.run()
+    assert results_of(driver) == ["c0", "c1", "c2", "c0", "c1", "c2", "untuned"]
+    assert state.tasks[0].best.digest == "c0"
 
 
 def test_a_finalist_that_fails_is_out():
