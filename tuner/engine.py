@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import assert_never
 
 from compiler.errors import TunefarmError
 from rpc_server.measure import FailureKind
@@ -64,6 +65,7 @@ class _Stop:
     """The user wants out; what arrived before is still recorded."""
 
 
+_Bookkeeping = ev.RecordTrial | ev.Claim | ev.Release | ev.TaskEnded | ev.RunEnded
 _News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
 
 
@@ -215,14 +217,14 @@ class TuningRun:
                 self._carry_out(commands)
                 commands = []
             event = self._digest(when, news)
-            commands += [] if event is None else self._state.handle(event)
+            commands += [] if event is None else self._state.hear(event)
         self._carry_out(commands)
         if not self._knows_incumbents and self._device_numbers:
             self._learn_incumbents()
         now = time.monotonic()
         if now - self._ticked >= _TICK_S:
             self._ticked = now
-            self._carry_out(self._state.handle(ev.Tick(now - self._began)))
+            self._carry_out(self._state.hear(ev.Tick(now - self._began)))
             self._check_devices(now)
         if now - self._showed >= _SHOW_S:
             self._showed = now
@@ -271,18 +273,14 @@ class TuningRun:
                 return None
 
     def _carry_out(self, commands: Sequence[ev.Command]) -> None:
-        """Do as told: first what keeps devices and builders busy, then the trials and the claims in one transaction.
-        What those say leads to more."""
-        left = list(commands)
+        """Do as told. First comes what keeps devices and builders busy; then the search is asked for more, which may
+        make it think; then trials and claims go to the store in one transaction, and its answers lead to more."""
+        left = self._hand_out(commands) + self._hand_out(self._state.go_on())
         while left:
             trials: list[ev.RecordTrial] = []
             claims: list[ev.Job] = []
             for command in left:
                 match command:
-                    case ev.SubmitMeasure():
-                        self._measure(command)
-                    case ev.SubmitBuild(job):
-                        self._build(job)
                     case ev.RecordTrial():
                         trials.append(command)
                     case ev.Claim(job):
@@ -293,13 +291,29 @@ class TuningRun:
                         self._note_end(task, error)
                     case ev.RunEnded():
                         pass
+                    case _:
+                        assert_never(command)
             finished, answers = self._ledger.book(trials, claims)
             for done in finished:
                 self._watcher.trial(done)
-            left = [command for answer in answers for command in self._state.handle(answer)]
+            told = [command for answer in answers for command in self._state.hear(answer)]
+            left = self._hand_out(told) + self._hand_out(self._state.go_on())
             self._renew_if_due()
             if claims and self._wants_out:  # results of other runs can lead to new claims for long
                 raise KeyboardInterrupt
+
+    def _hand_out(self, commands: Sequence[ev.Command]) -> list[_Bookkeeping]:
+        """Give devices and builders what is for them; returns the rest."""
+        rest: list[_Bookkeeping] = []
+        for command in commands:
+            match command:
+                case ev.SubmitMeasure():
+                    self._measure(command)
+                case ev.SubmitBuild(job):
+                    self._build(job)
+                case _:
+                    rest.append(command)
+        return rest
 
     def _note_end(self, task: int, error: str | None) -> None:
         if error is not None:
@@ -337,7 +351,7 @@ class TuningRun:
             recorded = self._ledger.incumbent(task)
             if recorded is not None:
                 candidate = search.recognise(recorded.digest, recorded.trace_json) or recorded
-                self._carry_out(self._state.handle(ev.Incumbent(task, candidate)))
+                self._carry_out(self._state.hear(ev.Incumbent(task, candidate)))
 
     def _recruit(self) -> None:
         """Watch how many devices there are, so that new ones get a slot while the run goes on."""

@@ -106,6 +106,12 @@ class EngineState:
         return [self._submit(self.jobs.new(task, TrialPurpose.BASELINE, None)) for task in waiting]
 
     def handle(self, event: Event) -> list[Command]:
+        """Take in an event and go on."""
+        return [*self.hear(event), *self.go_on()]
+
+    def hear(self, event: Event) -> list[Command]:
+        """Take in an event; what it leads to without the search, which may take long to think, being asked for more.
+        `go_on` comes after it, or after several."""
         if self.ended:
             return []
         commands: list[Command] = []
@@ -131,7 +137,8 @@ class EngineState:
                 return [RunEnded(event.reason)]
             case _:
                 assert_never(event)
-        commands += self._advance()
+        commands += self._drop_late()
+        commands += self._feed_slots()
         return commands
 
     # -- claims
@@ -280,9 +287,11 @@ class EngineState:
 
     # -- moving on
 
-    def _advance(self) -> list[Command]:
-        commands = self._drop_late()
-        commands += self._feed_builders()
+    def go_on(self) -> list[Command]:
+        """Ask for more candidates, and end tasks that have none left; what that leads to."""
+        if self.ended:
+            return []
+        commands = self._feed_builders()
         for task in self.tasks:
             commands += self._finish_if_done(task)
         commands += self._feed_slots()

@@ -55,7 +55,19 @@ def test_candidates_are_built_while_the_baseline_is_measured():
     [baseline] = of(driver.log, SubmitMeasure)
     measures = of(driver.send(Measured(baseline.job, 0, MeasureResult(costs=(1.0,)))), SubmitMeasure)
     assert [m.job.purpose for m in measures] == [Purpose.SEARCH, Purpose.SEARCH]
-    assert state.in_flight(0) == 3
+    assert state.jobs.to_come == 3  # at once as many as the device took: builders go on
+
+
+def test_devices_have_what_is_ready_before_the_search_is_asked_for_more():
+    state, driver = begun_early(GOOD, GOOD)
+    [strategy] = [task.strategy for task in state.tasks]
+    left = len(strategy.left)
+    [baseline] = of(driver.log, SubmitMeasure)
+    heard = state.hear(Measured(baseline.job, 0, MeasureResult(costs=(1.0,))))
+    assert [type(c) for c in heard] == [RecordTrial, SubmitMeasure, SubmitMeasure]
+    assert len(strategy.left) == left
+    assert {type(c) for c in state.go_on()} == {Claim}
+    assert len(strategy.left) == left - 2
 
 
 def test_what_does_not_build_counts_once_the_baseline_is_known():
