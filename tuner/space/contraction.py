@@ -25,6 +25,7 @@ _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 _CHUNKS = (1, 2, 4, 8, 16, 32)
 _DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _UNROLLS = (1, 2, 4, 8)
+_MOST_BEYOND = 1.25  # times the rows there are
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Shape:
 
     `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
     the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
-    in the output. `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
+    in the output; with `streams`, the depths of its blocks, those are rows of a matrix that comes from memory (see
+    `skinny`). `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
     pixels of an image are one axis (see `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`:
     layout-free operands are packed whole, ahead of all calls.
     """
@@ -88,9 +90,12 @@ class Shape:
     flat: bool = False
     filled: bool = False
     ahead: bool = False
+    streams: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
+        if self.streams:
+            return "stream+copy" if self.pack else "stream"
         order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
         return (
@@ -179,7 +184,7 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
     info, roles, lanes = work.info, work.roles, work.hardware.lanes
     block = sch.get_block(info.name)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    depth = recorder.choose("depth", depths(info)).rv
+    depth = recorder.choose("depth", work.shape.streams or depths(info)).rv
     k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
     part = sch.rfactor(k_outer, 0)
     sch.set_scope(part, 0, "local")
@@ -195,7 +200,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
     sch.compute_at(part, around[-1], preserve_unit_loops=True)
     inner = dict(zip((a.position for a in info.axes), sch.get_loops(part)[len(around) :]))
     part_of, k_part = sch.get_loops(part)[len(around) :][len(info.spatial) :]
-    unroll = recorder.choose("unroll", _UNROLLS[1:]).rv
+    streams = work.shape.streams  # each with loads of its own, by which prefetchers tell them apart
+    unroll = min(_UNROLLS[-1], *streams) if streams else recorder.choose("unroll", _UNROLLS[1:]).rv
     k_step, k_inner = sch.split(k_part, [None, unroll])
     p_tile, p_lane = sch.split(inner[roles.v.position], [None, lanes])
     p_rows = [inner[roles.m.position]] if roles.m is not None else []
@@ -225,6 +231,8 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV, Expr
     roles, hardware = work.roles, work.hardware
     most = max(1, -(-roles.v.extent // hardware.lanes))
     rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
+    if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
+        rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
     tile_rows = recorder.choose("rows", rows).rv
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
     panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most) or (1,)).rv
@@ -294,7 +302,8 @@ def _pack_operands(
         if dim is None:
             copy_region(sch, block, access, at, lanes)
         else:
-            panel = Panel(access, dim, vectors, lanes, work.made_by.get(access.buffer.name))
+            made_by = work.made_by.get(access.buffer.name)
+            panel = Panel(access, dim, vectors, lanes, made_by, straight=bool(shape.streams))
             pack(sch, block, panel, None if access.buffer.name in work.free else at)
     if shape.pack_rows and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]

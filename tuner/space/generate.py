@@ -26,6 +26,7 @@ from tuner.space.pixels import flatten, has_gaps, has_pixels
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values, anything, level
+from tuner.space.skinny import skinny_shapes
 from tuner.space.winograd import winograd_sketches
 
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
@@ -118,6 +119,8 @@ def _across_memory(info: BlockInfo) -> bool:
 
 
 def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
+    if streamed := skinny_shapes(func, main, roles):
+        return streamed  # what goes down the columns of such a matrix comes nowhere near
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
     if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]

@@ -12,6 +12,9 @@ from tuner.space.pixels import STREAMS
 from tuner.space.sketch import Values
 
 _LINE = 64  # bytes that come from memory at once
+_BUSY = 8  # accumulators that keep two multiply-add units busy
+_LONG_RUN = 512  # bytes of a row worth going to another page for, where it is copied
+_LONG_STREAM = 4096  # and where it is not: what prefetchers follow ends with a page
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Judge:
         if values.get("chunk", 1) > 1 and rows * values["chunk"] >= 2 * self._rows_extent():
             return False
         if values.get("unroll", 1) > values.get("depth", 8):
+            return False
+        if self.shape.streams and not self._streams_on(values):
             return False
         packed = self._panel_bytes(values) if self.shape.pack else 0
         packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
@@ -75,6 +80,17 @@ class Judge:
         if self._depth(values) > STREAMS:  # a block of a deep reduction can be shorter, the whole of another cannot
             return lines * (0.5 if self.shape.deep else 0.8)
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
+
+    def _streams_on(self, values: Values) -> bool:
+        """Rows of a matrix are read far enough in one go, by tiles that keep the arithmetic busy; what is copied stays
+        near."""
+        width = self._width(values)
+        if self.shape.pack:
+            near = self._panel_bytes(values) <= self.hardware.l2_bytes // 2
+            busy = values["rows"] * values["vectors"] >= _BUSY
+            return near and busy and width * self.element_bytes >= _LONG_RUN
+        share = self.roles.v.extent // self.hardware.threads
+        return width >= min(share, _LONG_STREAM // self.element_bytes)
 
     def _whole_tiles(self, values: Values) -> bool:
         width = values["vectors"] * self.hardware.lanes

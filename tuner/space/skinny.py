@@ -1,0 +1,57 @@
+"""Products of a few rows by a large matrix: each element of it is used for those rows only, so that it has to come from
+memory about as fast as it is used.
+
+    for panel of columns, in parallel:
+      for k, `depth` rows of B at a time:        stream: 4 or 8 rows, each read straight on
+        [copy B[k, panel], row by row]           stream+copy: more rows, for more rows of results, into a near cache
+        for tile in panel: C[:, tile] += A[:, k] · B[k, tile]
+
+A register tile that runs down the columns of such a matrix meets another page in each row, and rows a power of two
+apart share one set of the cache: once a tile reads more of them than a set has ways, the rest of every line is gone
+before the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead.
+"""
+
+from __future__ import annotations
+
+import math
+
+from compiler.dtype import parse_dtype
+from compiler.lower.split_preproc import layout_free
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.ops import as_int
+from tuner.space.analysis import Access, BlockInfo
+from tuner.space.contraction import Roles, Shape, depths
+
+_MOST_ROWS = 32  # of results: of more, the arithmetic takes so long that memory matters less
+_LARGE = 8 << 20  # bytes of an operand that no near cache keeps from one call to the next
+_STREAMS = (4, 8)  # rows read at a time: first-level caches have 8 ways and more
+_COPIED = (16, 32, 64, 128)  # rows copied at a time
+_COPY_FROM = 5  # rows of results for which a copy can pay
+
+
+def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
+    """The shapes of a float32 product of few rows by a large matrix that lies along the vectors; none where the block
+    is no such product, no block of rows divides its sum, or the matrix can be packed ahead of all calls."""
+    operand = None if roles.vector_operand is None else info.inputs[roles.vector_operand]
+    rows = 1 if roles.m is None else roles.m.extent
+    if operand is None or rows > _MOST_ROWS or not _is_matrix(info, roles, operand):
+        return []
+    if operand.buffer in layout_free(func):
+        return []
+    size = math.prod(as_int(extent) or 1 for extent in operand.buffer.shape) * parse_dtype(operand.buffer.dtype).bytes
+    if size < _LARGE:
+        return []
+    known = depths(info)
+    streams, copied = [d for d in _STREAMS if d in known], tuple(d for d in _COPIED if d in known)
+    shapes = [Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),))] if streams else []
+    if copied and rows >= _COPY_FROM:
+        shapes.append(Shape(rows_outer=False, pack=True, deep=True, streams=copied))
+    return shapes
+
+
+def _is_matrix(info: BlockInfo, roles: Roles, operand: Access) -> bool:
+    """Whether the operand is a matrix of float32, its rows along the reduction, and all else has one iteration."""
+    plain = all(i.buffer.dtype == "float32" for i in (info.output, *info.inputs))
+    alone = all(axis.extent == 1 for axis in roles.others)
+    along = [frozenset({a.position}) for a in (*info.reduced, roles.v)]
+    return plain and alone and info.contraction and len(info.inputs) == 2 and list(operand.axes_by_dim) == along
