@@ -30,6 +30,7 @@ from tuner.ledger import Ledger
 from tuner.measuring import measurement
 from tuner.options import RunOptions
 from tuner.progress import Silent, Snapshot, Watcher
+from tuner.promptness import prompt_threads
 from tuner.records.errors import RunTakenOver
 from tuner.records.store import RecordStore
 from tuner.run_progress import task_progress, time_left
@@ -170,6 +171,10 @@ class TuningRun:
     # -- the loop
 
     def run(self) -> Snapshot:
+        with prompt_threads():
+            return self._run()
+
+    def _run(self) -> Snapshot:
         self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
         try:
             self._restore()
