@@ -186,7 +186,7 @@ def _main(fd: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on a terminal, Ctrl-C is for pytest
     import importlib
 
-    from tunefarm.cli.main import COMMANDS
+    from tunefarm.cli.commands import COMMANDS
 
     for command in COMMANDS.values():
         command.load()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tunefarm.cli.main import COMMANDS
+from tunefarm.cli.commands import COMMANDS
 
 MODULES = {command.where.partition(":")[0]: name for name, command in COMMANDS.items()}
 

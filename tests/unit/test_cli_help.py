@@ -10,8 +10,8 @@ import click
 import pytest
 from cli_run import run_cli
 
+from tunefarm.cli.commands import COMMANDS
 from tunefarm.cli.common import Cores, Size
-from tunefarm.cli.main import COMMANDS
 from tunefarm.version import __version__
 
 

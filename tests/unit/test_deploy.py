@@ -11,7 +11,7 @@ import click
 import pytest
 from docs_pages import ROOT
 
-from tunefarm.cli.main import cli
+from tunefarm.cli.commands import cli
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))

@@ -12,7 +12,7 @@ from docs_pages import PAGES, ROOT, blocks, section
 
 from rpc_server.measure import FailureKind
 from tracker.farm import DeviceState
-from tunefarm.cli.main import COMMANDS, cli
+from tunefarm.cli.commands import COMMANDS, cli
 from tuner.records.model import RunState
 from tuner.search.registry import STRATEGIES
 from tuner.workloads import OPERATORS

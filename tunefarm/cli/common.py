@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from compiler.errors import TunefarmError
+from tunefarm.cli.importing import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
 EXIT_NO_CONFIG = 3
 EXIT_CHECK_FAILED = 4
 EXIT_REGRESSION = 5
-EXIT_INTERRUPTED = 130
 
 PORT = click.IntRange(0, 65535)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     _CoresType = click.ParamType[tuple[int, ...]]
     _SizeType = click.ParamType[int]
     _SpanType = click.ParamType[float]
@@ -110,6 +111,8 @@ def _ranges(numbers: set[int]) -> str:
 
 def console(file: IO[str] | None = None) -> Console:
     """Where tables go. Colours and the window's width only on a terminal; elsewhere no cell is cut short."""
+    from rich.console import Console  # most commands that print no table end sooner than this is imported
+
     found = Console(file=file, highlight=False)
     return found if found.is_terminal else Console(file=file, highlight=False, width=_PIPE_WIDTH)
 

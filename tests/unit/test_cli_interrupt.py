@@ -1,0 +1,30 @@
+"""Ctrl-C before a command has begun."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+INTERRUPTED_AT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from tunefarm.cli.main import main
+main(["tune", "matmul:16,16,16:float32", "--quiet"])
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "tunefarm.cli.tune", "tuner.engine"])
+def test_ctrl_c_while_a_command_imports_ends_it_without_a_traceback(module: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_AT, module]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,152 @@
+"""The `tunefarm` command. Subcommands live in one module each and are imported when they run."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from compiler.errors import TunefarmError
+from tunefarm import settings
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, exit_code
+from tunefarm.cli.importing import ends_quietly
+from tunefarm.version import __version__
+
+logger = logging.getLogger("tunefarm")
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """Where a subcommand is, and its line in the list, so that showing the list imports none of them."""
+
+    where: str
+    summary: str
+
+    def load(self) -> click.Command:
+        module, attribute = self.where.split(":")
+        with ends_quietly():
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+COMMANDS = {
+    "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
+    "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
+    "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
+    "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
+    "model": Subcommand("tunefarm.cli.model:model", "Train, list and move the models that searches go by."),
+    "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
+    "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
+    "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
+    "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
+    "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
+    "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
+    "drain": Subcommand("tunefarm.cli.admin:drain", "Lend a device or box no more."),
+    "undrain": Subcommand("tunefarm.cli.admin:undrain", "Lend a drained device or box again."),
+    "quarantine": Subcommand("tunefarm.cli.admin:quarantine", "Take a device or box out of service now."),
+    "unquarantine": Subcommand("tunefarm.cli.admin:unquarantine", "Bring a quarantined device or box back."),
+    "check": Subcommand("tunefarm.cli.admin:check", "Check the health of a device or box."),
+    "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
+    "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
+    "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
+    "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
+    "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
+    "token": Subcommand("tunefarm.cli.token:token", "Make, list and revoke tokens of the web app."),
+    "release": Subcommand("tunefarm.cli.release:release", "Freeze best configs under a name for builds to pin."),
+    "db": Subcommand("tunefarm.cli.db:db", "Create, check, upgrade and back up the record store."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return COMMANDS[cmd_name].load() if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+
+
+_EPILOG = """\b
+Start with:
+  tunefarm demo             a whole farm on this machine
+  tunefarm COMMAND --help   what a command does, with examples
+\b
+Exit status:
+  0    done
+  1    an error, explained on stderr
+  2    wrong usage
+  3    no config for a kernel (best; build --require-tuned)
+  4    a built kernel failed its check (build --check)
+  5    a kernel became slower (bench run)
+  130  interrupted
+"""
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=_EPILOG,
+)
+@click.version_option(__version__, prog_name="tunefarm")
+@click.option("--log-level", type=click.Choice(settings.LOG_LEVELS), help="What is logged to stderr.")
+@click.pass_context
+def cli(ctx: click.Context, log_level: str | None) -> None:
+    """Tune and benchmark tensor kernels on a fleet of real machines.
+
+    What the commands call "the setting" comes from an environment variable (TUNEFARM_DB, TUNEFARM_TRACKER, ...) or
+    from tunefarm.toml.
+    """
+    ctx.obj = settings.load({"log_level": log_level})
+    level = getattr(logging, ctx.obj.log_level.upper())
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+
+
+def run(argv: Sequence[str] | None = None) -> NoReturn:
+    """`tunefarm ARGV`: what goes wrong is printed as text with what to do next, never as a traceback."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        # a command that ends early with a status of its own (click's Exit) has that returned here
+        code = cli.main(args=list(argv) if argv is not None else None, prog_name="tunefarm", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output, `head` for example, has gone
+        sys.stderr.close()
+        sys.exit(141)
+    except TunefarmError as error:
+        logger.debug("the command failed", exc_info=True)
+        report(error.message, error.hint)
+        sys.exit(exit_code(error))
+    except Exception as error:
+        logger.debug("the command failed", exc_info=True)
+        report(
+            f"{type(error).__name__}: {error}",
+            "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
+        )
+        sys.exit(EXIT_ERROR)
+
+
+def _terminate(signum: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def report(message: str, hint: str | None) -> None:
+    """An error as a person reads it, in colour on a terminal."""
+    click.secho("error: ", fg="red", bold=True, err=True, nl=False)
+    click.echo(message, err=True)
+    if hint:
+        click.secho("  hint: ", fg="yellow", err=True, nl=False)
+        click.echo(hint, err=True)
