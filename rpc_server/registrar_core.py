@@ -45,6 +45,7 @@ expiry counts milliseconds in 32 bits."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
+_SILENT_S = 5.0  # without an answer, after which the box's log says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,8 @@ class RegistrarCore:
     _heartbeat_s: float = 1.0
     _pause_s: float = _FIRST_PAUSE_S
     _due: float = 0.0
+    _asked: float | None = None  # since when no hello was answered
+    _warned: bool = False
     _out: list[Action] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -208,9 +211,7 @@ class RegistrarCore:
 
     def _tell_check(self, slot: int, health: Health, age_s: float | None = None) -> None:
         text = health.text[:2000]
-        result = CheckResult(
-            self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s
-        )
+        result = CheckResult(self.peer, slot, health.passed, text, health.slow, health.scores, health.baseline, age_s)
         self._out.append(Say(result))
 
     def suspect(self, slot: int, reason: str) -> list[Action]:
@@ -254,6 +255,11 @@ class RegistrarCore:
         )
         devices = tuple(self._specs.values())
         hello = BoxHello(self.peer, self.box, self.address, devices, leases, self._high, closed=self.closed)
+        if self._asked is None:
+            self._asked = now
+        if not self._warned and now - self._asked >= _SILENT_S:
+            self._warned = True
+            self._out.append(Note(logging.WARNING, f"{self.tracker} does not answer; this box goes on asking"))
         self._out.append(Say(hello))
         self._due = now + self._pause_s
         self._pause_s = min(self._pause_s * 1.6, _LONGEST_PAUSE_S)
@@ -264,7 +270,9 @@ class RegistrarCore:
         self.refusal = ""
         self._heartbeat_s = message.heartbeat_s
         if is_news:
-            self._out.append(Note(logging.INFO, f"registered with {self.tracker} as {self.box}"))
+            level = logging.WARNING if self._warned else logging.INFO
+            self._out.append(Note(level, f"registered with {self.tracker} as {self.box}"))
+            self._asked, self._warned = None, False
             for slot, (checked, health) in self._checks.items():
                 self._tell_check(slot, health, max(0.0, now - checked))
         self._pause_s = _FIRST_PAUSE_S
@@ -275,6 +283,7 @@ class RegistrarCore:
         if text != self.refusal:
             self._out.append(Note(logging.ERROR, f"{self.tracker} does not take this box: {text}"))
         self.refusal = text
+        self._asked = None
         self.registered = False
         self._pause_s = _LONGEST_PAUSE_S
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from rpc_server.errors import ConnectError
@@ -53,6 +55,14 @@ def allowed(number: int = 1, now: float = 0.0, slot: int = 0) -> list[object]:
     return [Allow(f"run-{number}", f"{number}-s", now + ALLOW_S), Say(LeaseAccepted("me", f"run-{number}"))]
 
 
+def test_a_tracker_that_does_not_answer_is_told_of_once_and_so_is_its_answer() -> None:
+    agent = core()
+    notes = [action for now in range(60) for action in agent.tick(float(now)) if isinstance(action, Note)]
+    assert notes == [Note(logging.WARNING, "the tracker does not answer; this box goes on asking")]
+    assert agent.handle(BoxWelcome("run", 1.0), 60.0) == [Note(logging.WARNING, "registered with the tracker as a")]
+    assert not any(isinstance(action, Note) for action in agent.tick(61.0))
+
+
 def test_it_says_hello_until_it_is_welcome() -> None:
     agent = core()
     hello = Say(BoxHello("me", "a", "a:9091", (SPEC,)))
@@ -63,7 +73,7 @@ def test_it_says_hello_until_it_is_welcome() -> None:
     for _ in range(12):
         pauses.append(agent.next_tick() - now)
         now = agent.next_tick()
-        assert agent.tick(now) == [hello]
+        assert agent.tick(now)[-1] == hello
     assert pauses[0] == pytest.approx(0.1)
     assert pauses[-1] == 2.0
     (note,) = agent.handle(BoxWelcome("run", 1.0), now)

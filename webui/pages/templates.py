@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from compiler.errors import CompileError
 from compiler.schedule.trace import Trace
 from webui import format as formats
+from webui.pages.conditions import NOISE, conditions
 
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -68,6 +69,7 @@ def first_line(text: str) -> str:
 
 ENVIRONMENT.filters.update(
     ago=formats.ago,
+    conditions=conditions,
     count=formats.count,
     duration=formats.duration,
     first_line=first_line,
@@ -83,6 +85,7 @@ ENVIRONMENT.filters.update(
     versions=versions,
     words=words,
 )
+ENVIRONMENT.globals["noise_meanings"] = NOISE
 
 
 def compile_all() -> None:

@@ -1,0 +1,51 @@
+"""The conditions that a trial was measured under, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from webui.format import duration, percent
+
+NOISE = {
+    "load": "the machine had more to do than it has cores",
+    "spread": "the samples differ by much",
+    "drift": "the untuned kernel took another time than when the run began",
+    "stolen": "the hypervisor gave the core away meanwhile",
+    "clock": "the core's clock changed meanwhile",
+    "heat": "cores were slowed down for heat",
+}
+"""What the flags of a measurement mean."""
+
+_NAMES = {
+    "clock_change": "Clock changed by",
+    "expected_s": "Expected time",
+    "load_1m": "Load average, 1 min",
+    "number": "Calls a sample",
+    "page_faults": "Page faults",
+    "preempted": "Preempted",
+    "rejected": "Given up as slower",
+    "stolen_s": "Stolen by the hypervisor",
+    "throttled": "Slowed down for heat",
+    "timing_s": "Timing",
+}
+
+
+def conditions(environment: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Each condition's name and value, with its unit."""
+    return [
+        (_NAMES.get(name, name.replace("_", " ")), _text(name, value)) for name, value in sorted(environment.items())
+    ]
+
+
+def _text(name: str, value: float) -> str:
+    match name:
+        case "clock_change":
+            return percent(value, 1)
+        case "preempted" | "throttled":
+            return f"{value:.0f} times"
+        case "rejected":
+            return "yes" if value else "no"
+        case _ if name.endswith("_s"):
+            return duration(value)
+        case _:
+            return f"{value:,.0f}" if value.is_integer() else f"{value:.2f}"
