@@ -37,10 +37,10 @@ from rpc_server.relay_agent import AgentOptions
 from rpc_server.relay_link import RelayLink
 from rpc_server.relay_messages import DEFAULT_RELAY_PORT
 from rpc_server.relay_pass import via
+from rpc_server.server_options import AUTO, DEFAULT_PORT, ServerOptions
 from rpc_server.service import (
     ChildService,
     Entrance,
-    ServiceOptions,
     announce,
     bind,
     child_main,
@@ -54,57 +54,7 @@ from rpc_server.tracker_records import DeviceSpec
 
 logger = logging.getLogger("rpc_server")
 
-DEFAULT_PORT = 9091
-_AUTO = -1
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
-
-
-class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
-    """How a server runs. Times in seconds, sizes in bytes.
-
-    `port` 0 takes a free one; with `port_end` the first free one of [port, port_end). `tracker` ("host:port")
-    lends the box out: then only its lease tokens open sessions, and `address` is the host that clients are
-    told (default: `host`). `name` is the box's name (default: hostname:port). `relay` ("host:port") is the relay
-    that clients reach it through; then `address` is that one's host as clients know it.
-    `hours` are when the tracker may lend it (see rpc_server/hours.py), in `timezone` ("": the machine's); leases go on
-    after closing time unless `end_at_close`.
-    `warm` executors stand by for sessions; one that a session took is replaced `spare_delay_s` later, or when the next
-    session wants one.
-    `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
-    `disk_limit` bounds what a session may write to its folder; -1 takes half of what is free over the sessions, 0 sets
-    none. `processes` is what a session may add to the processes and threads of its user.
-    `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
-    `gpu` (a UUID, or a number in the order of `nvidia-smi -L`) is the GPU that the box lends, in place of its CPU.
-    `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
-    authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
-    `port_file` is written with the port once the server listens. `lifeline_fd` is a descriptor whose end
-    of file ends the server.
-    """
-
-    port: int = DEFAULT_PORT
-    port_end: int = 0
-    key: str = ""
-    name: str = ""
-    tracker: str = ""
-    address: str = ""
-    relay: str = ""
-    tags: tuple[str, ...] = ()
-    hours: str = ""
-    timezone: str = ""
-    end_at_close: bool = False
-    sessions: int = 1
-    warm: int = 1
-    spare_delay_s: float = 0.05
-    call_timeout_s: float | None = None
-    memory_limit: int = _AUTO
-    disk_limit: int = _AUTO
-    processes: int = 512
-    user: str = "nobody"
-    cpus: tuple[int, ...] = ()
-    libraries: tuple[str, ...] = ()
-    gpu: str = ""
-    blob_capacity: int = 1 << 30
-    folder: str = ""
 
 
 def serve(options: ServerOptions) -> None:
@@ -239,13 +189,13 @@ def _executor_user(wanted: str, parent: Path) -> str:
 
 
 def _memory_limit(options: ServerOptions, total: int) -> int | None:
-    if options.memory_limit == _AUTO:
+    if options.memory_limit == AUTO:
         return total * 3 // 4 // max(options.sessions, 1)
     return options.memory_limit or None
 
 
 def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
-    if options.disk_limit == _AUTO:
+    if options.disk_limit == AUTO:
         return shutil.disk_usage(folder).free // 2 // max(options.sessions, 1)
     return options.disk_limit or None
 

@@ -238,18 +238,29 @@ class ChildService:
     """A service in a child process: `python -m MODULE OPTIONS-AS-JSON`, whose first line on stdout is
     "listening on HOST:PORT" or its failure as JSON. `make_options` gives the JSON for a lifeline descriptor.
 
-    Raises ServerStartError: the child did not come to listen.
+    Raises ServerStartError: the child did not come to listen. Without `wait`, the first look at `port` does.
     """
 
-    def __init__(self, module: str, make_options: Callable[[int], bytes], *, silent: bool = False) -> None:
-        self.port = 0
+    def __init__(
+        self, module: str, make_options: Callable[[int], bytes], *, silent: bool = False, wait: bool = True
+    ) -> None:
+        self._module = module
+        self._port: int | None = None
         self._process, lifeline = start_child(module, make_options, silent=silent)
         self._lifeline: int | None = lifeline
-        self.port = self._read_port(module)
+        if wait:
+            self._port = self._read_port()
 
-    def _read_port(self, module: str) -> int:
+    @property
+    def port(self) -> int:
+        """Where the child listens; waits until it does. Raises ServerStartError."""
+        if self._port is None:
+            self._port = self._read_port()
+        return self._port
+
+    def _read_port(self) -> int:
         assert self._process.stdout is not None
-        told = first_line(self._process.stdout.readline(), module)
+        told = first_line(self._process.stdout.readline(), self._module)
         if isinstance(told, int):
             return told
         self.terminate()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tuner.builder import Builder, LocalBuilder
 from tuner.errors import TuningError
-from tuner.spawning import start_fork_server
 
 
 def check_builders(text: str | int) -> str:
@@ -17,12 +16,6 @@ def check_builders(text: str | int) -> str:
     raise TuningError(
         f"{written!r} names no builders", hint="give a number of processes, or dask://HOST:PORT of a Dask scheduler"
     )
-
-
-def get_ready(text: str | int | None) -> None:
-    """Begin, in the background, what `make_builder` will need for these builders (None: a number of them)."""
-    if not str(text).startswith("dask://"):
-        start_fork_server()
 
 
 def make_builder(text: str | int, *, import_main: bool = True) -> Builder:

@@ -23,7 +23,6 @@ from rpc_server.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.keys import KeyRing
 from rpc_server.measure import MeasureRequest, MeasureResult
 from rpc_server.relay_pass import shown_address
-from rpc_server.server import Server
 from rpc_server.session import RPCSession
 from rpc_server.tracker_messages import Queued
 from rpc_server.tracker_records import DeviceInfo as TrackedDevice
@@ -35,12 +34,10 @@ from tracker.turn import Turn
 from tracker.words import place_text
 from tuner.errors import NoDevicesError, TuningError
 from tuner.fleet import DeviceInfo, DeviceSession
+from tuner.private_server import CPU_KEY, LOCALHOST, PrivateServer
 
-_LOCALHOST = "127.0.0.1"
 _CONNECT_S = 5.0
 _POLL_S = 0.2
-_NO_SPARE_S = 86_400.0
-_DEFAULT_KEY = "cpu"
 _OUT_OF_SERVICE = ("gone", "quarantined", "draining")  # a closed device opens again by itself
 
 
@@ -181,7 +178,7 @@ class DirectFleet:
             server_key=server_key,
         )
         try:
-            session = _Session(rpc, rpc.box, rpc.status().key or _DEFAULT_KEY)
+            session = _Session(rpc, rpc.box, rpc.status().key or CPU_KEY)
             self._class.admit(rpc.box, session.device().fingerprint.device_class)
         except BaseException:
             rpc.close()
@@ -196,18 +193,10 @@ class LocalFleet(DirectFleet):
     """This machine's CPU, or the GPU named, behind a private server on loopback, which ends with the fleet or this
     process."""
 
-    def __init__(self, device_class: str = "", gpu: str = "") -> None:
-        # the one session takes the executor that is warm; starting a spare would take a core from what is timed
-        self._server = Server(
-            _LOCALHOST,
-            port=0,
-            key="gpu" if gpu else _DEFAULT_KEY,
-            silent=True,
-            name=f"{socket.gethostname()}/local",
-            gpu=gpu,
-            spare_delay_s=_NO_SPARE_S,
-        )
-        super().__init__([(_LOCALHOST, self._server.port)], device_class)
+    def __init__(self, device_class: str = "", gpu: str = "", server: PrivateServer | None = None) -> None:
+        """`server`: one that is starting already. Raises ServerStartError."""
+        self._server = server or PrivateServer(gpu)
+        super().__init__([(LOCALHOST, self._server.port)], device_class)
 
     def label(self) -> str:
         return "the private server on this machine"

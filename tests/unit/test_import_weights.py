@@ -8,9 +8,10 @@ import sys
 HEAVY = ("numpy", "sqlalchemy", "alembic", "lightgbm", "pandas", "rich", "llvmlite", "fastapi")
 # in the order of what they need, as one process imports them all
 NEEDED = {
+    "tunefarm.cli.tune": set[str](),
     "rpc_server.server": {"llvmlite"},  # for the CPU's name and features
     "tuner.build_preload": {"llvmlite", "numpy"},
-    "tunefarm.cli.tune": {"llvmlite", "numpy", "rich", "sqlalchemy"},
+    "tunefarm.cli.tune_run": {"llvmlite", "numpy", "rich", "sqlalchemy"},
 }
 
 SCRIPT = f"""

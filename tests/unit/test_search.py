@@ -9,6 +9,7 @@ import pytest
 
 from tuner.errors import TuningError
 from tuner.search.base import Candidate
+from tuner.search.names import STRATEGY_NAMES
 from tuner.search.registry import STRATEGIES, make_strategy
 from tuner.space.sketch import Decision, Sketch
 
@@ -50,6 +51,10 @@ def play(strategy, trials: int, outstanding: int = 4) -> list[Candidate]:
             first = waiting.pop(0)
             strategy.tell(first, cost(first))
     return asked
+
+
+def test_every_strategy_is_named_without_importing_it():
+    assert sorted(STRATEGIES) == list(STRATEGY_NAMES)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

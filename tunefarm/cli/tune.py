@@ -1,39 +1,22 @@
-"""`tunefarm tune`: tune workloads on devices, every trial in the record store."""
+"""`tunefarm tune`: its flags, and the processes that a run needs.
+
+They take a while to come up, so they are started before this process imports what else it needs (`tune_run`).
+"""
 
 from __future__ import annotations
 
-import json
-import shlex
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from compiler.target import Target
-from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
-from tunefarm.cli.display import beginning, make_display, summary_table
-from tunefarm.cli.fleet import fleet_maker, given_target
+from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
-from tuner.builder import Builder
-from tuner.builders import get_ready, make_builder
-from tuner.engine import TuningRun
-from tuner.errors import TuningError
-from tuner.fleet import Fleet
-from tuner.fleets import LocalFleet
-from tuner.kernels.files import Job, read_job, recorded_items
-from tuner.ledger import Ledger
-from tuner.options import RunOptions
-from tuner.progress import Silent, Snapshot
-from tuner.records.model import RunState
-from tuner.records.store import RecordStore
+from tuner.private_server import PrivateServer
 from tuner.scheduling import Policy
-from tuner.search.plan import Knowledge, TaskSearch
-from tuner.search.registry import STRATEGIES
+from tuner.search.names import STRATEGY_NAMES
+from tuner.spawning import start_fork_server
 
 _EPILOG = """\b
 Examples:
@@ -50,7 +33,6 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "early_stopping",
 )  # fmt: skip
-_REPEATED = ("db", "tracker", "key", "devices")
 
 
 @click.command(epilog=_EPILOG)
@@ -62,7 +44,7 @@ _REPEATED = ("db", "tracker", "key", "devices")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option(
-    "--strategy", "--search", "strategy", type=click.Choice(sorted(STRATEGIES)), help="How.  [default: evolutionary]"
+    "--strategy", "--search", "strategy", type=click.Choice(STRATEGY_NAMES), help="How.  [default: evolutionary]"
 )
 @click.option(
     "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"
@@ -87,57 +69,34 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     private server on this machine measures. Ctrl-C keeps what was measured; --resume goes on.
     """
     _check_usage(workloads, given)
-    job = read_job(workloads)
-    if given["target"]:
-        given["target"] = str(given_target(given["target"]))
-    open_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or _local(given["target"])
-    get_ready(given["builders"] or job.run.get("builders"))
-    with (
-        _started(open_fleet, given["resume"] is None) as open_fleet,
-        RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store,
-    ):
-        resumed = _resumed_options(store, given) if given["resume"] is not None else None
-        fleet = open_fleet(_device_class(store, given["resume"]) if resumed else "")
-        if resumed:
-            fleet.target()  # says at once when no device of the run's class is there
-        options = resumed or _new_options(fleet, job, given)
-        items = recorded_items(options.workloads) if resumed else job.items
-        knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
-        searches = [item.search(options.target, options, knowledge) for item in items]
-        tasks = [search.task for search in searches]
-        with closing(make_builder(options.builders, import_main=False)) as builder:
-            if resumed is None:
-                ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
-            else:
-                ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
-            snapshot = _run(searches, fleet, builder, ledger, options, given)
-    _print(snapshot, searches, given["as_json"])
+    with _started(given) as server:
+        with ends_quietly():
+            from tunefarm.cli.tune_run import run
+        run(settings, workloads, given, server)
 
 
 @contextmanager
-def _started(make: Callable[[str], Fleet], is_new: bool) -> Iterator[Callable[[str], Fleet]]:
-    """Gives the fleet of a run, and closes it in the end. A new run's is started at once, beside what is prepared: a
-    server takes a while until it measures."""
-    with ThreadPoolExecutor(1, "fleet") as starter:
-        opened = [starter.submit(make, "")] if is_new else []
-
-        def take(device_class: str) -> Fleet:
-            if not opened:
-                opened.append(starter.submit(make, device_class))
-            return opened[0].result()
-
-        try:
-            yield take
-        finally:
-            for fleet in opened:
-                if fleet.exception() is None:
-                    fleet.result().close()
+def _started(given: dict[str, Any]) -> Iterator[PrivateServer | None]:
+    """The process that build workers are forked from, and the private server if one will measure; it ends with this."""
+    if not (given["builders"] or "").startswith("dask://"):
+        start_fork_server()
+    if given["devices"] or given["key"] or given["tracker"]:
+        yield None
+        return
+    server = PrivateServer(_gpu(given["target"]))
+    try:
+        yield server
+    finally:
+        server.terminate()
 
 
-def _local(target: str | None) -> Callable[[str], Fleet]:
-    """A private server on this machine: of its CPU, or of its first GPU where the target is one."""
-    gpu = "0" if target and Target(target).device_type == "cuda" else ""
-    return lambda device_class: LocalFleet(device_class, gpu)
+def _gpu(target: str | None) -> str:
+    """Which GPU a private server lends: the first, where the target is one."""
+    if not target:
+        return ""
+    from compiler.target import Target
+
+    return "0" if Target(target).device_type == "cuda" else ""
 
 
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
@@ -149,133 +108,3 @@ def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:
         raise click.UsageError("a resumed run has its workloads already")
     if fixed := [name for name in _FIXED if given[name] is not None]:
         raise click.UsageError(f"a resumed run keeps its {fixed[0].replace('_', ' ')}")
-
-
-def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
-    """The run's own options, with a budget raised if --trials says so. Raises TuningError when nothing is left."""
-    run = store.run(given["resume"])
-    options = RunOptions.from_json(run.options)
-    if given["builders"] is not None:
-        options = replace(options, builders=given["builders"])
-    if given["trials"] is not None:
-        options = replace(options, trials=given["trials"])
-        store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
-    if options.trials and run.state is RunState.FINISHED and all(t.trials >= options.trials for t in run.tasks):
-        raise TuningError(
-            f"run {run.id} is finished: every workload had its {options.trials} trials",
-            hint=f"raise the budget: tunefarm tune --resume {run.id} --trials {2 * options.trials}",
-        )
-    return options
-
-
-def _device_class(store: RecordStore, run_id: int) -> str:
-    """The device class that a run has measured on so far, or ""."""
-    return next((trial.device_class for trial in store.all_trials(run_id) if trial.device_class), "")
-
-
-def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
-    flags = {
-        "trials": given["trials"],
-        "total_trials": given["total_trials"],
-        "seconds": given["seconds"],
-        "early_stopping": given["early_stopping"],
-        "scheduler": given["scheduler"],
-        "strategy": given["strategy"],
-        "warm_start": given["warm_start"],
-        "seed": given["seed"],
-        "builders": given["builders"],
-        "run_timeout_s": given["timeout"],
-    }
-    values = {**job.run, **{k: v for k, v in flags.items() if v is not None}}
-    if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
-        values.setdefault("trials", 0)  # the other limit is the one meant
-    asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
-    bare = asked and Target(asked).device_type == "cuda" and Target(asked).arch is None
-    values["target"] = fleet.target() if not asked or bare else asked  # "cuda" means the device's architecture
-    return RunOptions(workloads=tuple(item.record for item in job.items), **values)
-
-
-def _run(
-    searches: Sequence[TaskSearch],
-    fleet: Fleet,
-    builder: Builder,
-    ledger: Ledger,
-    options: RunOptions,
-    given: dict[str, Any],
-) -> Snapshot:
-    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
-    try:
-        with display as watcher:
-            run = TuningRun(searches, fleet, builder, ledger, options, watcher)
-            with _stop_on_signals(run):
-                return run.run()
-    except KeyboardInterrupt:
-        click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
-        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-
-
-@contextmanager
-def _stop_on_signals(run: TuningRun) -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends the run between two trials, so that none is lost; a second one ends it now."""
-
-    def stop(_number: int, _frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        run.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _resume_command(run_id: int, given: dict[str, Any]) -> str:
-    """The command that goes on with the run on the same devices and store."""
-    words = ["tunefarm", "tune", "--resume", str(run_id)]
-    for name in _REPEATED:
-        values = given[name] if name == "devices" else [given[name]] if given[name] else []
-        for value in values:
-            words += ["--device" if name == "devices" else f"--{name}", value]
-    return shlex.join(words)
-
-
-def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(_as_json(snapshot, searches)))
-    else:
-        console().print(summary_table(snapshot))
-        for search in searches:
-            if text := beginning(search):
-                click.echo(f"{search.task.name}: {text}")
-    errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]
-    if errors:
-        click.echo("\n".join(errors), err=True)
-        raise click.exceptions.Exit(EXIT_ERROR)
-
-
-def _as_json(snapshot: Snapshot, searches: Sequence[TaskSearch]) -> dict[str, Any]:
-    return {
-        "run": snapshot.run_id,
-        "seconds": snapshot.elapsed_s,
-        "trials_per_second": snapshot.rate,
-        "overhead": snapshot.overhead,
-        "tasks": [
-            {
-                "name": t.name,
-                "trials": t.done,
-                "flops": t.flops,
-                "baseline_s": t.baseline_cost,
-                "last_baseline_s": t.last_baseline_cost,
-                "drift": t.drift,
-                "best_s": t.best_cost,
-                "speedup": t.speedup,
-                "failures": {str(k): v for k, v in t.failures.items()},
-                "error": t.error,
-                "warm_start": len(search.warm.candidates),
-                "guide": search.guide,
-            }
-            for t, search in zip(snapshot.tasks, searches, strict=True)
-        ],
-    }

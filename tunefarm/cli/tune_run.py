@@ -1,0 +1,194 @@
+"""A run of `tunefarm tune`: the store, the devices and the engine put together."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from compiler.target import Target
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
+from tunefarm.cli.display import beginning, make_display, summary_table
+from tunefarm.cli.fleet import fleet_maker, given_target
+from tunefarm.settings import Settings
+from tuner.builder import Builder
+from tuner.builders import make_builder
+from tuner.engine import TuningRun
+from tuner.errors import TuningError
+from tuner.fleet import Fleet
+from tuner.fleets import LocalFleet
+from tuner.kernels.files import Job, read_job, recorded_items
+from tuner.ledger import Ledger
+from tuner.options import RunOptions
+from tuner.private_server import PrivateServer
+from tuner.progress import Silent, Snapshot
+from tuner.records.model import RunState
+from tuner.records.store import RecordStore
+from tuner.search.plan import Knowledge, TaskSearch
+
+_REPEATED = ("db", "tracker", "key", "devices")
+
+
+def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], server: PrivateServer | None) -> None:
+    """Tune `workloads`, or go on with a run, as the flags `given` say. `server` is there where none of them names
+    devices."""
+    job = read_job(workloads)
+    if given["target"]:
+        given["target"] = str(given_target(given["target"]))
+    make_fleet = fleet_maker(settings, given["devices"], given["key"], given["tracker"]) or (
+        lambda device_class: LocalFleet(device_class, server=server)
+    )
+    with RecordStore.open(given["db"] or settings.db, create=given["resume"] is None) as store:
+        resumed = _resumed_options(store, given) if given["resume"] is not None else None
+        with closing(make_fleet(_device_class(store, given["resume"]) if resumed else "")) as fleet:
+            if resumed:
+                fleet.target()  # says at once when no device of the run's class is there
+            options = resumed or _new_options(fleet, job, given)
+            items = recorded_items(options.workloads) if resumed else job.items
+            knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
+            searches = [item.search(options.target, options, knowledge) for item in items]
+            tasks = [search.task for search in searches]
+            with closing(make_builder(options.builders, import_main=False)) as builder:
+                if resumed is None:
+                    ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
+                else:
+                    ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
+                snapshot = _run(searches, fleet, builder, ledger, options, given)
+    _print(snapshot, searches, given["as_json"])
+
+
+def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
+    """The run's own options, with a budget raised if --trials says so. Raises TuningError when nothing is left."""
+    run = store.run(given["resume"])
+    options = RunOptions.from_json(run.options)
+    if given["builders"] is not None:
+        options = replace(options, builders=given["builders"])
+    if given["trials"] is not None:
+        options = replace(options, trials=given["trials"])
+        store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
+    if options.trials and run.state is RunState.FINISHED and all(t.trials >= options.trials for t in run.tasks):
+        raise TuningError(
+            f"run {run.id} is finished: every workload had its {options.trials} trials",
+            hint=f"raise the budget: tunefarm tune --resume {run.id} --trials {2 * options.trials}",
+        )
+    return options
+
+
+def _device_class(store: RecordStore, run_id: int) -> str:
+    """The device class that a run has measured on so far, or ""."""
+    return next((trial.device_class for trial in store.all_trials(run_id) if trial.device_class), "")
+
+
+def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
+    flags = {
+        "trials": given["trials"],
+        "total_trials": given["total_trials"],
+        "seconds": given["seconds"],
+        "early_stopping": given["early_stopping"],
+        "scheduler": given["scheduler"],
+        "strategy": given["strategy"],
+        "warm_start": given["warm_start"],
+        "seed": given["seed"],
+        "builders": given["builders"],
+        "run_timeout_s": given["timeout"],
+    }
+    values = {**job.run, **{k: v for k, v in flags.items() if v is not None}}
+    if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
+        values.setdefault("trials", 0)  # the other limit is the one meant
+    asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
+    bare = asked and Target(asked).device_type == "cuda" and Target(asked).arch is None
+    values["target"] = fleet.target() if not asked or bare else asked  # "cuda" means the device's architecture
+    return RunOptions(workloads=tuple(item.record for item in job.items), **values)
+
+
+def _run(
+    searches: Sequence[TaskSearch],
+    fleet: Fleet,
+    builder: Builder,
+    ledger: Ledger,
+    options: RunOptions,
+    given: dict[str, Any],
+) -> Snapshot:
+    display = nullcontext(Silent()) if given["quiet"] else make_display(console(sys.stderr))
+    try:
+        with display as watcher:
+            run = TuningRun(searches, fleet, builder, ledger, options, watcher)
+            with _stop_on_signals(run):
+                return run.run()
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was measured is kept. Go on with: {_resume_command(ledger.run_id, given)}", err=True)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+
+
+@contextmanager
+def _stop_on_signals(run: TuningRun) -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends the run between two trials, so that none is lost; a second one ends it now."""
+
+    def stop(_number: int, _frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        run.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _resume_command(run_id: int, given: dict[str, Any]) -> str:
+    """The command that goes on with the run on the same devices and store."""
+    words = ["tunefarm", "tune", "--resume", str(run_id)]
+    for name in _REPEATED:
+        values = given[name] if name == "devices" else [given[name]] if given[name] else []
+        for value in values:
+            words += ["--device" if name == "devices" else f"--{name}", value]
+    return shlex.join(words)
+
+
+def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_as_json(snapshot, searches)))
+    else:
+        console().print(summary_table(snapshot))
+        for search in searches:
+            if text := beginning(search):
+                click.echo(f"{search.task.name}: {text}")
+    errors = [f"{t.name}: {t.error}" for t in snapshot.tasks if t.error]
+    if errors:
+        click.echo("\n".join(errors), err=True)
+        raise click.exceptions.Exit(EXIT_ERROR)
+
+
+def _as_json(snapshot: Snapshot, searches: Sequence[TaskSearch]) -> dict[str, Any]:
+    return {
+        "run": snapshot.run_id,
+        "seconds": snapshot.elapsed_s,
+        "trials_per_second": snapshot.rate,
+        "overhead": snapshot.overhead,
+        "tasks": [
+            {
+                "name": t.name,
+                "trials": t.done,
+                "flops": t.flops,
+                "baseline_s": t.baseline_cost,
+                "last_baseline_s": t.last_baseline_cost,
+                "drift": t.drift,
+                "best_s": t.best_cost,
+                "speedup": t.speedup,
+                "failures": {str(k): v for k, v in t.failures.items()},
+                "error": t.error,
+                "warm_start": len(search.warm.candidates),
+                "guide": search.guide,
+            }
+            for t, search in zip(snapshot.tasks, searches, strict=True)
+        ],
+    }
