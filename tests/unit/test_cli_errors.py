@@ -123,6 +123,34 @@ def test_a_server_that_others_could_reach_is_refused(capfd):
         assert "--insecure" in text
 
 
+@pytest.mark.parametrize(
+    "args",
+    [("demo", "--trials"), ("server", "--port"), ("web", "--port"), ("bench", "list", "--limit"), ("runs", "--limit")],
+    ids=lambda args: args[0],
+)
+def test_a_number_that_is_none(capfd, args):
+    assert "'many' is not a valid integer." in refused(capfd, *args, "many", code=2)
+
+
+def test_a_folder_that_cannot_be_made(capfd):
+    text = refused(capfd, "demo", "--folder", "/dev/null/demo")
+    assert "cannot make the folder /dev/null/demo: Not a directory" in text
+    assert "hint: give another one" in text
+
+
+def test_a_kernels_file_that_is_not_there(capfd):
+    text = refused(capfd, "tune", "nothere.py")
+    assert "there is no file nothere.py" in text
+    assert "hint: give the path of a kernel's file, or a workload by name" in text
+
+
+def test_a_file_of_another_kind_for_a_model(capfd, tmp_path):
+    (tmp_path / "notes.txt").write_text("no model")
+    text = refused(capfd, "model", "import", "notes.txt")
+    assert "notes.txt: not a file of a model" in text
+    assert "hint: such files are made by `tunefarm model export`" in text
+
+
 def test_an_unknown_command_and_an_unknown_flag(capfd):
     assert "No such command 'tunee'" in refused(capfd, "tunee", code=2)
     assert "No such option" in refused(capfd, "tune", "--nope", code=2)

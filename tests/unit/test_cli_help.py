@@ -19,10 +19,13 @@ from tunefarm.version import __version__
 def test_every_command_explains_itself(capfd, name):
     outcome = run_cli(capfd, name, "--help")
     assert outcome.code == 0
-    if name in ("db", "keys", "records"):
-        return  # a group: its subcommands have the examples
-    assert "Example" in outcome.out
+    assert "Example" in outcome.out or "step by step" in outcome.out
     assert f"tunefarm {name}" in outcome.out
+
+
+def test_lists_of_subcommands_are_not_cut_short(capfd):
+    for name in ("bench", "db", "keys", "model", "records", "release", "token"):
+        assert "...\n" not in run_cli(capfd, name, "--help").out.partition("Commands:")[2], name
 
 
 def test_the_subcommands_of_groups(capfd):

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from rpc_server.children import PYTHON, environment
 from rpc_server.keys import KeyRing
-from tunefarm.cli.common import FILE, RegressionError, address, console
+from tunefarm.cli.common import FILE, Group, RegressionError, Whole, address, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
@@ -60,7 +60,7 @@ _DB = click.option("--db", help="Record store.  [default: the setting, sqlite://
 _JSON = click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
 
 
-@click.group(epilog=_EPILOG)
+@click.group(cls=Group, epilog=_EPILOG)
 def bench() -> None:
     """Benchmark devices with suites of kernels, keep the history, and say when a kernel became slower."""
 
@@ -86,13 +86,13 @@ def suites(as_json_: bool) -> None:
 @click.option("--devices", metavar="EXPR", help="Every device of the tracker that matches, for example 'cpu cores>=8'.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
 @click.option("--device", "addresses", multiple=True, metavar="HOST:PORT", help="This server. May be repeated.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Passes over the kernels.")
-@click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True, help="Samples a pass.")
+@click.option("--rounds", type=Whole(1, 100), default=3, show_default=True, help="Passes over the kernels.")
+@click.option("--repeat", type=Whole(1, 1000), default=3, show_default=True, help="Samples a pass.")
 @click.option("--wait", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to wait for each.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
 @click.option("--webhook", metavar="URL", help="POST confirmed changes there as JSON.")
-@click.option("--retune", type=click.IntRange(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
+@click.option("--retune", type=Whole(1), metavar="TRIALS", help="Tune tuned kernels that became slower again.")
 @_DB
 @_JSON
 @click.pass_obj
@@ -102,9 +102,7 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     found = find_suite(suite)
     _check_report(given["report"])
     stands = _stands(settings, given["devices"], given["tracker"], addresses)
-    options = BenchOptions(
-        rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"]
-    )
+    options = BenchOptions(rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"])
     with RecordStore.open(given["db"] or settings.db, create=True) as store:
         record = store.start_bench_run(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
         problems, flags = _follow(store, found, stands, options, record, quiet=as_json_)
@@ -251,7 +249,7 @@ def _write(path: Path, record: BenchRun, lines: Sequence[Line]) -> None:
 
 
 @bench.command("list", epilog=_example("list --limit 5"))
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many, newest first.")
+@click.option("--limit", type=Whole(1, 1000), default=20, show_default=True, help="How many, newest first.")
 @_DB
 @_JSON
 @click.pass_obj
@@ -294,7 +292,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
 @bench.command(epilog=_example("history matmul:256,256,256:float32 --device rack1-01/0"))
 @click.argument("kernel")
 @click.option("--device", required=True, help="Name of the device, as `tunefarm devices` shows it.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Latest results.")
+@click.option("--limit", type=Whole(1, 10_000), default=50, show_default=True, help="Latest results.")
 @_DB
 @_JSON
 @click.pass_obj
@@ -323,4 +321,3 @@ def history(settings: Settings, kernel: str, device: str, limit: int, db: str | 
             "another level" if at in steps else "",
         )
     console().print(table)
-

@@ -18,7 +18,24 @@ EXIT_NO_CONFIG = 3
 EXIT_CHECK_FAILED = 4
 EXIT_REGRESSION = 5
 
-PORT = click.IntRange(0, 65535)
+
+class Whole(click.IntRange):
+    """A whole number, of a range perhaps; its help and its errors say "integer", where click's say "integer range"."""
+
+    name = "integer"
+
+
+class Group(click.Group):
+    """A command with subcommands, whose list has the whole first sentence of each: click's own cuts it short."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(1000)) for name in self.list_commands(ctx)]
+            )
+
+
+PORT = Whole(0, 65535)
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 

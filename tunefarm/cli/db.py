@@ -7,13 +7,19 @@ from pathlib import Path
 
 import click
 
-from tunefarm.cli.common import FILE
+from tunefarm.cli.common import FILE, Group
 from tunefarm.settings import Settings
 from tuner.records import migrate
 from tuner.records.backup import backup as copy_store
 
+_EPILOG = """\b
+Examples:
+  tunefarm db upgrade
+  tunefarm db check && tunefarm web
+"""
 
-@click.group()
+
+@click.group(cls=Group, epilog=_EPILOG)
 def db() -> None:
     """Create, check, upgrade and back up the record store."""
 

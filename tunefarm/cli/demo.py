@@ -22,13 +22,14 @@ from rich.table import Table
 from compiler.errors import TunefarmError
 from rpc_server.children import PYTHON, environment
 from tunefarm.cli import common
+from tunefarm.cli.common import Whole
 from tunefarm.cli.display import seconds
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
 
 MATMUL = "matmul:512,512,512:float32"
 CONV = "conv2d:1,64,56,56,64,3,3:float32"
-_START_S = 30.0
+_START_S = 60.0
 _EPILOG = "\b\nExamples:\n  tunefarm demo\n  tunefarm demo --serve"
 
 
@@ -39,19 +40,22 @@ class DemoError(TunefarmError):
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--trials", type=click.IntRange(4), default=64, show_default=True, help="Trials for each kernel.")
+@click.option("--trials", type=Whole(4), default=64, show_default=True, help="Trials for each kernel.")
 @click.option("--serve", is_flag=True, help="Leave the farm and the dashboard up until Ctrl-C.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Keep records and logs here.")
 def demo(trials: int, serve: bool, folder: Path | None) -> None:
     """Start a tracker, two device servers and the web app on loopback; tune a matmul and a convolution; kill one
-    server half-way; let a build job fetch the best configs over HTTP, build with them and check the results.
+    server meanwhile; let a build job fetch the best configs over HTTP, build with them and check the results.
     """
     console = common.console()
     with ExitStack() as stack:
         if folder is None:
             folder = Path(tempfile.mkdtemp(prefix="tunefarm-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DemoError(f"cannot make the folder {folder}: {error.strerror}", hint="give another one") from None
         farm = Farm(folder)
         stack.callback(farm.stop)
         began = time.monotonic()

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracker.words import span
-from tunefarm.cli.common import FILE, PORT, Cores, Size, address, console
+from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address, console
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--cores", type=Cores(), help="Cores for the server and everything it runs, such as 0,1 or 0-3.")
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
-@click.option("--processes", type=click.IntRange(min=1), default=512, show_default=True, help="Processes of a session.")
+@click.option("--processes", type=Whole(min=1), default=512, show_default=True, help="Processes of a session.")
 @click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
 @click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
 @click.option("--timezone", default="", metavar="ZONE", help="Where the hours count.  [default: the box's own]")

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, Span, console
+from tunefarm.cli.common import FILE, Group, Span, Whole, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
@@ -35,8 +35,15 @@ _RUN = click.option("--run", "run_ids", type=int, multiple=True, help="Only this
 _WORKLOAD = click.option("--workload", default="", help="Only runs with this workload, by name or key.")
 _STDIO = Path("-")
 
+_EPILOG = """\b
+Examples:
+  tunefarm records stats
+  tunefarm records export all.jsonl
+  tunefarm records prune --older-than 90d
+"""
 
-@click.group()
+
+@click.group(cls=Group, epilog=_EPILOG)
 def records() -> None:
     """Move records between stores and tools, count them, and remove what is no longer wanted."""
 
@@ -253,7 +260,7 @@ def _report(absorbed: Absorbed, as_json: bool) -> None:
 
 @records.command(epilog="\b\nExamples:\n  tunefarm records stats\n  tunefarm records stats --json | jq .trials")
 @_DB
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many workloads to list.")
+@click.option("--limit", type=Whole(1), default=20, show_default=True, help="How many workloads to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def stats(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from rpc_server.keys import KeyRing, Role
-from tunefarm.cli.common import address, console
+from tunefarm.cli.common import Group, address, console
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -24,7 +24,7 @@ A farm with keys, step by step:
 """
 
 
-@click.group(epilog=_EPILOG)
+@click.group(cls=Group, epilog=_EPILOG)
 def keys() -> None:
     """Make keys, and say who may connect and whom to trust.
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from tunefarm.cli.common import FILE, console
+from tunefarm.cli.common import FILE, Group, Whole, console
 from tunefarm.settings import Settings
 from tuner.errors import TuningError
 from tuner.model import dataset, library
@@ -32,7 +32,7 @@ Examples:
 """
 
 
-@click.group(epilog=_EPILOG)
+@click.group(cls=Group, epilog=_EPILOG)
 def model() -> None:
     """Train, list and move the models that say which candidates promise most.
 
@@ -43,8 +43,8 @@ def model() -> None:
 @model.command("train", epilog="\b\nExamples:\n  tunefarm model train\n  tunefarm model train --family llvm-x86_64-512")
 @_DB
 @click.option("--family", help="Target family, such as llvm-x86_64-256.  [default: every one in the store]")
-@click.option("--trees", type=click.IntRange(1, 1000), default=80, show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads to train with.")
+@click.option("--trees", type=Whole(1, 1000), default=80, show_default=True)
+@click.option("--threads", type=Whole(1), default=1, show_default=True, help="Threads to train with.")
 @_JSON
 @click.pass_obj
 def train_command(
@@ -142,7 +142,10 @@ def import_command(settings: Settings, file: Path, db: str | None) -> None:
         raise ModelError(f"there is no file {file}")
     if file.stat().st_size > _MOST_FILE:
         raise ModelError(f"{file} is larger than {_MOST_FILE >> 20} MiB")
-    new = library.from_file(file.read_bytes())
+    try:
+        new = library.from_file(file.read_bytes())
+    except ModelError as error:
+        raise ModelError(f"{file}: {error.message}", hint=error.hint) from None
     with RecordStore.open(db or settings.db, create=True) as store:
         made = store.add_model(new)
     click.echo(f"model {made.id}: version {made.version} of {made.target_family}", err=True)

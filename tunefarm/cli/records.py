@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from compiler.target import Target
-from tunefarm.cli.common import EXIT_NO_CONFIG, console
+from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
 from tunefarm.cli.display import seconds
 from tunefarm.cli.fleet import given_target
 from tunefarm.settings import Settings
@@ -36,7 +36,7 @@ Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 
 @click.command(epilog=_RUNS_EPILOG)
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many, newest first.")
+@click.option("--limit", type=Whole(1), default=20, show_default=True, help="How many, newest first.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj
 def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:

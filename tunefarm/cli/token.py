@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from tunefarm.cli.common import Span, console
+from tunefarm.cli.common import Group, Span, console
 from tunefarm.settings import Settings
 from tuner.identity import user_name
 from tuner.records.model_farm import Role, Token
@@ -17,7 +17,7 @@ from tuner.records.types import utcnow
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 
 
-@click.group(epilog="\b\nExample:\n  tunefarm token new ci --role read")
+@click.group(cls=Group, epilog="\b\nExample:\n  tunefarm token new ci --role read")
 def token() -> None:
     """Make, list and revoke tokens of the web app."""
 

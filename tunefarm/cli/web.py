@@ -8,7 +8,7 @@ import click
 
 from compiler.errors import TunefarmError
 from rpc_server.children import PYTHON
-from tunefarm.cli.common import FILE, PORT, address
+from tunefarm.cli.common import FILE, PORT, Whole, address
 from tunefarm.settings import Settings
 
 _EPILOG = """\b
@@ -31,9 +31,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 )
 @click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
 @click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too: behind a proxy, for one.")
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that answer: one a core."
-)
+@click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer: one a core.")
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(

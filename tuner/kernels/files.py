@@ -92,7 +92,9 @@ def _read(word: str) -> Job:
         return Job((Item(spec, spec.to_json()),))
     path = Path(parts["path"])
     if not path.is_file():
-        raise SpecError(f"there is no file {parts['path']}")
+        raise SpecError(
+            f"there is no file {parts['path']}", hint="give the path of a kernel's file, or a workload by name"
+        )
     job = _kernels(path.resolve())
     if (name := parts["name"]) is None:
         return job

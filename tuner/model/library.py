@@ -19,6 +19,7 @@ from tuner.records.models import NewModel
 from tuner.records.store import RecordStore
 
 FORMAT = "lightgbm"
+_MADE_BY = "such files are made by `tunefarm model export`"
 _PROVEN = 0.4  # rank correlation on held-out workloads
 _FILE_FORMAT = "tunefarm.model"
 _FILE_VERSION = 1
@@ -122,7 +123,7 @@ def from_file(data: bytes) -> NewModel:
     """The model that `to_file` wrote, checked in full. Raises ModelError."""
     record = _unpacked(data)
     if record.get("format") != _FILE_FORMAT or record.get("version") != _FILE_VERSION:
-        raise ModelError("not a file of a tunefarm model, or of another version")
+        raise ModelError("not a file of a tunefarm model, or of another version", hint=_MADE_BY)
     match record:
         case {
             "target_family": str(family),
@@ -152,7 +153,7 @@ def _unpacked(data: bytes) -> Mapping[str, Any]:
             raise ModelError(f"the model's file is longer than {MOST_BYTES >> 20} MiB")
         record = json.loads(text)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise ModelError(f"not a file of a model: {error}") from None
+        raise ModelError(f"not a file of a model: {error}", hint=_MADE_BY) from None
     if not isinstance(record, dict):
-        raise ModelError("not a file of a tunefarm model, or of another version")
+        raise ModelError("not a file of a tunefarm model, or of another version", hint=_MADE_BY)
     return record
