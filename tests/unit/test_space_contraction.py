@@ -128,6 +128,8 @@ def parallel_passes(func: PrimFunc, sketch: Sketch) -> int:
 CONVOLUTIONS = {
     "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
     "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat+fill"},
+    "conv2d:2,6,8,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat", "panels+pack2+flat"},
+    "conv2d:1,6,5,5,9,1,1,1,0": {"panels+flat", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
 }
 
 
@@ -145,6 +147,32 @@ def test_every_sketch_of_a_convolution_agrees_with_numpy(text):
     stride, pad = (*given, *(1, 1)[len(given) :])
     found = agree(func, convolve(args[0], args[1], stride, pad), args)
     assert found >= CONVOLUTIONS[text]
+
+
+def pointwise(stages: bool = False) -> PrimFunc:
+    """A 1×1 convolution; with `stages` relu before it, a bias for each filter and relu behind it."""
+    x, w, bias = placeholder((1, 32, 8, 8), name="X"), placeholder((40, 32, 1, 1), name="W"), placeholder((40, 1, 1))
+    out = topi.nn.conv2d_nchw(topi.nn.relu(x) if stages else x, w, stride=1, padding=0, dilation=1)
+    return create_prim_func([x, w, bias, topi.nn.relu(topi.add(out, bias))] if stages else [x, w, out])
+
+
+def test_pixels_that_lie_together_are_not_copied():
+    """A 1×1 convolution is one pass: panels are packed from the image, tiles are written where the result belongs."""
+    func = pointwise()
+    sketches = generate(func, TARGET)
+    assert {sketch.name for sketch in sketches} == {"panels+flat", "panels+pack+flat", "panels+pack2+flat"}
+    assert {parallel_passes(func, sketch) for sketch in sketches} == {1}
+    assert {d.name for d in sketches[0].decisions} == {"rows", "vectors", "panel", "unroll"}, "kernels of one step aside"
+
+
+def test_stages_around_flat_pixels_are_fused_and_right():
+    func = pointwise(stages=True)
+    args = arguments(func)
+    x, w, bias = args[:3]
+    expected = np.maximum(convolve(np.maximum(x, 0), w, 1, 0) + bias, 0)
+    assert "panels+pack+flat" in agree(func, expected, args)
+    packed = next(sketch for sketch in generate(func, TARGET) if sketch.name == "panels+pack+flat")
+    assert parallel_passes(func, packed) == 1
 
 
 def test_rows_of_a_depthwise_convolution_share_what_they_load():

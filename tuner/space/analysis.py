@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -145,5 +146,7 @@ def epilogue_of(func: n.PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]
 
 
 def _long(info: BlockInfo, dims: tuple[frozenset[int], ...]) -> tuple[frozenset[int], ...]:
-    """The axes in each dimension, those of one iteration left out: their index may be written 0."""
-    return tuple(frozenset(a for a in dim if info.axes[a].extent > 1) for dim in dims)
+    """The axes in each dimension, those of one iteration left out: their index may be written 0. Dimensions that one
+    axis is spread over, as pixels are over the rows of an image, count as one."""
+    long = [frozenset(a for a in dim if info.axes[a].extent > 1) for dim in dims]
+    return tuple(axes for axes, _ in itertools.groupby(long))

@@ -22,7 +22,7 @@ from tuner.space.gpu_generate import gpu_sketches
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
-from tuner.space.pixels import flatten, has_gaps, has_pixels
+from tuner.space.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, is_dense
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values, anything, level
@@ -122,7 +122,9 @@ def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardwar
     if streamed := skinny_shapes(func, main, roles):
         return streamed  # what goes down the columns of such a matrix comes nowhere near
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
-    if flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
+    if flat and is_dense(main, roles):
+        shapes = []  # rows of an image are in the way only
+    elif flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
     return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
 
@@ -228,31 +230,41 @@ def _contraction(
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
     recorder = Recorder(sch, begin)
-    if shape.flat:
-        main = next(b for b in blocks_of(func) if b.name == name)
-        roles = assign_roles(main)
-        assert roles is not None
-        flatten(sch, main, roles, hardware.lanes)
-    copies = {b.name for b in blocks_of(sch.func)} - {b.name for b in blocks_of(func)}
+    flat = _flattened(sch, name, hardware) if shape.flat else None
     grown = shape.padded or shape.filled
     if grown and not _pad(sch, name, shape, hardware):
         return None
-    inline_chains(sch, kept=copies)
+    columns = {flat.columns} if flat is not None and not (flat.dense and grown) else frozenset[str]()
+    if flat is not None and flat.dense and not shape.pack:  # before others become part of the columns
+        sch.compute_inline(sch.get_block(flat.columns))
+    inline_chains(sch, kept=columns)
+    if flat is not None:
+        flatten_consumer(sch, name)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
-    made_by = {b.output.buffer.name: b.name for b in blocks if grown and _fills(b, main)}
-    epilogue = None if shape.deep else epilogue_of(sch.func, main, blocks)
+    dense = columns if flat is not None and flat.dense else frozenset[str]()
+    made_by = {b.output.buffer.name: b.name for b in blocks if b.name in dense or (grown and _fills(b, main))}
+    # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
+    epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
     parted = () if grown or shape.deep else tuple(b for b in blocks if _fills(b, main) and _is_parted(main, b))
     padding = parted[0].name if parted else None
     for info in blocks:
-        if info.injective and info.name not in {epilogue, *made_by.values(), *copies, padding}:
+        if info.injective and info.name not in {epilogue, *made_by.values(), *columns, padding}:
             spread(sch, info, hardware.lanes)
     free = frozenset(buffer.name for buffer in layout_free(func)) if shape.ahead else frozenset[str]()
     tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free, padding))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+
+
+def _flattened(sch: Schedule, name: str, hardware: Hardware) -> Flat | None:
+    """The block `name` with all pixels in one row."""
+    main = next(b for b in blocks_of(sch.func) if b.name == name)
+    roles = assign_roles(main)
+    assert roles is not None
+    return flatten(sch, main, roles, hardware.lanes)
 
 
 def _pad(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> bool:

@@ -9,15 +9,22 @@
 Rows of pixels that are no multiple of a vector, such as the 7 and 14 of a network's last layers, leave vectors half
 empty; all pixels together fill them. K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
 Networks for Document Processing", 2006.
+
+The columns of a 1×1 convolution without strides are the data as it lies in memory. Then they are no copy, but another
+name for it: what a tile reads, or what is packed. The results always are another name for the output.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
 from compiler.schedule.schedule import BlockRV, Schedule
-from tuner.space.analysis import Access, Axis, BlockInfo
+from compiler.tir.ops import as_int
+from tuner.space.analysis import Access, Axis, BlockInfo, blocks_of, consumers
 from tuner.space.contraction import Roles
 from tuner.space.loops import fuse_all
 
@@ -35,6 +42,8 @@ def has_pixels(info: BlockInfo, roles: Roles, lanes: int) -> bool:
     apart = scalar is not None and not {above.position, roles.v.position} & info.inputs[scalar].axes
     if not both or not apart or above.extent < 2 or len(info.inputs) != 2:
         return False
+    if is_dense(info, roles):
+        return True  # it costs nothing
     return roles.v.extent % lanes != 0 or (has_gaps(info, roles) and not _reads_few_rows(info, operand, roles))
 
 
@@ -50,27 +59,72 @@ def _reads_few_rows(info: BlockInfo, operand: Access, roles: Roles) -> bool:
     return dict(operand.steps).get(roles.v.position) == 2 and rows <= STREAMS
 
 
-def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> str | None:
-    """Make one axis of `v` and its neighbour; returns the block that makes the columns, None if that is not legal."""
+@dataclass(frozen=True)
+class Flat:
+    """What `flatten` made of a convolution: the block that makes the columns, and whether these are its operand as it
+    lies in memory, so that nothing need be copied."""
+
+    columns: str
+    dense: bool
+
+
+def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> Flat | None:
+    """Make one axis of `v` and its neighbour; None if that is not legal. Reduction axes of one step are left out."""
     above = row_above(info, roles)
     assert above is not None
     assert roles.vector_operand is not None
     operand = info.inputs[roles.vector_operand]
     block = sch.get_block(info.name)
+    pair = above, roles.v
+    steps = [a for a in info.reduced if a.extent > 1]
+    dropped = [a for a in info.reduced if a not in steps] if len(steps) == 1 else []
+    read = [a for a in info.axes if a.position in operand.axes]
+    dense = is_dense(info, roles)
     try:
         columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
-        result = sch.reindex(block, ("write", 0))
-        read = [a for a in info.axes if a.position in operand.axes]
+        sch.reindex(block, ("write", 0))
         read_at = sch.read_index(block, sch.get(columns).writes[0].buffer.name)
-        pair = above, roles.v
-        sch.transform_layout(block, ("read", read_at), _joined(read, pair, last=True))
-        sch.transform_layout(block, ("write", 0), _joined(list(info.spatial), pair, last=False))
-        sch.transform_block_layout(block, _joined(list(info.axes), pair, last=False))
+        sch.transform_layout(block, ("read", read_at), _joined(read, pair, dropped, last=True))
+        sch.transform_layout(block, ("write", 0), _joined(list(info.spatial), pair))
+        sch.transform_block_layout(block, _joined(list(info.axes), pair, dropped))
+        if dense:
+            sch.transform_block_layout(columns, _joined(read, pair, dropped, last=True))
     except ScheduleError:
         return None
-    _copy(sch, columns, [a for a in read if a not in pair], pair, read, lanes)
-    _copy(sch, result, [a for a in info.spatial if a not in pair], pair, list(info.spatial), lanes)
-    return sch.get(columns).name_hint
+    if not dense:
+        _copy(sch, columns, [a for a in read if a not in pair], pair, read, lanes)
+    return Flat(sch.get(columns).name_hint, dense)
+
+
+def is_dense(info: BlockInfo, roles: Roles) -> bool:
+    """Whether the pixels read are all those of an image, in order, as those of a 1×1 convolution without strides."""
+    above = row_above(info, roles)
+    if above is None or roles.vector_operand is None or len(info.output.axes_by_dim) < 2:
+        return False
+    operand = info.inputs[roles.vector_operand]
+    long = [frozenset(a for a in dim if info.axes[a].extent > 1) for dim in operand.axes_by_dim[-2:]]
+    sizes = [as_int(size) for size in operand.buffer.shape[-2:]]
+    return (
+        long == [{above.position}, {roles.v.position}]
+        and sizes == [above.extent, roles.v.extent]
+        and dict(operand.steps).get(roles.v.position) == 1
+    )
+
+
+def flatten_consumer(sch: Schedule, name: str) -> None:
+    """Let the block that reads the flat results of the block `name` run along pixels too: it can be computed where a
+    tile is finished then."""
+    blocks = blocks_of(sch.func)
+    users = consumers(next(b for b in blocks if b.name == name), blocks)
+    if len(users) != 1 or not users[0].injective:
+        return
+    [consumer] = users
+    dims = consumer.output.axes_by_dim
+    last = [consumer.axes[min(dim)] for dim in dims[-2:] if len(dim) == 1]
+    if len(last) == 2 and last[0] is not last[1]:
+        with contextlib.suppress(ScheduleError):  # then it stays a pass of its own
+            joined = _joined(list(consumer.axes), (last[0], last[1]))
+            sch.transform_block_layout(sch.get_block(consumer.name), joined)
 
 
 def row_above(info: BlockInfo, roles: Roles) -> Axis | None:
@@ -83,12 +137,14 @@ def row_above(info: BlockInfo, roles: Roles) -> Axis | None:
     return None if axis.reduce else axis
 
 
-def _joined(axes: list[Axis], pair: tuple[Axis, Axis], last: bool) -> str:
-    """The map of `axes` that makes one index of the pair: the last one, or in its second's place."""
+def _joined(axes: list[Axis], pair: tuple[Axis, Axis], dropped: Sequence[Axis] = (), last: bool = False) -> str:
+    """The map of `axes` that makes one index of the pair, the last one or in its second's place, and none of those
+    `dropped`."""
     above, v = pair
     names = {a.position: f"a{a.position}" for a in axes}
     one = f"{names[above.position]} * {v.extent} + {names[v.position]}"
-    rest = [one if a is v else names[a.position] for a in axes if a is not above and not (last and a is v)]
+    left = [a for a in axes if a is not above and a not in dropped and not (last and a is v)]
+    rest = [one if a is v else names[a.position] for a in left]
     return f"lambda {', '.join(names.values())}: ({', '.join([*rest, one] if last else rest)},)"
 
 
