@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import compile_artifact
+from compiler.driver import build, compile_artifact
 from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
@@ -35,6 +37,8 @@ CASES = {
     "max of rows": (((7, 65),), lambda x: topi.max(x, -1), lambda x: x.max(-1), {"rows"}),
     "sum of columns": (((64, 77),), lambda x: topi.sum(x, 0), lambda x: x.sum(0), {"panels", "deep"}),
     "few long rows": (((2, 40000),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows", "parts"}),
+    "rows of images": (((5, 36, 300),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows"}),
+    "sum of all": (((200, 203),), topi.sum, lambda x: x.sum(), {"parts"}),
     "product with a vector": (((1, 130), (75, 130)), topi.nn.dense, lambda x, w: x @ w.T, {"rows"}),
 }
 
@@ -61,3 +65,37 @@ def test_every_sketch_agrees_with_numpy(name):
                 out.numpy(), expected, rtol=1e-3, atol=2e-3, err_msg=f"{sketch.name} {sketch.values(point)}"
             )
             assert 0 <= sketch.score(point) <= 1
+
+
+def test_rows_that_are_only_reduced_are_read_several_at_a_time():
+    offered = {}
+    for name in ("sum of rows", "rows of images", "sum of all", "max of rows", "softmax"):
+        shapes, make, _, _ = CASES[name]
+        tensors = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(shapes)]
+        sketch = generate(create_prim_func([*tensors, make(*tensors)]), TARGET)[-1]
+        decisions = {d.name: d.values for d in sketch.decisions}
+        assert ("steps" in decisions) == (name == "softmax")
+        offered[name] = decisions.get("abreast")
+        together = {**dict.fromkeys(decisions, 2), "abreast": 8}
+        assert not sketch.allowed({**together, "vectors": 4})  # 32 registers
+        assert sketch.allowed(together) == ("parts" not in decisions)
+    assert offered["sum of rows"] == (1, 2, 4, 8)
+    assert offered["rows of images"] == (1, 2, 4)
+    assert offered["sum of all"] == (1, 2, 4, 8)
+    assert offered["max of rows"] is None  # too few to share
+    assert offered["softmax"] is None
+
+
+def test_rows_read_together_are_summed_in_registers():
+    """Each row's partial sums stay in vectors: nothing in the loop over them is written to memory."""
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3 -num-cores=2")
+    x = placeholder((64, 4096), name="X")
+    func = create_prim_func([x, topi.sum(x, -1)])
+    [sketch] = generate(func, target)
+    point = [d.values.index({"vectors": 2, "task": 1, "abreast": 4}[d.name]) for d in sketch.decisions]
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    text = build(scheduled, target=target).get_source("asm")
+    blocks = [block for block in re.split(r"^\.L\w+:", text, flags=re.MULTILINE) if block.count("vaddps") >= 8]
+    [loop] = [block.partition("\tj")[0] for block in blocks]
+    assert loop.count("vaddps\t") >= 8
+    assert not re.search(r"vmov\w+\t%[xy]mm\d+, .*\(", loop)

@@ -8,6 +8,7 @@ is computed row by row, rows are shared among threads.
       sum[row] = the sum of part                 need not wait for the one before
       for j: y[row, j, lanes] = f(x, sum[row])
 
+Rows that are only reduced are read several at a time: one core gets more from memory by several streams.
 A reduction to a few results has no rows to share. It is cut in parts, which are then the rows (rfactor).
 """
 
@@ -30,6 +31,7 @@ from tuner.space.sketch import Sketch, Values
 
 _VECTORS = (1, 2, 4, 8, 16)  # of partial sums
 _STEPS = (1, 2, 4, 8)  # vectors of a row worked on at a time
+_ABREAST = (1, 2, 4, 8)  # rows read at the same time
 _TASKS = (1, 2, 4, 8, 16, 32, 64)  # rows that a thread takes at a time
 _PARTS = (2, 4, 8, 16, 32, 64, 128)
 _SHARED = 1 << 15  # elements worth handing to other threads
@@ -113,7 +115,7 @@ def _by_parts(sch: Schedule, rows: Rows, hardware: Hardware) -> Sketch | None:
         part = sch.rfactor(outer, 0)
         name = sch.get(part).name_hint
         found = next(b for b in blocks_of(sch.func) if b.name == name)
-        _schedule(sch, recorder, Rows((found,), len(found.spatial)), hardware, shared=True)
+        _schedule(sch, recorder, Rows((found,), len(found.spatial)), hardware, parts)
     except ScheduleError:
         return None
     return _sketch("parts", sch, recorder, rows, hardware)
@@ -127,19 +129,20 @@ def _sketch(name: str, sch: Schedule, recorder: Recorder, rows: Rows, hardware: 
 # -------------------------------------------------------------------------------- the schedule
 
 
-def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware, shared: bool = False) -> None:
+def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware, parts: tuple[int, ...] = ()) -> None:
     last = rows.blocks[-1]
     vectors = recorder.choose("vectors", _fitting(_VECTORS, rows.length, hardware.lanes)).rv
-    steps = recorder.choose("steps", _fitting(_STEPS, rows.length, hardware.lanes)).rv
+    computed = [b for b in rows.blocks if not b.reduced]
+    steps = recorder.choose("steps", _fitting(_STEPS, rows.length, hardware.lanes)).rv if computed else 1
     chains = {b.name: _in_vectors(sch, b, vectors, hardware.lanes) for b in rows.blocks if b.reduced}
     out = sch.get_block(last.name)
     row = sch.get_loops(out)[: rows.kept]
     place: LoopRV | None = row[-1] if row else None
-    if row and (shared or rows.count * rows.length >= _SHARED):
+    if row and (parts or rows.count * rows.length >= _SHARED):
         tasks = tuple(t for t in _TASKS if t <= max(1, rows.count // hardware.threads))
         task = recorder.choose("task", tasks).rv
-        fused = fuse_all(sch, row)
-        outer, place = sch.split(fused, [None, task])
+        abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts)).rv]
+        outer, place, *_ = sch.split(fuse_all(sch, row), [None, task, *abreast])
         sch.parallel(outer)
     if not last.reduced:
         _vectorise(sch, out, sch.get_loops(out)[-(len(last.axes) - rows.kept) :], steps, hardware.lanes)
@@ -161,9 +164,10 @@ def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> 
         return []
     block = sch.get_block(info.name)
     _, vector, lane = sch.split(sch.get_loops(block)[-1], [None, vectors, lanes])
-    first = sch.rfactor(sch.fuse(vector, lane), 0)
+    innermost = len(info.spatial)
+    first = sch.rfactor(sch.fuse(vector, lane), innermost)
     _, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
-    return [first, sch.rfactor(lane, 0)]
+    return [first, sch.rfactor(lane, innermost)]
 
 
 def _place_partial(sch: Schedule, partial: BlockRV, place: LoopRV | None, kept: int) -> None:
@@ -173,8 +177,11 @@ def _place_partial(sch: Schedule, partial: BlockRV, place: LoopRV | None, kept: 
         sch.compute_at(partial, place, preserve_unit_loops=True)
         depth = len(sch.get_loops(partial)) - _own_loops(sch, partial)
     loops = sch.get_loops(partial)[depth:]
-    lane, reduced = loops[kept], loops[kept + 1 :]
-    sch.reorder(*reduced, lane)
+    rows, lane, reduced = loops[:kept], loops[kept], loops[kept + 1 :]
+    sch.reorder(*reduced, *rows, lane)
+    if place is not None:
+        for row in rows:
+            sch.unroll(row)
     sch.vectorize(lane)
 
 
@@ -192,6 +199,12 @@ def _fitting(counts: tuple[int, ...], length: int, lanes: int) -> tuple[int, ...
     return tuple(c for c in counts if c * lanes <= length) or (1,)
 
 
+def _abreast(rows: Rows, parts: tuple[int, ...]) -> tuple[int, ...]:
+    """How many rows (or parts) can be read at the same time, none left over."""
+    counts = parts or (rows.blocks[-1].axes[rows.kept - 1].extent,)
+    return tuple(a for a in _ABREAST if any(count % a == 0 for count in counts))
+
+
 def _bytes(info: BlockInfo) -> int:
     return math.prod(a.extent for a in info.spatial) * parse_dtype(info.output.buffer.dtype).bytes
 
@@ -205,13 +218,19 @@ class _Judge:
     hardware: Hardware
 
     def allowed(self, values: Values) -> bool:
-        """Partial results fit the registers."""
-        return values["vectors"] <= self.hardware.registers and values["steps"] <= self.hardware.registers
+        """Partial results fit the registers; rows that are parts are read in whole groups."""
+        abreast = values.get("abreast", 1)
+        whole = values.get("parts", abreast) % abreast == 0
+        return whole and max(abreast * values["vectors"], values.get("steps", 1)) <= self.hardware.registers
 
     def draft(self, values: Values) -> float:
-        """Enough independent operations under way, tasks that are worth handing out and spread evenly."""
-        latency = min(1.0, values["vectors"] / 8) * (0.6 + 0.4 * min(1.0, values["steps"] / 4))
-        tasks = -(-self.rows.count // values.get("task", 1)) * values.get("parts", 1)
+        """Enough independent operations and streams of memory under way, tasks that are worth handing out and spread
+        evenly."""
+        abreast, parts = values.get("abreast", 1), values.get("parts", 1)
+        latency = min(1.0, values["vectors"] * abreast / 8) * (0.6 + 0.4 * min(1.0, values.get("steps", 4) / 4))
+        streams = min(1.0, 0.7 + 0.1 * abreast) if "abreast" in values else 1.0
+        task = values.get("task", 1) * abreast
+        tasks = -(-self.rows.count * parts // task)
         rounds = -(-tasks // self.hardware.threads)
-        work = values.get("task", 1) * self.rows.length / values.get("parts", 1)
-        return latency * tasks / (rounds * self.hardware.threads) * work / (work + 2048)
+        work = task * self.rows.length / parts
+        return latency * streams * tasks / (rounds * self.hardware.threads) * work / (work + 2048)
