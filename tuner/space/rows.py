@@ -189,7 +189,7 @@ def _own_loops(sch: Schedule, block: BlockRV) -> int:
     return len(sch.get(block).iter_vars)
 
 
-def _vectorise(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV], steps: ExprRV, lanes: int) -> None:
+def _vectorise(sch: Schedule, block: BlockRV, loops: Sequence[LoopRV], steps: ExprRV | int, lanes: int) -> None:
     last = fuse_all(sch, loops)
     _, step, lane = sch.split(last, [None, steps, lanes])
     sch.vectorize(sch.fuse(step, lane))
