@@ -225,7 +225,7 @@ class World:
         assert not may_ask or to_come >= self.state.limits.builders, "builders idle beside an idle device"
 
 
-@settings(max_examples=examples(120))
+@settings(max_examples=examples(60))
 @given(shapes)
 def test_random_worlds(shape: Shape) -> None:
     world = World(shape)
