@@ -9,11 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Dialect, Table, TextClause, insert, text
+from sqlalchemy import JSON, Boolean, Column, Connection, Dialect, Double, Integer, Table, insert
+from sqlalchemy.types import TypeEngine
 
 from tuner.records import catalog
 from tuner.records.schema import Base
-from tuner.records.types import AnyRow
+from tuner.records.types import AnyRow, UTCDateTime
 
 
 def insert_all(
@@ -27,15 +28,16 @@ def insert_all(
     """Put `rows`, all of the same columns, into a table; the columns `returning` of those put there, in any order.
     Without `new`, rows that are there already are left as they are.
 
-    PostgreSQL gets them as one JSON document: a statement with a parameter a value is taken apart by the driver and
-    again by the server, which is most of the time of inserting it.
+    PostgreSQL gets each column as an array: a statement with a parameter a value is taken apart by the driver and again
+    by the server, which is most of the time of inserting it.
     """
     table = into.__table__
     assert isinstance(table, Table)
-    columns = [table.c[name] for name in returning]
     if connection.dialect.name == "postgresql":
-        statement = _from_json(table, connection.dialect, tuple(rows[0]), tuple(returning), new)
-        return connection.execute(statement, {"rows": json.dumps(rows, default=_plain)}).all()
+        statement = _from_arrays(table, connection.dialect, tuple(rows[0]), tuple(returning), new)
+        arrays = {name: _array(table.c[name], [row[name] for row in rows]) for name in rows[0]}
+        return connection.exec_driver_sql(statement, arrays).all()
+    columns = [table.c[name] for name in returning]
     if new:
         return connection.execute(insert(table).returning(*columns), list(rows)).all()
     return connection.execute(
@@ -44,23 +46,50 @@ def insert_all(
 
 
 @lru_cache(maxsize=16)
-def _from_json(
-    table: Table, dialect: Dialect, names: tuple[str, ...], returning: tuple[str, ...], new: bool
-) -> TextClause:
+def _from_arrays(table: Table, dialect: Dialect, names: tuple[str, ...], returning: tuple[str, ...], new: bool) -> str:
+    """For the driver: `%(…)b` is a parameter sent as binary."""
     listed = ", ".join(names)
-    typed = ", ".join(f"{name} {table.c[name].type.compile(dialect)}" for name in names)
+    types: dict[str, TypeEngine[Any]] = {name: table.c[name].type for name in names}
+    # an array of JSON would be taken apart in the driver; its texts are JSON once they are here
+    arrays = ", ".join(
+        f"%({name})b::{'text' if isinstance(kind, JSON) else kind.compile(dialect)}[]" for name, kind in types.items()
+    )
+    values = ", ".join(f"{name}::json" if isinstance(kind, JSON) else name for name, kind in types.items())
     conflict = "" if new else "ON CONFLICT DO NOTHING "
-    return text(
-        f"INSERT INTO {table.name} ({listed}) "
-        f"SELECT {listed} FROM json_to_recordset(CAST(:rows AS json)) AS r({typed}) "
+    return (
+        f"INSERT INTO {table.name} ({listed}) SELECT {values} FROM unnest({arrays}) AS r({listed}) "
         f"{conflict}RETURNING {', '.join(returning)}"
     )
 
 
+def _array(column: Column[Any], values: list[Any]) -> list[Any]:
+    """A column's values as one type, which is what the driver makes arrays of."""
+    match column.type:
+        case JSON():
+            return [None if value is None else _json(value) for value in values]
+        case UTCDateTime():
+            return [_aware(value) for value in values]
+        case Double():
+            return [None if value is None else float(value) for value in values]
+        case Boolean():
+            return [None if value is None else bool(value) for value in values]
+        case Integer():
+            return [None if value is None else int(value) for value in values]
+        case _:
+            return values
+
+
+def _aware(value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone; the record store takes aware datetimes only")
+    return value
+
+
 def _plain(value: object) -> object:
-    """What JSON does not know: times, and numpy's numbers."""
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.isoformat()
+    """What JSON does not know: numpy's numbers."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a row")
+
+
+_json = json.JSONEncoder(default=_plain).encode

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, Select, any_, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import InstrumentedAttribute
 
 from compiler.target import Target as CompilerTarget
 from tuner.records.errors import InvalidRecord, RecordNotFound
@@ -26,6 +27,14 @@ def parse_target(text: str) -> CompilerTarget:
 def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
     """An INSERT that can say what to do on a conflict, in the database's dialect."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Collection[str]) -> ColumnElement[bool]:
+    """That a column has one of several values. PostgreSQL gets them as an array: a statement with a parameter each is
+    another one for each number of them, taken apart by the driver and planned by the server every time."""
+    if connection.dialect.name == "postgresql":
+        return column == any_(bindparam(None, list(names), type_=postgresql.ARRAY(column.type)))
+    return column.in_(names)
 
 
 def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -143,9 +143,8 @@ _RELEASE = delete(ClaimRow).where(
 
 
 def claim(connection: Connection, site: Site, digests: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """The insert comes first: a run that records a candidate's trial gives up its claim in the same transaction,
-    so whoever gets the claim after it sees the trial."""
-    catalog.lock_keys(connection, [site.key_id])
+    """For whoever has locked the tuning key. The insert comes first: a run that records a candidate's trial gives up
+    its claim in the same transaction, so whoever gets the claim after it sees the trial."""
     wanted = sorted(set(digests))
     holders = _hold(connection, site, wanted)
     known = _results(connection, site, wanted)
@@ -181,7 +180,6 @@ def release(connection: Connection, site: Site, digests: Sequence[str]) -> None:
 
 _SETTLE = delete(ClaimRow).where(
     ClaimRow.run_id == bindparam("run"),
-    ClaimRow.digest.in_(bindparam("digests", expanding=True)),
     ClaimRow.key_id.in_(
         select(TuningKeyRow.id).where(
             TuningKeyRow.workload_id == bindparam("workload"), TuningKeyRow.target_id == bindparam("target")
@@ -195,7 +193,7 @@ def settle_claims(
 ) -> None:
     """End the run's claims on candidates that have a trial now."""
     of = {"run": run_id, "workload": workload_id, "target": target_id}
-    connection.execute(_SETTLE, {**of, "digests": digests})
+    connection.execute(_SETTLE.where(catalog.one_of(connection, ClaimRow.digest, digests)), of)
 
 
 def _give_up(connection: Connection, site: Site, digests: Sequence[str]) -> None:

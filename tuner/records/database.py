@@ -203,7 +203,7 @@ RETRIES = 4
 def _translated(engine: Engine) -> Iterator[None]:
     try:
         yield
-    except (OverflowError, DataError) as error:  # SQLite's driver and PostgreSQL's, of numbers and texts they lack
+    except (OverflowError, UnicodeEncodeError, DataError) as error:  # numbers and texts that databases lack
         cause = str(getattr(error, "orig", None) or error).strip().split("\n")[0]
         raise InvalidRecord(f"the database {show_url(engine.url)} cannot hold what it was given: {cause}") from error
     except (DBAPIError, PoolTimeout) as error:

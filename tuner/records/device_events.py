@@ -123,9 +123,10 @@ def newest(connection: Connection, before: int | None, limit: int) -> tuple[Devi
     return tuple(_to_event(row) for row in connection.execute(query))
 
 
-_SET_ASIDE = select(TrialRow.id).where(TrialRow.key_id == TuningKeyRow.id, text("trials.suspect"))
+# a subquery of one value, not EXISTS, which a planner may turn into a join that reads the whole index
+_SET_ASIDE = select(TrialRow.id).where(TrialRow.key_id == TuningKeyRow.id, text("trials.suspect")).limit(1)
 _DOUBTED = select(TuningKeyRow.workload_id, TuningKeyRow.id).where(
-    TuningKeyRow.workload_id.in_(bindparam("workloads", expanding=True)), _SET_ASIDE.exists()
+    TuningKeyRow.workload_id.in_(bindparam("workloads", expanding=True)), _SET_ASIDE.scalar_subquery().is_not(None)
 )
 _SUSPECTS = (
     select(DeviceRow.name)
