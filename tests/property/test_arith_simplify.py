@@ -16,7 +16,7 @@ from compiler.tir.nodes import PrimExpr, Range
 
 X, Y, Z = n.Var("x"), n.Var("y"), n.Var("z")
 VARS = (X, Y, Z)
-RELAXED = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=examples(75), suppress_health_check=list(HealthCheck))
 
 _FOLD = {
     n.Add: lambda a, b: a + b,

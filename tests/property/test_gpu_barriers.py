@@ -77,7 +77,7 @@ def race(func: n.PrimFunc) -> str:
     return ""
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(kernels())
 def test_no_race_is_left(func: n.PrimFunc) -> None:
     try:
