@@ -14,6 +14,8 @@ from compiler.tir.visit import walk
 from tuner.kernels.space import KernelSpace
 from tuner.model.errors import FeatureError
 from tuner.model.features import NAMES, SketchFeatures
+from tuner.model.guide import Guide
+from tuner.model.library import newest
 from tuner.model.machine import Machine, target_family
 from tuner.model.nest import nest_of
 from tuner.space.generate import generate
@@ -65,6 +67,30 @@ def test_a_packed_operand_is_read_straight_on_and_takes_no_more_room_than_its_ti
     plain, packed = found["panels"], found["panels+pack"]
     for name in ("contiguous", "broadcast", "strided", "task_bytes", "loads_per_op"):
         assert packed[name] == plain[name], name
+    assert (plain["runs"], packed["runs"]) == (6.0, 0.0)  # each of 64 steps reads a row elsewhere, or all are one piece
+
+
+def test_what_is_copied_element_by_element_is_told_from_what_is_copied_in_vectors():
+    for _, sketch, _, found in columns("matmul:64,64,64"):
+        if sketch.name == "panels+pack2":
+            assert (found["copied_singly"] > 0).all()
+            assert (found["copied_singly"] < found["copied"]).all()
+        else:
+            assert not found["copied_singly"].any()
+
+
+@pytest.mark.parametrize("spec", ["matmul:512,512,512", "matmul:1024,1024,1024", "matmul:509,1021,257"])
+def test_of_a_large_product_the_draft_tries_packed_columns_and_many_accumulators_first(spec):
+    of = task(spec)
+    rng = np.random.default_rng(0)
+    scored = []
+    for sketch in generate(of.func, of.target):
+        points = [point for point in (sketch.random(rng) for _ in range(300)) if point is not None]
+        scores = SketchFeatures.of(sketch, of.func, of.target).matrix(points)[:, NAMES.index("draft")]
+        scored += [(score, sketch.name, sketch.values(point)) for score, point in zip(scores.tolist(), points)]
+    for _, name, values in sorted(scored, key=lambda found: -found[0])[:8]:
+        assert "pack" in name
+        assert 10 <= values["rows"] * values["vectors"] < of.target.vector_registers
 
 
 def test_tails_show_in_the_fill():
@@ -113,3 +139,18 @@ def test_families_are_by_architecture_and_width_of_vectors():
     wide = Target("llvm -mcpu=skylake-avx512 -mtriple=x86_64-unknown-linux-gnu")
     assert target_family(wide) == "llvm-x86_64-512"
     assert Machine.of(wide, "float32").lanes == 2 * Machine.of(task("matmul:8,8,8").target, "float32").lanes
+
+
+def test_a_guide_with_a_model_listens_to_the_draft_as_well():
+    of = task("matmul:64,64,64")
+    sketches = generate(of.func, of.target)
+    model = newest(None, target_family(of.target))
+    assert model is not None
+    assert model.serial
+    points = [c.decisions for c in candidates(of, 20) if c.sketch.name == "panels+pack"]
+    sketch = next(s for s in sketches if s.name == "panels+pack")
+    matrix = SketchFeatures.of(sketch, of.func, of.target).matrix(points)
+    learnt = model.scale * model.forest.predict(matrix) + np.log2(matrix[:, NAMES.index("balance")])
+    _, drafted = Guide.of(sketches, of.func, of.target).describe(sketch, points)
+    _, scores = Guide.of(sketches, of.func, of.target, lambda: model).describe(sketch, points)
+    np.testing.assert_allclose(scores, (learnt + drafted) / 2)

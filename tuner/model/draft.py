@@ -16,15 +16,18 @@ from tuner.model.machine import Machine
 from tuner.model.nest import Nest
 from tuner.model.types import Floats
 
-_LATENCY = 8.0  # accumulators in flight that keep two multiply-add units busy
-_LOADS_A_CYCLE = 1.7  # of two, less what meets in one bank or crosses a line
-_BYTES_A_CYCLE = {"l1_traffic": 64.0, "l2_traffic": 32.0, "l3_traffic": 5.0}  # into L1, into L2, from memory
-_COPIED_A_CYCLE = 16.0  # bytes
+_LATENCY = 12.0  # accumulators in flight that keep two multiply-add units busy, also where operands are late
+_LOADS_A_CYCLE = 1.25  # of two, less what meets in one bank, crosses a line or waits for a register
+_BYTES_A_CYCLE = {"l1_traffic": 48.0, "l2_traffic": 20.0, "l3_traffic": 5.0}  # into L1, into L2, from memory
+_COPIED_A_CYCLE = 16.0  # bytes, in vectors
+_COPIED_SINGLY_A_CYCLE = 7.0  # bytes, element by element: what is shared across vectors is transposed on the way
 _LOOP_STEP = 0.25  # cycles: counters and jumps go on beside the arithmetic
-_SPILL = 1.6
+_SPILL = 3.0
 _GATHER = 2.0
-_STRAIGHT = 4.0  # vector operations written out, as a logarithm; of more, some registers are stored and loaded between
-_LONGER = 0.2  # the time that each doubling of them costs
+_STRAIGHT = 3.5  # vector operations written out, as a logarithm; of more, some registers are stored and loaded between
+_LONGER = 0.1  # the time that each doubling of them costs
+_RUNS = 7.0  # pieces of memory that a tile can go through, as a logarithm, before their pages and lines are in the way
+_APART = 0.3  # the time that each doubling of them costs
 
 
 def draft(of: Mapping[str, Floats], nest: Nest, machine: Machine) -> Floats:
@@ -36,9 +39,11 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: Machine) -> Floats:
     spills = np.where(of["spills"] > 0, _SPILL, 1.0)
     gathers = np.where(of["strided"] > 0, _GATHER, 1.0)
     straight = 1.0 + _LONGER * np.maximum(0.0, of["unrolled"] - _STRAIGHT)
-    compute = np.maximum(arithmetic, loads) * spills * gathers * straight / of["fill"]
+    apart = 1.0 + _APART * np.maximum(0.0, of["runs"] - _RUNS)
+    compute = np.maximum(arithmetic, loads) * spills * gathers * straight * apart / of["fill"]
     memory = [np.exp2(of[name]) / rate for name, rate in _BYTES_A_CYCLE.items()]
-    copies = (np.exp2(of["copied"]) - 1.0) / _COPIED_A_CYCLE
+    singly = np.exp2(of["copied_singly"]) - 1.0
+    copies = (np.exp2(of["copied"]) - 1.0 - singly) / _COPIED_A_CYCLE + singly / _COPIED_SINGLY_A_CYCLE
     overhead = _LOOP_STEP * np.exp2(of["loop_steps"]) / nest.ops
     cycles = np.maximum.reduce([compute, *memory]) + copies + overhead
     score: Floats = -np.log2(cycles / (of["balance"] * machine.threads))

@@ -21,7 +21,7 @@ from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
 from tuner.space.sketch import Sketch
 
-FEATURE_VERSION = 2
+FEATURE_VERSION = 3
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
 
 NAMES = (
@@ -30,11 +30,12 @@ NAMES = (
     # the register tile and the body of the innermost loop
     "lanes", "lane_fill", "tile_vectors", "tile_rows", "registers", "spills", "unrolled", "unrolled_reduce",
     "loads_per_op", "contiguous", "broadcast", "strided", "store_contiguous", "inner_trip", "loop_steps",
-    "reduce_inside",
+    "reduce_inside", "runs",
     # what does not divide
     "fill", "vector_fill",
     # the memory hierarchy: bytes an operation
     "l1_traffic", "l2_traffic", "l3_traffic", "task_bytes", "task_bytes_l1", "task_bytes_l2", "copied", "copied_bytes",
+    "copied_singly",
     # threads
     "tasks", "tasks_a_thread", "balance", "task_ops",
     # the sketch
@@ -120,16 +121,21 @@ class _Population:
 
     def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
         """Bytes of the buffer that a tile touches, in whole cache lines."""
-        sizes = []
-        for dim in access.dims:
-            span = np.ones(self.count)
-            for axis, stride in dim.axes:
-                span = span + np.maximum(0.0, stride * tile[axis] - max(stride, 1.0))
-            sizes.append(np.minimum(span, dim.extent))
+        sizes = self._spans(access, tile)
         if not sizes:
             return self._all(LINE_BYTES)
         line = np.ceil(sizes[-1] * access.item_bytes / LINE_BYTES) * LINE_BYTES
         return self._product([*sizes[:-1], line])
+
+    def _spans(self, access: NestAccess, tile: Sequence[Floats]) -> list[Floats]:
+        """How much of each of the buffer's dimensions a tile touches."""
+        spans = []
+        for dim in access.dims:
+            span = np.ones(self.count)
+            for axis, stride in dim.axes:
+                span = span + np.maximum(0.0, stride * tile[axis] - max(stride, 1.0))
+            spans.append(np.minimum(span, dim.extent))
+        return spans
 
     @property
     def _points(self) -> float:
@@ -187,6 +193,7 @@ class _Population:
             "inner_trip": _log(self.extent[serial[-1]]) if serial else self._all(0.0),
             "loop_steps": _log(self.outer[start] / self._points),
             "reduce_inside": _log(self._reduce_inside(start)),
+            "runs": _log(self._runs(self._sum_start(start), along)),
         }
 
     def _operands(self, start: int, along: set[int | None], steps: Floats) -> dict[str, Floats]:
@@ -208,15 +215,34 @@ class _Population:
             **{kind: self._all(count) for kind, count in kinds.items()},
         }
 
+    def _sum_start(self, start: int) -> int:
+        """The first of the loops between loading and storing an accumulator."""
+        first = start
+        while first and self._reduces(self.nest.loops[first - 1]):
+            first -= 1
+        return first
+
     def _reduce_inside(self, start: int) -> Floats:
         """Steps of the reduction between loading and storing an accumulator."""
-        inside = np.ones(self.count)
-        for at in range(len(self.nest.loops) - 1, -1, -1):
-            if self._reduces(self.nest.loops[at]):
-                inside = inside * self.extent[at]
-            elif at < start:
-                break
-        return inside
+        loops = range(self._sum_start(start), len(self.nest.loops))
+        return self._product([self.extent[at] for at in loops if self._reduces(self.nest.loops[at])])
+
+    def _runs(self, start: int, along: set[int | None]) -> Floats:
+        """In how many pieces of memory, apart from each other, the sums of one register tile read an operand that is
+        loaded along vectors: one where it was copied for that, a row for each step where it is read in place."""
+        most = np.ones(self.count)
+        for access in self.nest.accesses:
+            if not access.written and access.filled_at is None and _walk_of(access, along) == "contiguous":
+                most = np.maximum(most, self._pieces(access, self.tiles[start]))
+        return most
+
+    def _pieces(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
+        """How many contiguous pieces of the buffer a tile touches."""
+        pieces, whole = np.ones(self.count), np.ones(self.count, bool)
+        for span, dim in zip(reversed(self._spans(access, tile)), reversed(access.dims)):
+            pieces = np.where(whole, 1.0, pieces * span)
+            whole = whole & (span >= dim.extent)
+        return pieces
 
     def _tails(self) -> dict[str, Floats]:
         fill, vector_fill = np.ones(self.count), np.ones(self.count)
@@ -234,12 +260,15 @@ class _Population:
         machine = self.machine
         parallel = self._kinds(n.ForKind.PARALLEL)
         inside = self.working[parallel[-1] + 1] if parallel else self.working[0]
-        copied, copied_bytes = self._all(0.0), self._all(0.0)
+        copied, singly, copied_bytes = self._all(0.0), self._all(0.0), self._all(0.0)
+        along = {p.axis for at in self._kinds(n.ForKind.VECTORIZED) for p in self.nest.loops[at].parts}
         for number, access in enumerate(self.nest.accesses):
             if access.filled_at is not None:
                 piece = self.footprints[access.filled_at][number]
-                copied = copied + piece * self.outer[access.filled_at] / self._ops
-                copied_bytes = copied_bytes + piece
+                share = piece * self.outer[access.filled_at] / self._ops
+                copied, copied_bytes = copied + share, copied_bytes + piece
+                if _walk_of(access, along) == "broadcast":
+                    singly = singly + share
         return {
             "l1_traffic": _log(self._traffic(machine.l1_bytes)),
             "l2_traffic": _log(self._traffic(machine.l2_bytes)),
@@ -249,6 +278,7 @@ class _Population:
             "task_bytes_l2": (inside <= machine.l2_bytes).astype(float),
             "copied": np.log2(1.0 + copied),
             "copied_bytes": np.log2(1.0 + copied_bytes),
+            "copied_singly": np.log2(1.0 + singly),
         }
 
     def _traffic(self, size: int) -> Floats:
@@ -262,12 +292,18 @@ class _Population:
         return moved / self._ops
 
     def _moved(self, depth: int) -> Floats:
+        """Bytes loaded and stored when all that the tile at `depth` touches is loaded anew for each tile, but for what
+        the one before, in the loop around it, had: the whole of an operand, or a line both have parts of."""
         total = np.zeros(self.count)
         for number, access in enumerate(self.nest.accesses):
-            times = self.outer[depth]
-            if depth and not _touches(access, self.nest.loops[depth - 1]):
-                times = times / self.extent[depth - 1]
-            total = total + times * self.footprints[depth][number] * (2 if access.written else 1)
+            moved = self.outer[depth] * self.footprints[depth][number]
+            if depth:
+                around = self.nest.loops[depth - 1]
+                if not _touches(access, around):
+                    moved = moved / self.extent[depth - 1]
+                elif len(around.parts) == 1:
+                    moved = np.minimum(moved, self.outer[depth - 1] * self.footprints[depth - 1][number])
+            total = total + moved * (2 if access.written else 1)
         return total
 
     def _threads(self) -> dict[str, Floats]:

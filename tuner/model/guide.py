@@ -14,14 +14,15 @@ from tuner.model.library import Found
 from tuner.model.types import Floats
 from tuner.space.sketch import Sketch
 
+_TRUST = 0.5  # in a model, the rest in the draft, which also holds for sizes that the model has seen none of
 _DRAFT, _BALANCE, _OPS = NAMES.index("draft"), NAMES.index("balance"), NAMES.index("ops")
 
 
 class Guide:
     """Describes the points of a task's sketches as rows of numbers, all of one length, and scores them.
 
-    With features, the score is a model's where there is one, else the analytic draft. Without, rows are the decisions'
-    values and the score is the sketch's own draft. `says` tells which, for a person.
+    With features, the score is the mean of a model's, where there is one, and the analytic draft's. Without, rows are
+    the decisions' values and the score is the sketch's own draft. `says` tells which, for a person.
     """
 
     def __init__(self, sketches: Sequence[Sketch], says: str = "the sketches' own drafts") -> None:
@@ -75,7 +76,10 @@ class Guide:
     def _prior(self, matrix: Floats) -> Floats:
         """Speeds are of operations: a sketch that needs fewer of them for the same result gains by as much."""
         saved = self._most - matrix[:, _OPS]
+        drafted: Floats = matrix[:, _DRAFT]
         if self._model is None:
-            return matrix[:, _DRAFT] + saved
-        score = self._model.scale * self._model.forest.predict(matrix) + saved
-        return score + np.log2(matrix[:, _BALANCE]) if self._model.serial else score
+            return drafted + saved
+        score = self._model.scale * self._model.forest.predict(matrix)
+        if self._model.serial:
+            score = score + np.log2(matrix[:, _BALANCE])
+        return _TRUST * score + (1.0 - _TRUST) * drafted + saved
