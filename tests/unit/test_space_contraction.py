@@ -126,10 +126,10 @@ def parallel_passes(func: PrimFunc, sketch: Sketch) -> int:
 
 
 CONVOLUTIONS = {
-    "conv2d:1,5,7,7,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
+    "conv2d:1,5,9,9,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
     "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat+fill"},
     "conv2d:2,6,8,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat", "panels+pack2+flat"},
-    "conv2d:1,6,5,5,9,1,1,1,0": {"panels+flat", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
+    "conv2d:1,6,9,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
 }
 
 
@@ -151,7 +151,7 @@ def test_every_sketch_of_a_convolution_agrees_with_numpy(text):
 
 def pointwise(stages: bool = False) -> PrimFunc:
     """A 1×1 convolution; with `stages` relu before it, a bias for each filter and relu behind it."""
-    x, w, bias = placeholder((1, 32, 8, 8), name="X"), placeholder((40, 32, 1, 1), name="W"), placeholder((40, 1, 1))
+    x, w, bias = placeholder((1, 32, 9, 8), name="X"), placeholder((40, 32, 1, 1), name="W"), placeholder((40, 1, 1))
     out = topi.nn.conv2d_nchw(topi.nn.relu(x) if stages else x, w, stride=1, padding=0, dilation=1)
     return create_prim_func([x, w, bias, topi.nn.relu(topi.add(out, bias))] if stages else [x, w, out])
 
@@ -162,7 +162,14 @@ def test_pixels_that_lie_together_are_not_copied():
     sketches = generate(func, TARGET)
     assert {sketch.name for sketch in sketches} == {"panels+flat", "panels+pack+flat", "panels+pack2+flat"}
     assert {parallel_passes(func, sketch) for sketch in sketches} == {1}
-    assert {d.name for d in sketches[0].decisions} == {"rows", "vectors", "panel", "unroll"}, "kernels of one step aside"
+    assert {d.name for d in sketches[0].decisions} == {"rows", "vectors", "panel", "unroll"}, "of 1×1 steps none"
+
+
+def test_filters_are_not_copied_for_few_pixels():
+    func = WorkloadSpec.parse("conv2d:1,32,7,7,64,1,1,1,0").prim_func()
+    known = func.with_attr("layout_free_buffers", [1])  # the filters: they are packed ahead of time
+    assert not any("pack2" in sketch.name for sketch in generate(func, TARGET))
+    assert "panels+pack2+flat+fill+ahead" in {sketch.name for sketch in generate(known, TARGET)}
 
 
 def test_stages_around_flat_pixels_are_fused_and_right():

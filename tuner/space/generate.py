@@ -32,6 +32,7 @@ from tuner.space.winograd import winograd_sketches
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
 _MOST_WASTE = 1.25  # of work on padding
 _FEW_ROWS = 32  # up to so many, an operand is used too seldom to be worth copying whole
+_FEW_PIXELS = 64  # up to so many, filters are used for too few tiles to be worth copying at each call
 _LONG = 1024  # sums longer than this are cut, so that panels of them fit the caches
 
 
@@ -101,9 +102,13 @@ def _unit_sketches(func: PrimFunc, main: BlockInfo, roles: Roles, target: Target
 def _ahead(func: PrimFunc, shape: Shape, main: BlockInfo, roles: Roles) -> Shape:
     """The shape with operands packed ahead of time where the function lets it."""
     packed = [roles.vector_operand if shape.pack else None, roles.scalar_operand if shape.pack_rows else None]
-    free = layout_free(func)
-    ahead = any(i is not None and main.inputs[i].buffer in free for i in packed)
+    ahead = any(_is_free(func, main, i) for i in packed)
     return replace(shape, ahead=ahead and not shape.padded)
+
+
+def _is_free(func: PrimFunc, main: BlockInfo, operand: int | None) -> bool:
+    """Whether an operand can be packed ahead of time."""
+    return operand is not None and main.inputs[operand].buffer in layout_free(func)
 
 
 def _shared_both_ways(info: BlockInfo) -> bool:
@@ -161,10 +166,11 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     flat_roles = assign_roles(flat)
     assert flat_roles is not None  # pixels are contiguous
     filled = flat_roles.v.extent % hardware.lanes != 0 and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
+    used_again = flat_roles.v.extent > _FEW_PIXELS or _is_free(func, info, roles.scalar_operand)
     return [
         replace(shape, flat=True, filled=filled and shape.pack and not shape.padded)
         for shape in _shapes(flat, flat_roles, hardware)
-        if not shape.rows_outer
+        if not shape.rows_outer and (used_again or not shape.pack_rows)
     ]
 
 
