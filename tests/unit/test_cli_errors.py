@@ -167,6 +167,14 @@ def test_a_bad_setting_names_its_source(capfd, monkeypatch, tmp_path):
 # -------------------------------------------------------------------------------------- the record store
 
 
+def test_what_is_not_in_the_store_and_where_a_copy_cannot_go(capfd, tmp_path):
+    upgrade(tmp_path / "tunefarm.db")
+    text = refused(capfd, "bench", "report", "99")
+    assert "there is no benchmark run 99\n  hint: list them with `tunefarm bench list`" in text
+    text = refused(capfd, "db", "backup", "nowhere/copy.db")
+    assert "the folder nowhere does not exist\n  hint: create it first" in text
+
+
 @pytest.mark.parametrize(
     "args",
     [("runs",), ("best", "matmul:8,8,8"), ("web", "--port", "0"), ("tune", "--resume", "7"), ("db", "check")],

@@ -24,6 +24,8 @@ def backup(address: str | Path, file: Path) -> int:
     url = parse_url(address)
     if file.exists():
         raise RecordError(f"{file} exists already", hint="a backup never writes over a file: give another name")
+    if not file.parent.is_dir():
+        raise RecordError(f"the folder {file.parent} does not exist", hint="create it first")
     part = file.with_name(file.name + ".part")
     try:
         path = sqlite_path(url)

@@ -123,7 +123,7 @@ def end(connection: Connection, run_id: int, state: RunState, message: str, at: 
 
 
 def _no_run(run_id: int) -> RecordNotFound:
-    return RecordNotFound(f"there is no benchmark run {run_id}")
+    return RecordNotFound(f"there is no benchmark run {run_id}", hint="list them with `tunefarm bench list`")
 
 
 def get(connection: Connection, run_id: int) -> BenchRun:
