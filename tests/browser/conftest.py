@@ -1,11 +1,10 @@
-"""A real browser: Debian's chromium, driven by Playwright, with a profile of its own."""
+"""A real browser: Debian's chromium, driven by Playwright."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from seed_records import FakeTracker
@@ -63,16 +62,18 @@ def problems() -> Iterator[Problems]:
     assert watched.found == []
 
 
+@pytest.fixture(scope="session")
+def browser(driver: playwright.Playwright, chromium: str) -> Iterator[playwright.Browser]:
+    """Begun once, which takes longer than most tests; what it keeps of a page belongs to a test's context."""
+    running = driver.chromium.launch(executable_path=chromium, args=FLAGS, headless=True)
+    yield running
+    running.close()
+
+
 @pytest.fixture
-def context(
-    driver: playwright.Playwright, chromium: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[playwright.BrowserContext]:
-    """A browser window; parametrise indirectly with "light" or "dark"."""
-    opened = driver.chromium.launch_persistent_context(
-        str(tmp_path / "profile"),
-        executable_path=chromium,
-        args=FLAGS,
-        headless=True,
+def context(browser: playwright.Browser, request: pytest.FixtureRequest) -> Iterator[playwright.BrowserContext]:
+    """A window with storage of its own; parametrise indirectly with "light" or "dark"."""
+    opened = browser.new_context(
         color_scheme=getattr(request, "param", "light"),
         viewport={"width": 1280, "height": 900},
         permissions=["clipboard-read", "clipboard-write"],
