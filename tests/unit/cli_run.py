@@ -23,6 +23,13 @@ class Outcome:
 
 def run_cli(capfd: pytest.CaptureFixture[str], *args: str) -> Outcome:
     """The exit status and output of `tunefarm ARGS`."""
+    code = exit_code(*args)
+    captured = capfd.readouterr()
+    return Outcome(code, captured.out, captured.err)
+
+
+def exit_code(*args: str) -> int:
+    """That of `tunefarm ARGS`."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with pytest.raises(SystemExit) as ended:
@@ -31,5 +38,4 @@ def run_cli(capfd: pytest.CaptureFixture[str], *args: str) -> Outcome:
         for number, handler in handlers.items():
             signal.signal(number, handler)
     assert isinstance(ended.value.code, int)
-    captured = capfd.readouterr()
-    return Outcome(ended.value.code, captured.out, captured.err)
+    return ended.value.code

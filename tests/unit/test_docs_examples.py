@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_farm import cli_farm, until
+from cli_farm import until
+from cli_run import exit_code
 from docs_pages import PAGES, ROOT, blocks
+from web_server import running_app
 
 from rpc_server.server import Server
 from tracker.client import connect_tracker
 from tracker.server import Tracker
+from tuner.records.store import RecordStore
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 KERNEL = "matmul:64,64,64:float32"  # what docs/build-jobs.md and examples/build_job.py build
@@ -40,9 +43,10 @@ def tracker_port():
 @pytest.fixture(scope="module")
 def web_port(tmp_path_factory):
     """A web app whose records hold a config for the documentation's kernel."""
-    with cli_farm(tmp_path_factory.mktemp("web")) as farm:
-        farm.run("tune", KERNEL, "--trials", "2", "--quiet", "--db", farm.db)
-        yield farm.serve("web", "web", "--tracker", "none", "--db", farm.db)[1]
+    db = str(tmp_path_factory.mktemp("web") / "farm.db")
+    assert exit_code("tune", KERNEL, "--trials", "2", "--quiet", "--db", db) == 0
+    with RecordStore.open(db) as store, running_app(store) as address:
+        yield address.rpartition(":")[2]
 
 
 def with_ports(request: pytest.FixtureRequest, text: str) -> str:
