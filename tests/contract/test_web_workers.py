@@ -50,7 +50,7 @@ def get(port: int, path: str, token: str) -> tuple[int, bytes]:
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # two processes import the whole web app
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.02)
