@@ -115,7 +115,9 @@ def in_the_store(address: str, contents: Contents, args: argparse.Namespace) -> 
             "a miss explained": lambda key: store.best(key, target, "another"),
         }
         for name, ask in lookups.items():
-            yield from spread(f"best config, {name}", [lambda key=key, ask=ask: ask(key) for key in keys])  # type: ignore[misc]
+            actions = [lambda key=key, ask=ask: ask(key) for key in keys]  # type: ignore[misc]
+            yield from spread(f"best config, {name}, first time", actions, 1)
+            yield from spread(f"best config, {name}, again", actions)
         strangers = [TuningTask.from_spec(f"matmul:{40 + 8 * n},{72 + n},96", target) for n in range(20)]
         yield from spread(
             "best config, nearest (adapted)",
