@@ -177,10 +177,10 @@ class TuningRun:
     def _run(self) -> Snapshot:
         self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
         try:
-            self._restore()
-            self._ledger.begin()
             threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
-            self._carry_out(self._state.start())
+            self._restore()
+            self._carry_out(self._state.start())  # the first build goes on while the store is written to
+            self._ledger.begin()
             while not self._state.ended:
                 self._step()
             self._ledger.finish("; ".join(f"{self._name(i)}: {error}" for i, error in self._errors.items()))
