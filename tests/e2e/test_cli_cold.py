@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 from tunefarm.cli.commands import COMMANDS
+from tuner.records.model import RunState
+from tuner.records.store import RecordStore
 
 MODULES = {command.where.partition(":")[0]: name for name, command in COMMANDS.items()}
 
@@ -47,4 +49,6 @@ def test_a_run_is_resumed_by_a_process_that_knows_nothing_of_it(tmp_path):
     store = ("--db", str(tmp_path / "farm.db"))
     tunefarm(tmp_path, "tune", "matmul:16,16,16:float32", "--trials", "2", "--quiet", *store)
     tunefarm(tmp_path, "tune", "--resume", "1", "--trials", "4", "--quiet", *store)
-    assert "4/4" in tunefarm(tmp_path, "runs", *store)
+    with RecordStore.open(tmp_path / "farm.db") as records:
+        (run,) = records.runs()
+    assert (run.state, run.trials) == (RunState.FINISHED, 4)

@@ -28,7 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc
 
-CASES, CHUNK = cases(160), 20
+CASES, CHUNK = cases(80), 20
 
 Rng = np.random.Generator
 Move = Callable[[Schedule, Rng], object]
