@@ -18,7 +18,7 @@ from rpc_kernels import kernel
 from compiler.runtime import ndarray as nd
 from rpc_server.measure import EvaluatorOptions, MeasureRequest
 
-CASES = cases(900)
+CASES = cases(450)
 SEED = int(os.environ.get("FUZZ_SEED", "20240"))
 PER_CONNECTION = 25
 GROWTH = 48 << 20
