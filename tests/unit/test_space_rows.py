@@ -99,3 +99,12 @@ def test_rows_read_together_are_summed_in_registers():
     [loop] = [block.partition("\tj")[0] for block in blocks]
     assert loop.count("vaddps\t") >= 8
     assert not re.search(r"vmov\w+\t%[xy]mm\d+, .*\(", loop)
+
+
+def test_sums_of_columns_read_whole_pages_of_few_rows():
+    x = placeholder((4096, 4096), name="X")
+    sketches = {sketch.name: sketch for sketch in generate(create_prim_func([x, topi.sum(x, 0)]), TARGET)}
+    wide = {"depth": 8, "rows": 1, "vectors": 4, "panel": 128, "unroll": 2}
+    assert sketches["deep"].allowed(wide)
+    assert not sketches["deep"].allowed({**wide, "depth": 64})
+    assert not sketches["deep"].allowed({**wide, "panel": 2})

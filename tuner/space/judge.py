@@ -15,6 +15,7 @@ _LINE = 64  # bytes that come from memory at once
 _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_RUN = 512  # bytes of a row worth going to another page for, where it is copied
 _LONG_STREAM = 4096  # and where it is not: what prefetchers follow ends with a page
+_FEW = 16  # streams that prefetchers follow
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,16 @@ class Judge:
             return False
         if self.shape.streams and not self._streams_on(values):
             return False
+        if self.shape.deep and len(self.info.inputs) == 1 and not self._reads_on(values):
+            return False
         packed = self._panel_bytes(values) if self.shape.pack else 0
         packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
         return packed <= 4 * self.hardware.l2_bytes
+
+    def _reads_on(self, values: Values) -> bool:
+        """A sum of columns uses nothing twice: it takes what memory does, which gives it whole pages of few rows."""
+        part = -(-self.roles.v.extent // self.hardware.threads) * self.element_bytes
+        return values["depth"] <= _FEW and self._width(values) * self.element_bytes >= min(part, _LONG_STREAM)
 
     def draft(self, values: Values) -> float:
         """Relative speed guessed from arithmetic per load, latency hiding, waste on tails, and thread balance."""
