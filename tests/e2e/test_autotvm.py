@@ -173,8 +173,9 @@ def test_a_script_needs_no_main_guard(tmp_path):
     script = tmp_path / "tune.py"
     script.write_text(
         f"import sys; sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]}\n"
-        "from test_autotvm import QUICK, autotvm, task\n"
-        "option = autotvm.measure_option(autotvm.LocalBuilder(n_parallel=1, timeout=120), autotvm.LocalRunner(**QUICK))\n"
+        "from test_autotvm import PATIENT, QUICK, autotvm, task\n"
+        "builder = autotvm.LocalBuilder(n_parallel=1, **PATIENT)\n"
+        "option = autotvm.measure_option(builder, autotvm.LocalRunner(**QUICK))\n"
         "autotvm.tuner.RandomTuner(task()).tune(2, option, callbacks=[autotvm.callback.progress_bar(2)])\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
