@@ -1,8 +1,8 @@
 """A tuning run: the engine's state machine joined to builders, device slots and the record store.
 
 One thread owns the run: it takes events from an inbox (builds done, measurements done, devices that came or
-went), feeds the state machine, and carries out its commands. Every trial is in the store before the search is
-told of it, so a run that ends at any moment loses only what was in flight.
+went), feeds the state machine, and carries out its commands. Every trial is in the store before the thread waits
+for more, so a run that ends at any moment loses only what was in flight.
 """
 
 from __future__ import annotations
