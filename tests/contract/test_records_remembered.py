@@ -106,7 +106,7 @@ def test_an_answer_that_a_change_overtook_is_not_kept(farm: Farm, other: RecordS
     assert new.config.cost == 0.5
 
 
-def test_several_are_of_one_state_of_the_store(farm: Farm) -> None:
+def test_several_are_of_one_state_of_the_store(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of some of them is not put beside a later answer of others."""
     farm.trial(farm.run(), "d", 1.0, 1.0)
     remembering(farm.store)
@@ -117,7 +117,7 @@ def test_several_are_of_one_state_of_the_store(farm: Farm) -> None:
         lookups.append(sorted(keys))
         return look_up(keys, *place)
 
-    farm.store._look_up = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(farm.store, "_look_up", noted)
     farm.store.best_of([KEY], V3, ZEN3)
     farm.store.best_of([KEY, OTHER_KEY], V3, ZEN3)
     found = farm.store.best_of([OTHER_KEY, KEY], V3, ZEN3)
