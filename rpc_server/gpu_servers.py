@@ -22,7 +22,7 @@ import msgspec
 from rpc_server.errors import ServerStartError
 from rpc_server.fingerprint import local_fingerprint
 from rpc_server.gpus import gpus_here
-from rpc_server.server import ServerOptions
+from rpc_server.server_options import ServerOptions
 from rpc_server.service import first_line, start_child, stoppable
 
 logger = logging.getLogger("rpc_server")

@@ -158,7 +158,8 @@ def keyed_farm(folder, host, start_box):
 
 BOX_CODE = """
 import sys
-from rpc_server.server import ServerOptions, serve
+from rpc_server.server import serve
+from rpc_server.server_options import ServerOptions
 tracker, relay, keys = sys.argv[1:]
 serve(ServerOptions(port=0, tracker=tracker, relay=relay, keys=keys, key="cpu", name="nat", silent=True))
 """

@@ -26,7 +26,8 @@ from rpc_server.leases import LeaseTable
 from rpc_server.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
 from rpc_server.private_messages import Hello, private_codec
 from rpc_server.remote import encode_arguments
-from rpc_server.server import Server, ServerOptions, serve
+from rpc_server.server import Server, serve
+from rpc_server.server_options import ServerOptions
 from rpc_server.supervisor_records import SupervisorConfig
 from rpc_server.wire import Address, Kind, pack_header
 

@@ -7,7 +7,7 @@ import pytest
 from rpc_server import gpu_servers
 from rpc_server.errors import ServerStartError
 from rpc_server.gpu_servers import MOST_DELAY_S, STEADY_S, Backoff, serve_all, shares
-from rpc_server.server import ServerOptions
+from rpc_server.server_options import ServerOptions
 
 UUIDS = ("GPU-a", "MIG-b", "MIG-c")
 

@@ -117,7 +117,8 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
     from rpc_server.gpu_servers import serve_all
-    from rpc_server.server import ServerOptions, serve
+    from rpc_server.server import serve
+    from rpc_server.server_options import ServerOptions
 
     run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
