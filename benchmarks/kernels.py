@@ -28,6 +28,7 @@ from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 REST_S = 0.2
+LONG_S = 20.0
 MARKS = "<!-- kernels, {threads}: begin -->", "<!-- kernels, {threads}: end -->"
 GROUPS = ("matmul", "conv2d", "depthwise", "")
 
@@ -276,14 +277,18 @@ def only_on(count: int) -> Iterator[None]:
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds a call; in each round every side rests, warms up and is timed for about 10 ms."""
+    """Seconds a call; in each round every side rests, warms up and is timed for about 10 ms. Calls of seconds, as
+    oneDNN's of bfloat16 where the processor has no instructions for it, have fewer rounds."""
     times: dict[str, list[float]] = {who: [] for who in calls}
-    number = {}
+    number, both = {}, 0.0
     for who, call in calls.items():
         start = time.perf_counter()
         call()
         call()
-        number[who] = max(1, int(0.02 / (time.perf_counter() - start)))
+        took = time.perf_counter() - start
+        number[who] = max(1, int(0.02 / took))
+        both += number[who] * took
+    rounds = max(3, min(rounds, int(LONG_S / both)))
     for _ in range(rounds):
         for who, call in calls.items():
             time.sleep(REST_S)
