@@ -30,7 +30,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 REST_S = 0.2
 LONG_S = 20.0
 MARKS = "<!-- kernels, {threads}: begin -->", "<!-- kernels, {threads}: end -->"
-GROUPS = ("matmul", "conv2d", "depthwise", "")
+GROUPS = ("bfloat16", "int8", "matmul", "conv2d", "depthwise", "")
 
 
 def main() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import schedule_workloads as w
 
@@ -64,6 +68,30 @@ def test_spaces_of_rules_and_two_tasks(tmp_path):
         task_scheduler="round-robin",
     )
     assert all(database.get_top_k(ms.database.Workload(c.mod), 1) for c in contexts)
+
+
+_SCRIPT = """
+from tunefarm import meta_schedule as ms, te
+
+print("begins", flush=True)
+a = te.placeholder((64,), name="a")
+func = te.create_prim_func([a, te.compute((64,), lambda i: a[i] + 1.0, name="b")])
+config = ms.runner.EvaluatorConfig(number=1, repeat=1, min_repeat_ms=0)
+runner = ms.runner.LocalRunner(timeout_sec=60, evaluator_config=config)
+found = ms.tune_tir(func, "llvm -num-cores=1", WORK_DIR, 2, runner=runner, database="memory")
+print(len(found) > 0)
+"""
+
+
+def test_a_script_that_guards_nothing_runs_once(tmp_path):
+    """Build workers do not import it again from its top, which would end them."""
+    script = tmp_path / "tune.py"
+    script.write_text(_SCRIPT.replace("WORK_DIR", repr(str(tmp_path))))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ran = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert ran.stdout.split() == ["begins", "True"]
 
 
 def test_builder_and_runner_alone():

@@ -91,7 +91,7 @@ class LocalBuilder(Builder):
         return self._timeout_s
 
     def engine_builder(self) -> engine.Builder:
-        return engine.LocalBuilder(self.max_workers)
+        return engine.LocalBuilder(self.max_workers, import_main=False)  # functions and traces: nothing of a script
 
     def build(self, build_inputs: Sequence[BuilderInput]) -> list[BuilderResult]:
         """Builds them at once; the files are the caller's to remove."""
