@@ -106,7 +106,8 @@ def drift_text(task: TaskProgress) -> str:
     """What a change of the untuned kernel's time says of the run, or ""."""
     if task.drift is None:
         return ""
-    return f"{task.name}: untuned took {task.drift:+.0%} time at the end, so its times are noisy"
+    more = "longer" if task.drift > 0 else "less long"
+    return f"{task.name}: untuned took {abs(task.drift):.0%} {more} at the end than at first, so its times are noisy"
 
 
 def beginning(search: TaskSearch) -> str:
