@@ -42,9 +42,11 @@ class TaskProgress:
 
     @property
     def speedup(self) -> float | None:
+        """How many times as fast as untuned; of the untuned function's two times the shorter, which less disturbed."""
         if self.baseline_cost is None or self.best_cost is None:
             return None
-        return self.baseline_cost / self.best_cost
+        untuned = min(self.baseline_cost, self.last_baseline_cost or self.baseline_cost)
+        return untuned / self.best_cost
 
 
 @dataclass(frozen=True)

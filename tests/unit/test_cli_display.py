@@ -99,7 +99,13 @@ def test_the_summary_shows_the_baseline_first_and_last_and_what_was_no_work():
     assert "neither building nor measuring: 3.4% of the run" in quiet
     assert "noisy" not in quiet
     noisy = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.7))), 120))
-    assert "untuned took 40% longer at the end than at first, so its times are noisy" in noisy
+    assert "untuned took 40% longer at the end, so its times are noisy" in noisy
+
+
+def test_a_speedup_is_beside_the_shorter_of_the_untuned_times():
+    """A machine that was busy while the first was taken makes no kernel better."""
+    assert task(last_baseline_cost=0.7).speedup == task().speedup == 200.0
+    assert task(last_baseline_cost=0.25).speedup == 100.0
 
 
 def test_a_terminal_of_80_columns_shows_a_task_on_one_line():

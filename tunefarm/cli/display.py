@@ -106,8 +106,8 @@ def drift_text(task: TaskProgress) -> str:
     """What a change of the untuned kernel's time says of the run, or ""."""
     if task.drift is None:
         return ""
-    more = "longer" if task.drift > 0 else "less long"
-    return f"{task.name}: untuned took {abs(task.drift):.0%} {more} at the end than at first, so its times are noisy"
+    more = "longer" if task.drift > 0 else "less time"
+    return f"{task.name}: untuned took {abs(task.drift):.0%} {more} at the end, so its times are noisy"
 
 
 def beginning(search: TaskSearch) -> str:
