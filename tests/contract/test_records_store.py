@@ -258,6 +258,15 @@ class TestTrials:
         assert [t.digest for t in farm.store.trials(run.id)] == [None, "d", "d"]
         assert [t.improved for t in farm.store.trials(run.id)] == [False, True, False]
 
+    def test_of_two_baselines_the_shorter_counts(self, farm: Farm) -> None:
+        """What else ran while one was measured has no part in a speed-up; a failed one counts for nothing."""
+        run = farm.run()
+        for samples in ((0.5,), (0.25,), (0.75,), ()):
+            failure, text = (None, "") if samples else (FailureKind.CRASH, "SIGSEGV at 0x0")
+            shared = {"task_id": run.tasks[0].id, "device_id": farm.zen3, "purpose": TrialPurpose.BASELINE}
+            farm.store.add_trials([NewTrial(**shared, samples=samples, failure=failure, failure_text=text)])
+        assert farm.store.run(run.id).tasks[0].baseline_cost == 0.25
+
     def test_curve(self, farm: Farm) -> None:
         run = farm.run()
         at = run.started_at

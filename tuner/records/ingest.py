@@ -209,8 +209,8 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
     improved = searching and cost is not None and (task.best_cost is None or cost < task.best_cost)
     if improved:
         task.best_cost = cost
-    if trial.purpose is TrialPurpose.BASELINE and task.baseline_cost is None:  # later ones say whether that drifted
-        task.baseline_cost = cost
+    if trial.purpose is TrialPurpose.BASELINE and cost is not None:  # the shortest: what else ran disturbed it least
+        task.baseline_cost = min(cost, task.baseline_cost or cost)
     if trial.purpose is TrialPurpose.SEARCH:
         task.trials, run.trials = task.trials + 1, run.trials + 1
         task.failed, run.failed = task.failed + (not ok), run.failed + (not ok)
