@@ -263,8 +263,15 @@ class TestTrials:
         run = farm.run()
         for samples in ((0.5,), (0.25,), (0.75,), ()):
             failure, text = (None, "") if samples else (FailureKind.CRASH, "SIGSEGV at 0x0")
-            shared = {"task_id": run.tasks[0].id, "device_id": farm.zen3, "purpose": TrialPurpose.BASELINE}
-            farm.store.add_trials([NewTrial(**shared, samples=samples, failure=failure, failure_text=text)])
+            new = NewTrial(
+                task_id=run.tasks[0].id,
+                device_id=farm.zen3,
+                purpose=TrialPurpose.BASELINE,
+                samples=samples,
+                failure=failure,
+                failure_text=text,
+            )
+            farm.store.add_trials([new])
         assert farm.store.run(run.id).tasks[0].baseline_cost == 0.25
 
     def test_curve(self, farm: Farm) -> None:
