@@ -8,7 +8,6 @@ from rpc_server.measure import FailureKind
 from tuner.engine_events import (
     Built,
     Claim,
-    Claimed,
     Command,
     Known,
     Measured,
@@ -78,14 +77,7 @@ def test_when_time_is_up_what_waits_is_released_and_the_finals_follow():
     state, _ = engine(trials=0, seconds=10.0, finalists=2, final_rounds=1)
     driver = Driver(state)
     for _ in range(60):
-        command = driver.pending.pop(0)
-        match command:
-            case Claim(job):
-                driver.send(Claimed(job))
-            case SubmitBuild(job):
-                driver.send(Built(job, GOOD))
-            case SubmitMeasure(job, slot):
-                driver.send(Measured(job, slot, driver.cost(job)))
+        driver.step()
     driver.send(Tick(10.5))
     driver.run()
     assert state.ended
