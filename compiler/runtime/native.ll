@@ -28,6 +28,7 @@
 @tiles = internal global i32 0, align 8          ; this process may use them
 @pinned = internal global i32 0, align 8         ; there are this many
 @kept = internal global [4 x ptr] zeroinitializer, align 64
+@oldest = internal global i32 0, align 8         ; whose turn it is to go when a fifth is to be kept
 
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
@@ -613,7 +614,18 @@ look:
 next:
   %i.next = add i32 %i, 1
   %again = icmp ult i32 %i.next, 4
-  br i1 %again, label %look, label %release
+  br i1 %again, label %look, label %displace
+displace:                                        ; sizes no kernel asks for any more must not fill it for good
+  %turn = atomicrmw add ptr @oldest, i32 1 monotonic, align 8
+  %place = and i32 %turn, 3
+  %place.p = getelementptr [4 x ptr], ptr @kept, i32 0, i32 %place
+  %gone = atomicrmw xchg ptr %place.p, ptr %block acq_rel, align 8
+  %taken = icmp eq ptr %gone, null
+  br i1 %taken, label %out, label %drop
+drop:
+  %gone.header = getelementptr i8, ptr %gone, i64 -64
+  call void @free(ptr %gone.header)
+  br label %out
 release:
   call void @free(ptr %header)
   br label %out

@@ -129,10 +129,12 @@ def test_changing_the_count_ends_and_starts_workers() -> None:
         base = threads()
         for wanted in (4, 2, 5, 1):
             set_num_threads(wanted)
-            runtime.parallel_for(ctypes.cast(task, ctypes.c_void_p), None, 100)
             deadline = time.monotonic() + 60
+            runtime.parallel_for(ctypes.cast(task, ctypes.c_void_p), None, 100)
             while threads() != base + wanted - 1:
                 assert time.monotonic() < deadline, (wanted, threads(), base)
+                # After a stall (another process had the core) a launch may run alone, and starts nobody.
+                runtime.parallel_for(ctypes.cast(task, ctypes.c_void_p), None, 100)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
@@ -275,6 +277,20 @@ def test_temporaries_are_aligned_and_reused() -> None:
     free(first)
     free(second)
     free(None)
+
+
+def test_sizes_no_longer_asked_for_do_not_keep_others_out() -> None:
+    alloc, free = native.load().alloc, native.load().free
+    stale = [alloc(64 << 20) for _ in range(8)]
+    for block in stale:
+        free(block)  # more than are kept, and too large to serve what follows
+    first = alloc(3 << 20)
+    beside = alloc(3 << 20)  # were the first one given back to the system, the next would lie elsewhere
+    free(first)
+    free(alloc(100_000))
+    assert alloc(3 << 20) == first
+    free(first)
+    free(beside)
 
 
 def test_impossible_temporaries_give_null() -> None:
