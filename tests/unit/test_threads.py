@@ -284,13 +284,13 @@ def test_sizes_no_longer_asked_for_do_not_keep_others_out() -> None:
     stale = [alloc(64 << 20) for _ in range(8)]
     for block in stale:
         free(block)  # more than are kept, and too large to serve what follows
-    first = alloc(3 << 20)
+    first = alloc(5 << 20)
     free(first)
     libc = ctypes.CDLL(None)
     libc.aligned_alloc.restype, libc.aligned_alloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t] * 2
     libc.free.argtypes = [ctypes.c_void_p]
-    beside = libc.aligned_alloc(64, (3 << 20) + 64)  # has its place, were it given back to the system
-    assert alloc(3 << 20) == first
+    beside = libc.aligned_alloc(64, (5 << 20) + 64)  # has its place, were it given back to the system
+    assert alloc(5 << 20) == first
     free(first)
     libc.free(beside)
 
