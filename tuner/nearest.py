@@ -82,6 +82,17 @@ def best_or_nearest_of(
     ]
 
 
+def nearby(
+    store: RecordStore, func: PrimFunc, target: str, device_class: str | None = None
+) -> list[tuple[float, NearConfig]]:
+    """The configs of the few workloads nearest to `func`, nearest first, each with how far away it is."""
+    here, family = describe(func), workload_family(func.script())
+    if here is None or not family:
+        return []
+    seen = _REMEMBERED.setdefault(store, Nearby())
+    return seen.ranked(store, here, workload_key(func), family, str(Target(target)), device_class)
+
+
 def _instead(
     store: RecordStore, asked: Question, recorded: str, miss: BestLookup, target: str, device_class: str | None
 ) -> BestLookup:
@@ -108,8 +119,8 @@ def _nearest(
     here = describe(func)
     if here is None or not family:
         return _with(miss, "no workload is comparable with it")
-    nearby = _REMEMBERED.setdefault(store, Nearby())
-    ranked = nearby.ranked(store, here, key, family, target, device_class)
+    seen = _REMEMBERED.setdefault(store, Nearby())
+    ranked = seen.ranked(store, here, key, family, target, device_class)
     for apart, near in ranked:
         adapted = _adapted(store, near, func, target)
         if adapted is not None:

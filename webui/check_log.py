@@ -91,9 +91,7 @@ class CheckLog(threading.Thread):
             known = newest_by_name(self._store) if known is None else known
             if (device := known.get(info.id)) is not None:
                 for news in news_of(info, self._store.device_events(info.id, 20), now):
-                    self._store.record_device_event(
-                        device.id, news.kind, news.message, at=news.at, data=news.data
-                    )
+                    self._store.record_device_event(device.id, news.kind, news.message, at=news.at, data=news.data)
                 self._seen[info.id] = about
 
 

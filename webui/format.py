@@ -4,31 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-DASH = "–"
-
-
-def duration(seconds: float | None) -> str:
-    """Three digits and a unit: 850 ns, 12.3 µs, 1.23 ms, 45.6 s, 4 min 05 s, 2 h 13 min."""
-    if seconds is None:
-        return DASH
-    for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
-        if seconds < 59.95 and seconds < 999.5 * scale:
-            return f"{_three(seconds / scale)} {unit}"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    minutes = round(seconds / 60)
-    if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes // 1440} days {minutes // 60 % 24} h"
-
-
-def _three(value: float) -> str:
-    """Three significant digits, never in scientific notation."""
-    if value == 0:
-        return "0"
-    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{decimals}f}"
+from tuner.words import DASH as DASH
+from tuner.words import duration as duration
+from tuner.words import three
 
 
 def rate(flops: float | None, seconds: float | None) -> str:
@@ -38,16 +16,16 @@ def rate(flops: float | None, seconds: float | None) -> str:
     value = flops / seconds
     for scale, unit in ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s")):
         if value >= 0.9995 * scale:
-            return f"{_three(value / scale)} {unit}"
-    return f"{_three(value / 1e3)} kFLOP/s"
+            return f"{three(value / scale)} {unit}"
+    return f"{three(value / 1e3)} kFLOP/s"
 
 
 def operations(value: float) -> str:
     """A number of operations: 268 MFLOP."""
     for scale, unit in ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")):
         if value >= 0.9995 * scale:
-            return f"{_three(value / scale)} {unit}"
-    return f"{_three(value / 1e3)} kFLOP"
+            return f"{three(value / scale)} {unit}"
+    return f"{three(value / 1e3)} kFLOP"
 
 
 def speed(flops: float | None, seconds: float | None) -> str:
@@ -57,7 +35,7 @@ def speed(flops: float | None, seconds: float | None) -> str:
 
 def times(slow: float | None, fast: float | None) -> str:
     """How many times faster: 12.3×."""
-    return f"{_three(slow / fast)}×" if slow and fast else DASH
+    return f"{three(slow / fast)}×" if slow and fast else DASH
 
 
 def count(value: int) -> str:
@@ -73,9 +51,9 @@ def size(value: float) -> str:
     """Bytes: 512 KiB, 15.6 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1023.5:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{_three(value)} {unit}"
+            return f"{value:.0f} {unit}" if unit == "B" else f"{three(value)} {unit}"
         value /= 1024
-    return f"{_three(value)} TiB"
+    return f"{three(value)} TiB"
 
 
 def stamp(moment: datetime | None) -> str:

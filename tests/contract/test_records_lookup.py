@@ -97,7 +97,7 @@ class TestLookup:
     def test_an_unknown_workload(self, farm: Farm) -> None:
         found = farm.store.best(OTHER_KEY, V3, ZEN3)
         assert (found.match, found.config) == ("miss", None)
-        assert OTHER_KEY in found.explain[0]
+        assert OTHER_KEY[:12] in found.explain[0]
 
     def test_another_device_class_is_never_served_undeclared(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import re
 import sqlite3
 import threading
 
@@ -220,7 +221,9 @@ def test_a_miss_has_its_own_status(capfd, tmp_path):
     upgrade(tmp_path / "tunefarm.db")
     outcome = run_cli(capfd, "best", "matmul:8,8,8")
     assert outcome.code == 3
-    assert "miss" in outcome.out
+    assert "matmul:8,8,8:float32: miss" in outcome.out
+    assert re.search(r"^  record store  .*tunefarm\.db$", outcome.out, re.MULTILINE)
+    assert outcome.out.endswith("tune it: tunefarm tune matmul:8,8,8:float32\n")
 
 
 # ------------------------------------------------------------------------------------------ other processes

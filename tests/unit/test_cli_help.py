@@ -46,7 +46,7 @@ def test_the_list_names_every_command_without_loading_one():
         "print([m for m in ('numpy', 'llvmlite', 'sqlalchemy', 'zmq', 'fastapi') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    listed = re.findall(r"^  (\w+) {2,}\S", done.stdout.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^  (\w+) {2,}[A-Z]", done.stdout.partition("Start here:")[2], re.MULTILINE)
     assert listed[: len(COMMANDS)] == list(COMMANDS)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -78,3 +78,8 @@ def test_cores(monkeypatch):
     assert Cores().convert("3, 3,1", None, None) == (1, 3)
     with pytest.raises(click.BadParameter, match=r"no core 4 .* there are 0-3, 8"):
         Cores().convert("2-5", None, None)
+
+
+def test_a_policy_is_chosen_by_its_documented_name():
+    chosen = COMMANDS["tune"].load().make_context("tune", ["matmul:8,8,8", "--scheduler", "round-robin"])
+    assert chosen.params["scheduler"] == "round-robin"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from cli_run import run_cli
-from records_kit import Lab
+from records_kit import TARGET, Lab
 
 from tuner.records.store import RecordStore
 
@@ -50,6 +51,19 @@ def test_tokens(database: str, typed: Typed) -> None:
     assert (listed["name"], listed["state"]) == ("ci", "revoked")
     assert secret not in typed("token", "list")
     assert "already" in typed("token", "new", "ci", code=1)
+
+
+def test_a_miss_names_the_nearest_tuned_workloads_in_units_of_people(database: str, typed: Typed) -> None:
+    with RecordStore.open(database) as store:
+        [config] = store.best_configs()
+    operator, sizes, dtype = config.workload_name.split(":")
+    near = f"{operator}:{','.join([*sizes.split(',')[:-1], '12'])}:{dtype}"
+    text = typed("best", near, "--target", TARGET, code=3)
+    assert re.search(
+        rf"^  {re.escape(config.workload_name)}  [\d.]+ [nµm]?s a call, [\d.]+ GFLOP/s$", text, re.MULTILINE
+    )
+    assert text.endswith(f"tune it: tunefarm tune {near} --target '{TARGET}'\n")
+    assert re.search(r"median [\d.]+ [nµm]?s of", typed("best", config.workload_name, "--target", TARGET))
 
 
 def test_a_release_from_making_to_another_store(database: str, tmp_path: Path, typed: Typed) -> None:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from rpc_server.children import PYTHON, environment
 from rpc_server.keys import KeyRing
-from tunefarm.cli.common import FILE, Group, RegressionError, Whole, address, console
+from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
@@ -88,7 +88,7 @@ def suites(as_json_: bool) -> None:
 @click.option("--device", "addresses", multiple=True, metavar="HOST:PORT", help="This server. May be repeated.")
 @click.option("--rounds", type=Whole(1, 100), default=3, show_default=True, help="Passes over the kernels.")
 @click.option("--repeat", type=Whole(1, 1000), default=3, show_default=True, help="Samples a pass.")
-@click.option("--wait", type=click.FloatRange(0), default=600.0, show_default=True, help="Seconds to wait for each.")
+@click.option("--wait", type=Number(0), default=600.0, show_default=True, help="Seconds to wait for each.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order of the kernels.")
 @click.option("--report", type=FILE, help="Write a report: .html or .md.")
 @click.option("--webhook", metavar="URL", help="POST confirmed changes there as JSON.")

@@ -35,32 +35,49 @@ class Subcommand:
         return command
 
 
-COMMANDS = {
-    "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
-    "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
-    "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
-    "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
-    "model": Subcommand("tunefarm.cli.model:model", "Train, list and move the models that searches go by."),
-    "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
-    "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
-    "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
-    "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
-    "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
-    "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
-    "drain": Subcommand("tunefarm.cli.admin:drain", "Lend a device or box no more."),
-    "undrain": Subcommand("tunefarm.cli.admin:undrain", "Lend a drained device or box again."),
-    "quarantine": Subcommand("tunefarm.cli.admin:quarantine", "Take a device or box out of service now."),
-    "unquarantine": Subcommand("tunefarm.cli.admin:unquarantine", "Bring a quarantined device or box back."),
-    "check": Subcommand("tunefarm.cli.admin:check", "Check the health of a device or box."),
-    "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
-    "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
-    "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
-    "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
-    "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
-    "token": Subcommand("tunefarm.cli.token:token", "Make, list and revoke tokens of the web app."),
-    "release": Subcommand("tunefarm.cli.release:release", "Freeze best configs under a name for builds to pin."),
-    "db": Subcommand("tunefarm.cli.db:db", "Create, check, upgrade and back up the record store."),
+_GROUPS = {
+    "Start here": {
+        "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
+        "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
+    },
+    "Tune": {
+        "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
+        "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
+        "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
+        "model": Subcommand("tunefarm.cli.model:model", "Train, list and move the models that searches go by."),
+    },
+    "Build with the results": {
+        "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
+        "release": Subcommand("tunefarm.cli.release:release", "Freeze best configs under a name for builds to pin."),
+    },
+    "Records": {
+        "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
+        "db": Subcommand("tunefarm.cli.db:db", "Create, check, upgrade and back up the record store."),
+    },
+    "Dashboard and REST API": {
+        "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
+        "token": Subcommand("tunefarm.cli.token:token", "Make, list and revoke tokens of the web app."),
+    },
+    "Run a farm": {
+        "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
+        "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
+        "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
+        "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
+    },
+    "Use and look after devices": {
+        "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
+        "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
+        "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
+        "check": Subcommand("tunefarm.cli.admin:check", "Check the health of a device or box."),
+        "drain": Subcommand("tunefarm.cli.admin:drain", "Lend a device or box no more."),
+        "undrain": Subcommand("tunefarm.cli.admin:undrain", "Lend a drained device or box again."),
+        "quarantine": Subcommand("tunefarm.cli.admin:quarantine", "Take a device or box out of service now."),
+        "unquarantine": Subcommand("tunefarm.cli.admin:unquarantine", "Bring a quarantined device or box back."),
+    },
 }
+"""The commands by what they are for, in the order in which the list has them."""
+
+COMMANDS = {name: command for commands in _GROUPS.values() for name, command in commands.items()}
 
 
 class _LazyGroup(click.Group):
@@ -71,21 +88,25 @@ class _LazyGroup(click.Group):
         return COMMANDS[cmd_name].load() if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", command.summary) for name, command in commands.items()])
 
 
 _EPILOG = """\b
-Start with:
-  tunefarm demo             a whole farm on this machine
-  tunefarm COMMAND --help   what a command does, with examples
+Examples:
+  tunefarm demo                                   a whole farm on this machine, from tuning to a build
+  tunefarm tune matmul:512,512,512:float32        tune a kernel here; then `tunefarm web` shows the run
+  tunefarm build matmul:512,512,512 --out build/  build it with the best config found
+  tunefarm COMMAND --help                         what a command does, with examples
 \b
 Exit status:
   0    done
   1    an error, explained on stderr
   2    wrong usage
   3    no config for a kernel (best; build --require-tuned)
-  4    a built kernel failed its check (build --check)
+  4    a built kernel or a device failed its check (build --check, check, doctor)
   5    a kernel became slower (bench run)
   130  interrupted
 """

@@ -25,6 +25,12 @@ class Whole(click.IntRange):
     name = "integer"
 
 
+class Number(click.FloatRange):
+    """As `Whole`, with fractions."""
+
+    name = "number"
+
+
 class Group(click.Group):
     """A command with subcommands, whose list has the whole first sentence of each: click's own cuts it short."""
 

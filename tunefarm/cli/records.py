@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 from rich.table import Table
 
+from compiler.errors import TunefarmError
 from compiler.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
-from tunefarm.cli.display import seconds
 from tunefarm.cli.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.fleets import local_target
-from tuner.records.model import BestLookup, Run
+from tuner.nearest import nearby
+from tuner.records.database import parse_url, show_url
+from tuner.records.model import BestConfig, BestLookup, Run
+from tuner.records.near import NearConfig
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
+from tuner.words import duration
 
 _RUNS_EPILOG = """\b
 Examples:
@@ -81,32 +87,72 @@ def _run_json(run: Run) -> dict[str, Any]:
 @click.option("--target", default="", help="Target string.  [default: this machine]")
 @click.option("--device-class", help="Device class the config must be for.")
 @click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; its times are in seconds.")
 @click.pass_obj
 def best(
     settings: Settings, workload: str, target: str, device_class: str | None, db: str | None, as_json: bool
 ) -> None:
-    """Show the best known config of WORKLOAD, and why it is the one; exit status 3 on a miss."""
+    """Show the best known config of WORKLOAD, and why it is the one.
+
+    Where there is none (exit status 3): what was looked for, the nearest workloads that are tuned, and how to tune it.
+    """
     task = TuningTask.from_spec(workload, Target(local_target()) if not target else given_target(target))
-    with RecordStore.open(db or settings.db) as store:
+    address = db or settings.db
+    with RecordStore.open(address) as store:
         lookup = store.best(task.key, str(task.target), device_class)
+        near = () if lookup.config else nearby(store, task.func, str(task.target), device_class)
     if as_json:
         click.echo(json.dumps({"workload": task.name, "workload_key": task.key, **_lookup_json(lookup)}))
+    elif lookup.config is None:
+        looked_in = {"device class": device_class or "any", "record store": show_url(parse_url(address))}
+        _print_miss(task, lookup, near, looked_in, {"--target": target, "--db": db})
     else:
-        _print_lookup(task, lookup)
+        _print_config(task, lookup, lookup.config)
     if lookup.config is None:
         raise click.exceptions.Exit(EXIT_NO_CONFIG)
 
 
-def _print_lookup(task: TuningTask, lookup: BestLookup) -> None:
+def _print_config(task: TuningTask, lookup: BestLookup, config: BestConfig) -> None:
     click.echo(f"{task.name} on {task.target}: {lookup.match}")
-    if (config := lookup.config) is not None:
-        rate = f", {task.flops / config.cost / 1e9:.1f} GFLOP/s" if task.flops else ""
-        click.echo(f"  {seconds(config.cost)} a call{rate}")
-        click.echo(f"  between {seconds(config.low)} and {seconds(config.high)} with 95 % confidence")
-        click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
+    click.echo(f"  {_speed(task.flops, config.cost)}")
+    click.echo(f"  between {duration(config.low)} and {duration(config.high)} with 95 % confidence")
+    click.echo(f"  measured on {config.device} in run {config.run_id}, trial {config.trial_id}")
     for line in lookup.explain:
         click.echo(f"  - {line}")
+
+
+def _print_miss(
+    task: TuningTask,
+    lookup: BestLookup,
+    near: Sequence[tuple[float, NearConfig]],
+    looked_in: Mapping[str, str],
+    flags: Mapping[str, str | None],
+) -> None:
+    """`looked_in`: what else the config had to be of. `flags` are those given that a run to tune it needs, too."""
+    click.echo(f"{task.name}: miss")
+    for name, text in {"target": str(task.target), **looked_in}.items():
+        click.echo(f"  {name:12}  {text}")
+    for line in lookup.explain:
+        click.echo(f"  - {line}")
+    if near:
+        click.echo("the nearest workloads with a config here (`tunefarm build` adapts the first that fits):")
+        width = max(len(config.workload_name) for _, config in near)
+        for _, config in near:
+            click.echo(f"  {config.workload_name:{width}}  {_speed(_flops(config.workload_name), config.cost)}")
+    words = [word for flag, value in flags.items() if value for word in (flag, value)]
+    click.echo(f"tune it: {shlex.join(['tunefarm', 'tune', task.name, *words])}")
+
+
+def _speed(flops: float | None, cost: float) -> str:
+    return f"{duration(cost)} a call" + (f", {flops / cost / 1e9:.1f} GFLOP/s" if flops else "")
+
+
+def _flops(name: str) -> float | None:
+    """None for a workload that its name does not make, such as a kernel of one's own."""
+    try:
+        return TuningTask.from_spec(name, Target("llvm")).flops
+    except TunefarmError:
+        return None
 
 
 def _lookup_json(lookup: BestLookup) -> dict[str, Any]:

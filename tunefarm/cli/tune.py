@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tunefarm.cli.common import Number, Whole
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
 from tuner.private_server import PrivateServer
@@ -37,7 +38,7 @@ _FIXED = (
 
 @click.command(epilog=_EPILOG)
 @click.argument("workloads", nargs=-1, metavar="SPEC...")
-@click.option("--trials", type=click.IntRange(1), help="Trials for each workload.  [default: 64]")
+@click.option("--trials", type=Whole(1), help="Trials for each workload.  [default: 64]")
 @click.option("--target", help="Target to build for.  [default: what the first device reports]")
 @click.option("--key", help="Lease devices that match this key or expression from the tracker.")
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
@@ -50,12 +51,16 @@ _FIXED = (
     "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"
 )
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
-@click.option("--total-trials", type=click.IntRange(1), help="Trials of all workloads together.")
-@click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds the search may take.")
-@click.option("--early-stopping", type=click.IntRange(1), help="Leave a workload after so many trials without gain.")
-@click.option("--scheduler", type=click.Choice([*Policy]), help="Which workload is next.  [default: gradient]")
+@click.option("--total-trials", type=Whole(1), help="Trials of all workloads together.")
+@click.option("--time", "seconds", type=Number(0, min_open=True), help="Seconds the search may take.")
+@click.option("--early-stopping", type=Whole(1), help="Leave a workload after so many trials without gain.")
+@click.option(
+    "--scheduler",
+    type=click.Choice([str(policy) for policy in Policy]),
+    help="Which workload is next.  [default: gradient]",
+)
 @click.option("--builders", metavar="N|dask://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
+@click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
 @click.option("--if-queued", is_flag=True, hidden=True, help="With --resume: only a run that waits to be begun.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")

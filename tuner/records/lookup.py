@@ -162,7 +162,7 @@ def _elsewhere(
     connection: Connection, keys: Sequence[str], wanted: CompilerTarget, device_class: str | None
 ) -> dict[str, BestLookup]:
     workloads = {row.key: row for row in connection.execute(_WORKLOADS, {"workloads": keys})}
-    found = {key: _miss([f"no workload with key {key} is recorded"]) for key in keys if key not in workloads}
+    found = {key: _miss([f"no workload with key {key[:12]} is on record"]) for key in keys if key not in workloads}
     if not workloads:
         return found
     offers = _of_workloads(connection.execute(_ELSEWHERE, {"workloads": sorted(workloads)}))

@@ -16,6 +16,7 @@ from compiler.target import Target
 from tuner.records.best import Verdict, compare
 from tuner.records.catalog import parse_target
 from tuner.records.model import Match
+from tuner.words import duration
 
 
 class Placed(Protocol):
@@ -100,8 +101,8 @@ def certainty(config: Offer) -> str:
     """How sure the config's time is."""
     count = config.sample_count
     return (
-        f"median {config.cost:.6g} s of {count} sample{'s' if count != 1 else ''} on {config.device}, "
-        f"95 % interval {config.low:.6g} to {config.high:.6g} s"
+        f"median {duration(config.cost)} of {count} sample{'s' if count != 1 else ''} on {config.device}, "
+        f"95 % interval {duration(config.low)} to {duration(config.high)}"
     )
 
 
@@ -116,7 +117,7 @@ def _against(chosen: Offer, other: Offer) -> str:
         case Verdict.TIE:
             return f"a tie with the config of {other.toolchain}: the 95 % intervals overlap"
         case found:
-            return f"the config of {other.toolchain} is {found}: median {other.cost:.6g} s"
+            return f"the config of {other.toolchain} is {found}: median {duration(other.cost)}"
 
 
 # ------------------------------------------------------------------------------- anywhere else

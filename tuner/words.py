@@ -1,0 +1,29 @@
+"""Numbers as a person reads them, in reasons, on pages and on the command line."""
+
+from __future__ import annotations
+
+DASH = "–"
+
+
+def duration(seconds: float | None) -> str:
+    """Three digits and a unit: 850 ns, 12.3 µs, 1.23 ms, 45.6 s, 4 min 05 s, 2 h 13 min."""
+    if seconds is None:
+        return DASH
+    for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
+        if seconds < 59.95 and seconds < 999.5 * scale:
+            return f"{three(seconds / scale)} {unit}"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    minutes = round(seconds / 60)
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes // 1440} days {minutes // 60 % 24} h"
+
+
+def three(value: float) -> str:
+    """Three significant digits, never in scientific notation."""
+    if value == 0:
+        return "0"
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{decimals}f}"
