@@ -19,9 +19,10 @@ from tuner.model.draft import draft
 from tuner.model.machine import LINE_BYTES, Machine
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
+from tuner.space.balance import balance
 from tuner.space.sketch import Sketch
 
-FEATURE_VERSION = 3
+FEATURE_VERSION = 4
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
 
 NAMES = (
@@ -78,6 +79,7 @@ class _Population:
     def __init__(self, nest: Nest, machine: Machine, points: Ints) -> None:
         self.nest, self.machine, self.count = nest, machine, len(points)
         extents = nest.extents(points)
+        self.last = nest.last_shares(points, extents)
         self.part = {p.var: extents[p.var].astype(float) for loop in nest.loops for p in loop.parts}
         self.extent = [self._product([self.part[p.var] for p in loop.parts]) for loop in nest.loops]
         self.outer = [self._product(self.extent[:depth]) for depth in range(len(nest.loops) + 1)]
@@ -309,13 +311,21 @@ class _Population:
     def _threads(self) -> dict[str, Floats]:
         tasks = self._product([self.extent[at] for at in self._kinds(n.ForKind.PARALLEL)])
         threads = self.machine.threads
-        rounds = np.ceil(tasks / threads)
         return {
             "tasks": _log(tasks),
             "tasks_a_thread": _log(tasks / threads),
-            "balance": tasks / (rounds * threads),
+            "balance": self._balance(tasks),
             "task_ops": _log(self._ops / tasks),
         }
+
+    def _balance(self, tasks: Floats) -> Floats:
+        """How evenly threads are loaded; the last task along an axis may be smaller than the others."""
+        parts = [p.var for at in self._kinds(n.ForKind.PARALLEL) for p in self.nest.loops[at].parts]
+        last = [self.last.get(var, self._all(1.0)) for var in parts]
+        whole = self._product([self.part[var] - (share < 1.0) for var, share in zip(parts, last)])
+        work = self._product([self.part[var] - 1.0 + share for var, share in zip(parts, last)])
+        small = tasks - whole
+        return balance(whole, small, (work - whole) / np.maximum(small, 1.0), self.machine.threads)
 
 
 def _walk_of(access: NestAccess, along: set[int | None]) -> str:

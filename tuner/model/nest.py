@@ -24,7 +24,7 @@ from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import children, free_vars
 from tuner.model.errors import FeatureError
-from tuner.model.types import Ints
+from tuner.model.types import Floats, Ints
 from tuner.search.repair import repair
 from tuner.space.sketch import Sketch
 from tuner.space.traced import TracedSketch
@@ -116,6 +116,18 @@ class Nest:
                 case Fuse(parts, whole):
                     known[whole] = np.prod([known[p] for p in parts], axis=0)
         return known
+
+    def last_shares(self, points: Ints, extents: dict[n.Var, Ints]) -> dict[n.Var, Floats]:
+        """How much of an iteration the last one is, for loops over what a split's sizes leave: 784 by 512 leave two, of
+        which the last is about a half. `extents` are those of the same points."""
+        shares = {}
+        for made in self.lineage:
+            if isinstance(made, Split) and made.factors[0] is None:
+                sizes = [self._factor(f, points) for f in made.factors[1:]]
+                given = np.prod([np.ones(len(points), np.int64), *(s for s in sizes if s is not None)], axis=0)
+                whole = (extents[made.parts[0]] - 1) * given
+                shares[made.parts[0]] = (extents[made.parent] - whole) / given
+        return shares
 
     def _factor(self, factor: Factor, points: Ints) -> Ints | None:
         match factor:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
+from tuner.space.balance import balance
 from tuner.space.contraction import Roles, Shape
 from tuner.space.hardware import Hardware
 from tuner.space.pixels import STREAMS
@@ -122,12 +123,12 @@ class Judge:
     def _balance(self, values: Values) -> float:
         """How evenly the outer tiles spread over the threads."""
         if self.shape.rows_outer:
-            chunks = -(-self._rows_extent() // values["rows"])
+            extent, tile = self._rows_extent(), values["rows"]
         else:
-            chunks = -(-self.roles.v.extent // self._width(values))
-        chunks *= math.prod(a.extent for a in self.roles.others) // values.get("block", 1)
-        rounds = -(-chunks // self.hardware.threads)
-        return chunks / (rounds * self.hardware.threads)
+            extent, tile = self.roles.v.extent, self._width(values)
+        others = math.prod(a.extent for a in self.roles.others) // values.get("block", 1)
+        whole, rest = divmod(extent, tile)
+        return float(balance(whole * others, others if rest else 0, rest / tile, self.hardware.threads))
 
 
 def _tail(extent: int, tile_size: int) -> float:
