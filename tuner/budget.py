@@ -11,10 +11,11 @@ from tuner.task_state import TaskState
 
 @dataclass(frozen=True)
 class Limits:
-    """Budgets, each without a limit when 0: `trials` and `task_seconds` (of devices' time) a task, `total_trials` and
-    `seconds` (of wall time) the run, `early_stopping` trials of a task without a better one. A task gives up when
-    its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot;
-    `lost_retries`: how often a job whose device vanished is tried on another before the job itself is suspected."""
+    """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
+    a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
+    one. A task gives up when its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait
+    built for each slot; `lost_retries`: how often a job whose device vanished is tried on another before the job
+    itself is suspected."""
 
     trials: int = 0
     total_trials: int = 0
@@ -33,7 +34,7 @@ class Limits:
     def out_of_time(self, task: TaskState, elapsed_s: float) -> bool:
         """Whether no more of the task's candidates may begin."""
         run_over = self.seconds > 0 and elapsed_s >= self.seconds
-        return run_over or 0 < self.task_seconds <= task.device_s
+        return run_over or 0 < self.task_seconds <= task.wall_s
 
     def allow(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> bool:
         """Whether one more candidate of `task`, of the run's `tasks`, may be asked for."""
@@ -44,3 +45,10 @@ class Limits:
         if self.total_trials and sum(t.asked for t in tasks) >= self.total_trials:
             return False
         return not 0 < self.early_stopping <= task.stale
+
+
+def share_time(at_work: Sequence[TaskState], seconds: float) -> None:
+    """Book wall time that has passed: tasks at work at the same time have equal parts of it, so that what all tasks
+    had adds up to the run's, however many devices and builders there are."""
+    for task in at_work:
+        task.wall_s += seconds / len(at_work)

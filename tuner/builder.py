@@ -57,6 +57,10 @@ class Builder(Protocol):
     def workers(self) -> int:
         """How many builds may run at once."""
 
+    @property
+    def cores(self) -> int:
+        """How many of this machine's cores builds may take; 0 where they happen elsewhere."""
+
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         """Never raises for a candidate that does not build: that is a result."""
 
@@ -90,6 +94,10 @@ class LocalBuilder:
     @property
     def workers(self) -> int:
         return len(self._workers)
+
+    @property
+    def cores(self) -> int:
+        return len(os.sched_getaffinity(0))
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         outcome: Future[BuildResult] = Future()

@@ -28,6 +28,8 @@ class DaskBuilder:
     """The cluster of the scheduler at `address` (dask://HOST:PORT). Raises TuningError when `distributed` is not
     installed, no scheduler answers, it has no workers, or they have another toolchain."""
 
+    cores = 0  # none of this machine's, as far as one knows
+
     def __init__(self, address: str, *, memory_bytes: int = MEMORY_BYTES, connect_s: float = _CONNECT_S) -> None:
         place = address.removeprefix(SCHEME)
         try:

@@ -25,17 +25,18 @@ from tuner import fleet as fl
 from tuner.builder import Builder, BuildRequest, BuildResult
 from tuner.builders import make_builder
 from tuner.engine_state import EngineState
+from tuner.engine_turns import cores_shared
 from tuner.errors import NoDevicesError
 from tuner.ledger import Ledger
 from tuner.measuring import measurement
 from tuner.options import RunOptions
+from tuner.outcome import Best, Outcome, bests
 from tuner.progress import Silent, Snapshot, Watcher
 from tuner.promptness import prompt_threads
 from tuner.records.errors import RunTakenOver
 from tuner.records.store import RecordStore
 from tuner.run_progress import task_progress, time_left
 from tuner.scheduling import Objective
-from tuner.search.base import Proposal
 from tuner.search.plan import TaskSearch
 from tuner.task_state import Plan
 from tuner.usage import Activity, Usage
@@ -68,22 +69,6 @@ class _Stop:
 
 _Bookkeeping = ev.RecordTrial | ev.Claim | ev.Release | ev.TaskEnded | ev.RunEnded
 _News = _BuildDone | _Recruit | _Stop | fl.Opened | fl.Finished | fl.Lost
-
-
-@dataclass(frozen=True)
-class Best:
-    """The fastest candidate of a task after the finals; `cost` in seconds per call."""
-
-    candidate: Proposal
-    cost: float
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to; `best` has one entry for each task, None where nothing was measured."""
-
-    snapshot: Snapshot
-    best: tuple[Best | None, ...]
 
 
 def tune(
@@ -158,7 +143,7 @@ class TuningRun:
         self._errors: dict[int, str] = {}
         self._stopping = threading.Event()
         self._wants_out = False
-        plans = [Plan(s.strategy, s.weight, s.task.flops, s.group) for s in self._searches]
+        plans = [Plan(s.strategy, s.weight, s.task.flops, s.group, s.task.threads) for s in self._searches]
         self._state = EngineState(plans, options.limits(builder.workers), objective)
         self._usage = Usage()
         self._activity = Activity()
@@ -208,10 +193,7 @@ class TuningRun:
 
     def best(self) -> tuple[Best | None, ...]:
         """The fastest of each task so far."""
-        return tuple(
-            Best(t.best, t.best_cost) if t.best is not None and t.best_cost is not None else None
-            for t in self._state.tasks
-        )
+        return bests(self._state.tasks)
 
     def _step(self) -> None:
         """Take what has arrived, a little of it at least, and do what it leads to."""
@@ -257,7 +239,7 @@ class TuningRun:
                 self._ledger.device(slot, device)
                 self._usage.opened(slot, device.name, time.monotonic())
                 self._watcher.note(f"device {device.name} ready ({device.fingerprint.device_class})")
-                return ev.SlotUp(slot)
+                return ev.SlotUp(slot, cores_shared(device.fingerprint, self._builder.cores))
             case fl.Finished(slot, ticket, result):
                 self._usage.measured(slot, result.elapsed_s)
                 self._activity.ended(when, result.elapsed_s)

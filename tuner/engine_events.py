@@ -61,9 +61,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class SlotUp:
-    """A device is leased and waits for work."""
+    """A device is leased and waits for work. `cores`: how many it shares with the builders, 0 where it shares none."""
 
     slot: int
+    cores: int = 0
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class Dropped:
 class Slots:
     def __init__(self) -> None:
         self._held: dict[int, deque[Ready]] = {}
+        self._cores: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -61,8 +62,14 @@ class Slots:
         held = self._held.get(slot)
         return held[0] if held else None
 
-    def up(self, slot: int) -> None:
+    def shared_cores(self) -> int:
+        """How many cores the slots share with builders; 0 when there is one that shares none, or no slot."""
+        return min((self._cores[slot] for slot in self._held), default=0)
+
+    def up(self, slot: int, cores: int = 0) -> None:
+        """The slot has a device, which shares so many cores with builders."""
         self._held[slot] = deque()
+        self._cores[slot] = cores
 
     def down(self, slot: int) -> Dropped:
         begun, *waiting = self._held.pop(slot, None) or (None,)

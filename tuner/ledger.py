@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from compiler.runtime.statistics import summarise
 from tuner.engine_events import Claimed, Job, Known, RecordTrial, Taken
-from tuner.engine_state import Restored
 from tuner.errors import TuningError
 from tuner.fleet import DeviceInfo
 from tuner.identity import is_gone, process_name, user_name
@@ -31,6 +30,7 @@ from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
 from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
+from tuner.task_state import Restored
 from tuner.toolchain import toolchain
 
 EXPECTED = "expected_s"

@@ -71,6 +71,8 @@ def answers(results: Mapping[str, MeasureResult]) -> Answer:
 class ReplayBuilder:
     """Stand-ins at once, `workers` of them at a time in the engine's eyes."""
 
+    cores = 0
+
     def __init__(self, workers: int = 4) -> None:
         self.workers = workers
 

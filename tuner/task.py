@@ -41,6 +41,11 @@ class TuningTask:
     def flops(self) -> float:
         return count_flops(self.func)
 
+    @property
+    def threads(self) -> int:
+        """How many a kernel of it may use; 1 on a GPU."""
+        return max(1, self.target.num_cores or 1)
+
     @cached_property
     def rounding(self) -> Rounding:
         return rounding(self.func)

@@ -19,18 +19,30 @@ _RECENT = 0.2  # weight of the newest trial in the running mean of what trials t
 
 @dataclass(frozen=True)
 class Plan:
-    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and ""."""
+    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at
+    most `threads`."""
 
     strategy: SearchStrategy
     weight: float = 1.0
     flops: float = 0.0
     group: str = ""
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A trial recorded before: `candidate` is None when it is of no space known today."""
+
+    candidate: Proposal | None
+    cost: float | None
+    failure: FailureKind | None
 
 
 @dataclass
 class TaskState:
     """`asked` counts candidates given out, `done` those of them finished, failed ones included; candidates whose
-    result another run had count in `known` only. `stale` is how many were done since the last gain."""
+    result another run had count in `known` only. `stale` is how many were done since the last gain,
+    `wall_s` the task's share of the time the search has taken."""
 
     index: int
     plan: Plan
@@ -51,7 +63,7 @@ class TaskState:
     builds: dict[str, BuildResult] = field(default_factory=dict)
     incumbent: Proposal | None = None
     finals: Finals | None = None
-    device_s: float = 0.0
+    wall_s: float = 0.0
     trial_device_s: float | None = None
     trial_build_s: float | None = None
     ended: bool = False
@@ -89,9 +101,21 @@ class TaskState:
 
     # -- results
 
+    def restore(self, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
+        """Go on where an earlier session left it."""
+        self.baseline_cost = baseline_cost
+        for trial in trials:
+            self.asked += 1
+            if trial.cost is None:
+                assert trial.failure is not None
+                self.failed(trial.candidate, trial.failure, "")
+            elif trial.candidate is not None:
+                self.succeeded(trial.candidate, trial.cost)
+            else:
+                self.done += 1
+
     def spent(self, build_s: float, device_s: float) -> None:
         """What a trial took."""
-        self.device_s += device_s
         self.trial_build_s = _mean(self.trial_build_s, build_s)
         self.trial_device_s = _mean(self.trial_device_s, device_s)
 

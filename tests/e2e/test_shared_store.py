@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from rpc_server.measure import FailureKind, MeasureResult
-from tuner.engine import Outcome, TuningRun, tune
+from tuner.engine import TuningRun, tune
 from tuner.fleets import local_target
 from tuner.ledger import Ledger
 from tuner.options import RunOptions
+from tuner.outcome import Outcome
 from tuner.progress import Silent, TrialDone
 from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.model import RunState, TrialPurpose

@@ -84,6 +84,7 @@ class Shape:
     losses: float = 0.0
     known: float = 0.0
     taken: float = 0.0
+    cores: int = 0  # that devices and builders share; kernels have two threads
 
 
 shapes = st.builds(
@@ -102,6 +103,7 @@ shapes = st.builds(
     losses=st.sampled_from([0.0, 0.1, 0.4]),
     known=st.sampled_from([0.0, 0.3, 1.0]),
     taken=st.sampled_from([0.0, 0.3]),
+    cores=st.sampled_from([0, 0, 2]),
 )
 
 
@@ -129,12 +131,12 @@ class World:
             early_stopping=shape.early,
             policy=shape.policy,
         )
-        self.state = EngineState([Plan(s) for s in self.strategies], limits)
+        self.state = EngineState([Plan(s, threads=2) for s in self.strategies], limits)
 
     def run(self, steps: int = 20_000) -> None:
         self.take(self.state.start())
         for slot in range(self.shape.slots):
-            self.tell(SlotUp(slot))
+            self.tell(SlotUp(slot, self.shape.cores))
         for _ in range(steps):
             if self.state.ended:
                 return
@@ -144,9 +146,10 @@ class World:
     def next_event(self) -> Event:
         self.now += 0.1
         if self.absent and self.rng.random() < 0.3:
-            return SlotUp(self.absent.pop())
+            return SlotUp(self.absent.pop(), self.shape.cores)
         if not self.events or self.rng.random() < 0.1:
-            return SlotUp(self.absent.pop()) if self.absent and not self.events else Tick(self.now)
+            gone = self.absent and not self.events
+            return SlotUp(self.absent.pop(), self.shape.cores) if gone else Tick(self.now)
         return self.events.pop(self.rng.randrange(len(self.events)))
 
     def tell(self, event: Event) -> None:
@@ -215,6 +218,9 @@ class World:
 
     def check_busy(self) -> None:
         """A device idles only when nothing is built that it could measure, and the builders are at it."""
+        if self.shape.cores:
+            self.check_turns()
+            return
         if self.state.ended or all(self.slots.values()):
             return
         begun = [task.begun for task in self.state.tasks]
@@ -223,6 +229,13 @@ class World:
         may_ask = [t for t in self.state.tasks if self.state._may_ask(t)]
         to_come = self.state.jobs.to_come
         assert not may_ask or to_come >= self.state.limits.builders, "builders idle beside an idle device"
+
+    def check_turns(self) -> None:
+        """Nothing is built beside a measurement, but for what another run had, or what was begun without a device."""
+        if self.shape.losses or self.shape.taken:
+            return
+        measured = [job for held in self.slots.values() for job in held if job.purpose is not TrialPurpose.BASELINE]
+        assert not measured or not self.state.jobs.building, "a kernel is measured beside a build"
 
 
 @settings(max_examples=examples(60))

@@ -21,8 +21,9 @@ from tuner.engine_events import (
     SubmitMeasure,
     TaskEnded,
 )
-from tuner.engine_state import EngineState, Restored
+from tuner.engine_state import EngineState
 from tuner.records.model import TrialPurpose as Purpose
+from tuner.task_state import Restored
 
 
 def test_the_baseline_comes_first_and_is_everyones_reference():
