@@ -18,9 +18,9 @@ _CLEARLY_SLOWER = 1.1  # times the best cost: nobody's finalist
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Budgets, 0 for none: `trials` and `task_seconds` (of devices' time) a task, `total_trials` and `seconds` (of wall
-    time) the run; a task whose last `early_stopping` trials were no gain is done. `scheduler` says which task gets the
-    next trial (see `tuner.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`).
+    """Budgets, 0 for none: `trials` and `task_seconds` (its share of the wall time) a task, `total_trials` and
+    `seconds` (of wall time) the run; a task whose last `early_stopping` trials were no gain is done. `scheduler` says
+    which task gets the next trial (see `tuner.scheduling`, which explains `alpha`, `beta`, `gamma` and `window`).
 
     With `warm_start`, a task begins with the adapted traces of the nearest workloads in the store.
 

@@ -33,6 +33,8 @@ def task_progress(
 def time_left(options: RunOptions, tasks: Sequence[TaskProgress], rate: float, elapsed_s: float) -> float | None:
     """Seconds until the first limit is reached at `rate` trials a second; None while that cannot be guessed."""
     guesses = [options.seconds - elapsed_s] if options.seconds else []
+    if options.task_seconds:
+        guesses.append(options.task_seconds * len(tasks) - elapsed_s)
     left = sum(t.budget - t.done for t in tasks if not t.ended)
     if options.total_trials:
         left = min(left, options.total_trials - sum(t.done for t in tasks))

@@ -32,7 +32,8 @@ Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped
 """
 
 _FIXED = (
-    "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "early_stopping",
+    "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
+    "early_stopping",
 )  # fmt: skip
 
 
@@ -53,6 +54,9 @@ _FIXED = (
 @click.option("--seed", type=int, help="Seed of search and of the kernels' data.  [default: 0]")
 @click.option("--total-trials", type=Whole(1), help="Trials of all workloads together.")
 @click.option("--time", "seconds", type=Number(0, min_open=True), help="Seconds the search may take.")
+@click.option(
+    "--task-time", "task_seconds", type=Number(0, min_open=True), help="Seconds of it each workload may have."
+)
 @click.option("--early-stopping", type=Whole(1), help="Leave a workload after so many trials without gain.")
 @click.option(
     "--scheduler",

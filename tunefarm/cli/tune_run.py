@@ -91,6 +91,7 @@ def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
         "trials": given["trials"],
         "total_trials": given["total_trials"],
         "seconds": given["seconds"],
+        "task_seconds": given["task_seconds"],
         "early_stopping": given["early_stopping"],
         "scheduler": given["scheduler"],
         "strategy": given["strategy"],
