@@ -16,49 +16,18 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from rpc_server.measure import FailureKind
+from tuner import engine_events as ev
 from tuner import engine_finals
 from tuner.budget import Limits, share_time
 from tuner.builder import BuildResult
-from tuner.engine_events import (
-    Built,
-    Claim,
-    Claimed,
-    Command,
-    Event,
-    Incumbent,
-    Job,
-    Known,
-    Measured,
-    RecordTrial,
-    Release,
-    RunEnded,
-    SlotDown,
-    SlotUp,
-    Stop,
-    SubmitBuild,
-    SubmitMeasure,
-    Taken,
-    TaskEnded,
-    Tick,
-)
 from tuner.engine_jobs import DEPTH, Jobs, Ready
+from tuner.engine_turns import Turns, crowded
 from tuner.records.model import TrialPurpose
 from tuner.scheduling import Objective, choose
-from tuner.search.base import Proposal
-from tuner.task_state import Plan, TaskState
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A trial recorded before: `candidate` is None when it is of no space known today."""
-
-    candidate: Proposal | None
-    cost: float | None
-    failure: FailureKind | None
+from tuner.task_state import Plan, Restored, TaskState
 
 
 class EngineState:
@@ -70,6 +39,7 @@ class EngineState:
         self.ended = False
         self._objective = objective
         self.jobs = Jobs()
+        self._turns = Turns()
         self._lost: Counter[int] = Counter()
         self._elapsed = 0.0
         self._device_seen = False
@@ -86,57 +56,47 @@ class EngineState:
 
     def restore(self, task: int, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
         """Take up a task where an earlier session left it; call before `start`."""
-        state = self.tasks[task]
-        state.baseline_cost = baseline_cost
-        for trial in trials:
-            state.asked += 1
-            if trial.cost is None:
-                assert trial.failure is not None
-                state.failed(trial.candidate, trial.failure, "")
-            elif trial.candidate is not None:
-                state.succeeded(trial.candidate, trial.cost)
-            else:
-                state.done += 1
+        self.tasks[task].restore(baseline_cost, trials)
 
     # -- events
 
-    def start(self) -> list[Command]:
+    def start(self) -> list[ev.Command]:
         """Begin: build every task's reference."""
         waiting = [t.index for t in self.tasks if not t.ended]
         return [self._submit(self.jobs.new(task, TrialPurpose.BASELINE, None)) for task in waiting]
 
-    def handle(self, event: Event) -> list[Command]:
+    def handle(self, event: ev.Event) -> list[ev.Command]:
         """Take in an event and go on."""
         return [*self.hear(event), *self.go_on()]
 
-    def hear(self, event: Event) -> list[Command]:
+    def hear(self, event: ev.Event) -> list[ev.Command]:
         """Take in an event; what it leads to without the search, which may take long to think, being asked for more.
         `go_on` comes after it, or after several."""
         if self.ended:
             return []
-        commands: list[Command] = []
+        commands: list[ev.Command] = []
         match event:
-            case Claimed() | Known() | Taken():
+            case ev.Claimed() | ev.Known() | ev.Taken():
                 commands += self._on_claim(event)
-            case Built():
+            case ev.Built():
                 commands += self._on_built(event)
-            case Measured():
+            case ev.Measured():
                 commands += self._on_measured(event)
-            case SlotUp():
-                self.jobs.slots.up(event.slot)
+            case ev.SlotUp():
+                self.jobs.slots.up(event.slot, event.cores)
                 self._device_seen = True
-            case SlotDown():
+            case ev.SlotDown():
                 commands += self._lose(event.slot, event.reason)
-            case Incumbent():
+            case ev.Incumbent():
                 self.tasks[event.task].incumbent = event.candidate
-            case Tick():
+            case ev.Tick():
                 searched = [t for t in self.tasks if t.finals is None and self.in_flight(t.index)]
                 share_time(searched, event.elapsed_s - self._elapsed)
                 self._elapsed = event.elapsed_s
                 commands += self._ask_again()
-            case Stop():
+            case ev.Stop():
                 self.ended = True
-                return [RunEnded(event.reason)]
+                return [ev.RunEnded(event.reason)]
             case _:
                 assert_never(event)
         commands += self._drop_late()
@@ -145,47 +105,47 @@ class EngineState:
 
     # -- claims
 
-    def _on_claim(self, event: Claimed | Known | Taken) -> list[Command]:
+    def _on_claim(self, event: ev.Claimed | ev.Known | ev.Taken) -> list[ev.Command]:
         job = event.job
         del self.jobs.claiming[job.id]
         task = self.tasks[job.task]
         assert job.candidate is not None
         match event:
-            case Claimed():
+            case ev.Claimed():
                 late = task.ended or self._out_of_time(task)
                 return self._release(job) if late else [self._submit(job)]
-            case Known(_, cost, _):
+            case ev.Known(_, cost, _):
                 task.asked -= 1
                 task.learned(job.candidate, cost)
-            case Taken():
+            case ev.Taken():
                 task.asked -= 1
                 self.jobs.taken[job.id] = job
         return []
 
-    def _ask_again(self) -> list[Command]:
+    def _ask_again(self) -> list[ev.Command]:
         """What other runs were at: perhaps there is a result by now, or the run has died."""
         waiting, self.jobs.taken = self.jobs.taken, {}
         return [self._claim(job) for job in waiting.values() if self._in_budget(self.tasks[job.task])]
 
-    def _claim(self, job: Job) -> Claim:
+    def _claim(self, job: ev.Job) -> ev.Claim:
         self.tasks[job.task].asked += 1
         self.jobs.claiming[job.id] = job
-        return Claim(job)
+        return ev.Claim(job)
 
-    def _release(self, job: Job) -> list[Command]:
+    def _release(self, job: ev.Job) -> list[ev.Command]:
         """Give up a claimed search candidate that no device has seen."""
         if job.purpose is not TrialPurpose.SEARCH:
             return []
         self.tasks[job.task].asked -= 1
-        return [Release(job)]
+        return [ev.Release(job)]
 
     # -- builds
 
-    def _on_built(self, event: Built) -> list[Command]:
+    def _on_built(self, event: ev.Built) -> list[ev.Command]:
         known = self.jobs.building.pop(event.job.id, None) is not None
         return self._after_build(event) if known else []
 
-    def _after_build(self, event: Built) -> list[Command]:
+    def _after_build(self, event: ev.Built) -> list[ev.Command]:
         job, result = event.job, event.result
         task = self.tasks[job.task]
         if task.ended:
@@ -197,7 +157,7 @@ class EngineState:
             if job.purpose is TrialPurpose.BASELINE:
                 return self._give_up(task, f"the untuned function does not build: {result.text}")
             kind = result.failure or FailureKind.BUILD
-            return [RecordTrial(job, None, result, None, kind, result.text), *self._failed(job, kind, result.text)]
+            return [ev.RecordTrial(job, None, result, None, kind, result.text), *self._failed(job, kind, result.text)]
         match job.purpose:
             case TrialPurpose.BASELINE:
                 task.reference = result.artifact
@@ -213,7 +173,7 @@ class EngineState:
 
     # -- measurements
 
-    def _on_measured(self, event: Measured) -> list[Command]:
+    def _on_measured(self, event: ev.Measured) -> list[ev.Command]:
         job, result = event.job, event.result
         held = self.jobs.slots.current(event.slot)
         if held is None or held.job.id != job.id:
@@ -221,7 +181,7 @@ class EngineState:
         if result.failure is FailureKind.DEVICE_LOST:
             return self._lose(event.slot, result.text)  # it reports for work again when it has another device
         self.jobs.slots.done(event.slot)
-        record = RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
+        record = ev.RecordTrial(job, event.slot, held.build, result, result.failure, result.text)
         task = self.tasks[job.task]
         if job.purpose is TrialPurpose.SEARCH:
             task.spent(held.build.seconds, result.elapsed_s)
@@ -232,17 +192,17 @@ class EngineState:
         self._succeeded(task, job, held.build, result.costs)
         return [record, *self._early_failures(task)]
 
-    def _early_failures(self, task: TaskState) -> list[Command]:
+    def _early_failures(self, task: TaskState) -> list[ev.Command]:
         """Builds that failed before the baseline was known, now that it is."""
         if not task.begun:
             return []
         return [command for event in self.jobs.take_early(task.index) for command in self._after_build(event)]
 
-    def _lose(self, slot: int, reason: str) -> list[Command]:
+    def _lose(self, slot: int, reason: str) -> list[ev.Command]:
         begun = self.jobs.lose(slot)
         return [] if begun is None else self._retry_or_fail(begun, slot, reason)
 
-    def _retry_or_fail(self, held: Ready, slot: int, reason: str) -> list[Command]:
+    def _retry_or_fail(self, held: Ready, slot: int, reason: str) -> list[ev.Command]:
         """Another device gets a job whose device vanished; a job that loses several is to blame itself."""
         job = held.job
         self._lost[job.id] += 1
@@ -255,9 +215,9 @@ class EngineState:
         kind = FailureKind.DEVICE_LOST
         if job.purpose is TrialPurpose.BASELINE and self.tasks[job.task].finals is None:
             return self._give_up(self.tasks[job.task], text)
-        return [RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
+        return [ev.RecordTrial(job, slot, held.build, None, kind, text), *self._failed(job, kind, text)]
 
-    def _succeeded(self, task: TaskState, job: Job, build: BuildResult, samples: Sequence[float]) -> None:
+    def _succeeded(self, task: TaskState, job: ev.Job, build: BuildResult, samples: Sequence[float]) -> None:
         match job.purpose:
             case TrialPurpose.BASELINE if task.finals is None:
                 task.baseline_cost = statistics.median(samples)
@@ -271,7 +231,7 @@ class EngineState:
             case _:
                 assert_never(job.purpose)
 
-    def _failed(self, job: Job, kind: FailureKind, text: str) -> list[Command]:
+    def _failed(self, job: ev.Job, kind: FailureKind, text: str) -> list[ev.Command]:
         task = self.tasks[job.task]
         if job.purpose is TrialPurpose.BASELINE:  # the last one, which nothing depends on
             task.note_failure(kind, text)
@@ -289,23 +249,33 @@ class EngineState:
 
     # -- moving on
 
-    def go_on(self) -> list[Command]:
+    def go_on(self) -> list[ev.Command]:
         """Ask for more candidates, and end tasks that have none left; what that leads to."""
         if self.ended:
             return []
-        commands = self._feed_builders()
+        takes_turns = self._takes_turns()
+        if takes_turns:
+            self._turns.after_measuring(self.jobs, any(t.finals is not None and not t.ended for t in self.tasks))
+        commands = self._feed_builders(takes_turns)
         for task in self.tasks:
             commands += self._finish_if_done(task)
+        if takes_turns:
+            self._turns.after_building(self.jobs)
         commands += self._feed_slots()
         if not self.ended and all(t.ended for t in self.tasks):
             self.ended = True
-            commands.append(RunEnded("done"))
+            commands.append(ev.RunEnded("done"))
         return commands
 
-    def _feed_builders(self) -> list[Command]:
-        commands: list[Command] = []
+    def _takes_turns(self) -> bool:
+        """Whether kernels and builds are in each other's way on every device there is."""
+        cores = self.jobs.slots.shared_cores()
+        return any(crowded(t.plan.threads, self.limits.builders, cores) for t in self.tasks if not t.ended)
+
+    def _feed_builders(self, takes_turns: bool) -> list[ev.Command]:
+        commands: list[ev.Command] = []
         target = self.limits.builders + self.limits.build_ahead * max(1, len(self.jobs.slots))
-        while self.jobs.to_come < target:
+        while self._turns.may_ask(self.jobs, target) if takes_turns else self.jobs.to_come < target:
             able = [t for t in self.tasks if self._may_ask(t)]
             task = self._choose(able)
             if task is None:
@@ -335,27 +305,32 @@ class EngineState:
     def _out_of_time(self, task: TaskState) -> bool:
         return self.limits.out_of_time(task, self._elapsed)
 
-    def _drop_late(self) -> list[Command]:
+    def _drop_late(self) -> list[ev.Command]:
         """Candidates that wait for a device when their task's time is up."""
 
-        def is_late(job: Job) -> bool:
+        def is_late(job: ev.Job) -> bool:
             return job.purpose is TrialPurpose.SEARCH and self._out_of_time(self.tasks[job.task])
 
         return [command for job in self.jobs.withdraw(is_late) for command in self._release(job)]
 
-    def _feed_slots(self) -> list[Command]:
-        commands: list[Command] = []
-        slots = self.jobs.slots
+    def _feed_slots(self) -> list[ev.Command]:
+        commands: list[ev.Command] = []
+        slots, takes_turns = self.jobs.slots, self._takes_turns()
         for held in range(DEPTH):
             for slot in slots.holding(held):
-                commands += self._feed(slot, at_hand=held > 0)
+                commands += self._feed(slot, held > 0, takes_turns)
         return commands
 
-    def _feed(self, slot: int, at_hand: bool) -> list[Command]:
+    def _feed(self, slot: int, at_hand: bool, takes_turns: bool) -> list[ev.Command]:
         """Give a slot what it can measure; `at_hand`: for when it is through with what it measures now. To have one at
         hand beside an idle slot is no gain, but no other slot may have what belongs to the finals."""
         scarce = at_hand and self.jobs.to_come < len(self.jobs.slots)
-        ready = self.jobs.take(lambda r: self._fits(r, slot) and (not scarce or self._is_of_finals(r.job)))
+
+        def may_have(ready: Ready) -> bool:
+            in_turn = not takes_turns or self._turns.may_measure(ready.job.purpose)
+            return in_turn and self._fits(ready, slot) and (not scarce or self._is_of_finals(ready.job))
+
+        ready = self.jobs.take(may_have)
         if ready is None:
             return []
         self.jobs.slots.give(slot, ready)
@@ -363,7 +338,7 @@ class EngineState:
         assert ready.build.artifact is not None
         assert task.reference is not None
         best = task.best_cost if ready.job.purpose is TrialPurpose.SEARCH else None
-        return [SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
+        return [ev.SubmitMeasure(ready.job, slot, ready.build.artifact, task.reference, best)]
 
     def _fits(self, ready: Ready, slot: int) -> bool:
         """The search waits for the baseline, and finals for their device."""
@@ -372,12 +347,12 @@ class EngineState:
             return task.begun
         return task.finals is None or engine_finals.on_its_device(task.finals, slot, self.jobs.slots)
 
-    def _is_of_finals(self, job: Job) -> bool:
+    def _is_of_finals(self, job: ev.Job) -> bool:
         return job.purpose is not TrialPurpose.SEARCH and self.tasks[job.task].finals is not None
 
     # -- the end of a task
 
-    def _finish_if_done(self, task: TaskState) -> list[Command]:
+    def _finish_if_done(self, task: TaskState) -> list[ev.Command]:
         if task.ended or not task.begun or self._may_ask(task):
             return []
         if task.finals is not None:
@@ -392,11 +367,11 @@ class EngineState:
         """Whether another run is at candidates of the task; what it finds still counts here."""
         return any(job.task == task.index for job in self.jobs.taken.values()) and not self._out_of_time(task)
 
-    def _begin_finals(self, task: TaskState) -> list[Command]:
+    def _begin_finals(self, task: TaskState) -> list[ev.Command]:
         missing = engine_finals.begin(task, self.jobs, self.limits.finalists, self.limits.final_rounds)
         return [self._submit(job) for job in missing] if missing else self._go_on_with_finals(task)
 
-    def _go_on_with_finals(self, task: TaskState) -> list[Command]:
+    def _go_on_with_finals(self, task: TaskState) -> list[ev.Command]:
         """Give out turns: one to be measured, one to have at hand."""
         assert task.finals is not None
         if task.finals.building:
@@ -408,15 +383,15 @@ class EngineState:
             return []
         task.crown()
         task.ended = True
-        return [TaskEnded(task.index, None)]
+        return [ev.TaskEnded(task.index, None)]
 
-    def _give_up(self, task: TaskState, error: str) -> list[Command]:
+    def _give_up(self, task: TaskState, error: str) -> list[ev.Command]:
         task.ended = True
         waiting = self.jobs.withdraw(lambda job: job.task == task.index)
         waiting += [event.job for event in self.jobs.take_early(task.index)]
         released = [command for job in waiting for command in self._release(job)]
-        return [*released, TaskEnded(task.index, error)]
+        return [*released, ev.TaskEnded(task.index, error)]
 
-    def _submit(self, job: Job) -> SubmitBuild:
+    def _submit(self, job: ev.Job) -> ev.SubmitBuild:
         self.jobs.building[job.id] = job
-        return SubmitBuild(job)
+        return ev.SubmitBuild(job)

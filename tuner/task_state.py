@@ -19,12 +19,23 @@ _RECENT = 0.2  # weight of the newest trial in the running mean of what trials t
 
 @dataclass(frozen=True)
 class Plan:
-    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and ""."""
+    """How a task is searched. `flops` a call and `group` (tasks of like speed) may be unknown: 0 and "". Kernels use at
+    most `threads`."""
 
     strategy: SearchStrategy
     weight: float = 1.0
     flops: float = 0.0
     group: str = ""
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A trial recorded before: `candidate` is None when it is of no space known today."""
+
+    candidate: Proposal | None
+    cost: float | None
+    failure: FailureKind | None
 
 
 @dataclass
@@ -89,6 +100,19 @@ class TaskState:
         )
 
     # -- results
+
+    def restore(self, baseline_cost: float | None, trials: Sequence[Restored]) -> None:
+        """Go on where an earlier session left it."""
+        self.baseline_cost = baseline_cost
+        for trial in trials:
+            self.asked += 1
+            if trial.cost is None:
+                assert trial.failure is not None
+                self.failed(trial.candidate, trial.failure, "")
+            elif trial.candidate is not None:
+                self.succeeded(trial.candidate, trial.cost)
+            else:
+                self.done += 1
 
     def spent(self, build_s: float, device_s: float) -> None:
         """What a trial took."""
