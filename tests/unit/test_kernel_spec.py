@@ -100,6 +100,29 @@ def test_a_python_file_gives_each_public_kernel_once(folder):
     assert isinstance(own.make({"TILE": 1}), PrimFunc)
 
 
+def test_a_python_file_says_how_the_run_goes_and_names_workloads(folder):
+    text = (folder / "mine.py").read_text()
+    (folder / "mine.py").write_text(text + 'workloads = ["matmul:8,8,8"]\nrun = {"trials": 7, "task_seconds": 2}\n')
+    job = read_job([str(folder / "mine.py")])
+    assert isinstance(job.items[0].what, WorkloadSpec)
+    assert len(job.items) > 1
+    assert job.run == {"trials": 7, "task_seconds": 2.0}
+    assert recorded_items([item.record for item in job.items])[0] == job.items[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('workloads = ["matmul:8,8"]', r"only.py: workloads\[0\]: "),
+        ('workloads = ["matmul:8,8,8"]\nrun = {"trails": 7}', "only.py: run has no 'trails'"),
+    ],
+)
+def test_what_is_wrong_in_a_python_file_is_said_with_its_place(tmp_path, text, message):
+    (tmp_path / "only.py").write_text(text)
+    with pytest.raises(SpecError, match=message):
+        read_job([str(tmp_path / "only.py")])
+
+
 def test_one_kernel_of_a_file_beside_a_workload(folder):
     job = read_job(["matmul:8,8,8", "mine.py:several[1]", "kernels.toml:scale"])
     assert [item.record.get("name") for item in job.items] == [None, "several[1]", "scale"]
@@ -186,7 +209,7 @@ def test_names_and_files_that_do_not_exist(folder):
     with pytest.raises(WorkloadError):
         read_job(["blur"])
     (folder / "other.toml").write_text(TOML)
-    with pytest.raises(SpecError, match=r"two files have a \[run\] table"):
+    with pytest.raises(SpecError, match="two files say how the run goes"):
         read_job(["kernels.toml", "other.toml"])
 
 

@@ -19,14 +19,17 @@ from compiler.tir.nodes import PrimFunc
 from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.space import Config
-from tuner.kernels.spec import SpecError, parse_spec
+from tuner.kernels.spec import SpecError, named_workload, parse_spec, run_values
 from tuner.options import RunOptions
 from tuner.search.plan import Knowledge, TaskSearch, sketch_search
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
 _FILE = re.compile(r"(?P<path>.+\.(?:py|toml))(?::(?P<name>[^:/]+))?")
-_FORMS = "a Python file defines FunctionKernel, CKernel or PrimFunc objects, or lists of them, under public names"
+_FORMS = (
+    "a Python file defines FunctionKernel, CKernel or PrimFunc objects, or lists of them, under public names, "
+    'or workloads = ["matmul:512,512,512:float32"]'
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Job:
-    """What to tune, and what a file's [run] table says of the run."""
+    """What to tune, and what a file's [run] table, or its `run` in Python, says of the run."""
 
     items: tuple[Item, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -63,7 +66,7 @@ def read_job(words: Sequence[str]) -> Job:
     """
     jobs = [_read(word) for word in words]
     if sum(bool(job.run) for job in jobs) > 1:
-        raise SpecError("two files have a [run] table", hint="keep one of them, or start a run for each file")
+        raise SpecError("two files say how the run goes", hint="keep one of them, or start a run for each file")
     run = next((job.run for job in jobs if job.run), {})
     return Job(tuple(item for job in jobs for item in job.items), run)
 
@@ -161,15 +164,26 @@ class FileMake:
 
 def _python(path: Path) -> Job:
     digest = _digest(_text(path, "tune"))
-    found = _named(_module(str(path), digest))
-    if not found:
+    module = _module(str(path), digest)
+    found = _named(module)
+    items = _workloads(module, path.name)
+    if not found and not items:
         raise SpecError(f"{path} defines no kernel", hint=_FORMS)
-    items = []
     for name, what in found.items():
         if isinstance(what, FunctionKernel):
             what = replace(what, make=FileMake(str(path), digest, name))
         items.append(Item(what, _record(path, digest, name)))
-    return Job(tuple(items))
+    run = vars(module).get("run")
+    return Job(tuple(items), run_values(run, f"{path.name}: run") if isinstance(run, dict) else {})
+
+
+def _workloads(module: ModuleType, file: str) -> list[Item]:
+    """The workloads that a module names in a list of text called `workloads`, as the key of a TOML file."""
+    words = vars(module).get("workloads")
+    if not isinstance(words, list | tuple) or not any(isinstance(word, str) for word in words):
+        return []
+    specs = [named_workload(word, f"{file}: workloads[{at}]") for at, word in enumerate(words)]
+    return [Item(spec, spec.to_json()) for spec in specs]
 
 
 def run_file(path: Path) -> ModuleType:

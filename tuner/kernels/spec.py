@@ -78,11 +78,12 @@ def parse_spec(text: str, file: str) -> Spec:
     names = [k.name for k in kernels]
     if doubles := sorted({name for name in names if names.count(name) > 1}):
         raise SpecError(f"{file}: two kernels are called {doubles[0]}", hint="give each a name of its own")
-    workloads = tuple(_workload(word, f"{file}: workloads[{at}]") for at, word in enumerate(words))
-    return Spec(_run(run, f"{file}: [run]"), workloads, kernels)
+    workloads = tuple(named_workload(word, f"{file}: workloads[{at}]") for at, word in enumerate(words))
+    return Spec(run_values(run, f"{file}: [run]"), workloads, kernels)
 
 
-def _run(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def run_values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Values for `RunOptions` that a file gives; `where` is their place in errors. Raises SpecError."""
     _known(table, tuple(_RUN_TYPES), where)
     found: dict[str, Any] = {}
     for name, value in table.items():
@@ -95,7 +96,8 @@ def _run(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     return found
 
 
-def _workload(word: object, where: str) -> WorkloadSpec:
+def named_workload(word: object, where: str) -> WorkloadSpec:
+    """The workload that a file names. Raises SpecError."""
     if not isinstance(word, str):
         raise SpecError(f"{where} is text, not {word!r}", hint='for example "matmul:512,512,512:float32"')
     return _checked(where, lambda: WorkloadSpec.parse(word))
