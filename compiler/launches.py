@@ -13,7 +13,10 @@ from compiler.errors import ArtifactError, IRError
 from compiler.extents import parse_extent
 
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
-MAX_THREADS = 1024
+# Of every architecture (CUDA programming guide, technical specifications), along x, y, z.
+MAX_THREADS = 1024  # of a block, all axes together
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = ((1 << 31) - 1, 65_535, 65_535)
 MAX_SHARED_BYTES = 256 << 10
 TENSOR_MAP_DTYPES = ("float16", "bfloat16")
 
@@ -79,7 +82,8 @@ class Launch:
         threads = 1
         for extent in self.block:
             threads *= extent
-        if len(self.block) != 3 or min(self.block) < 1 or threads > MAX_THREADS:
+        fits = len(self.block) == 3 and all(1 <= e <= most for e, most in zip(self.block, MAX_BLOCK))
+        if not fits or threads > MAX_THREADS:
             raise ArtifactError(f"kernel {self.symbol}: blocks of {self.block} threads are not possible")
         if not 0 <= self.shared_bytes <= MAX_SHARED_BYTES:
             raise ArtifactError(f"kernel {self.symbol}: {self.shared_bytes} bytes of shared memory are not possible")

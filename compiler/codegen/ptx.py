@@ -18,6 +18,7 @@ from compiler.codegen.stmt import emit
 from compiler.codegen.types import element_bytes, lanes_of
 from compiler.codegen.writer import FunctionWriter
 from compiler.errors import CodegenError
+from compiler.launches import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from compiler.lower.linear import LinearForms
 from compiler.lower.split_host_device import Kernel
 from compiler.target import Target
@@ -32,7 +33,6 @@ from compiler.tir.visit import walk
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_ARCH = "sm_80"
 SHARED_ALIGN = 128
-MAX_THREADS = 1024  # of a block
 _TENSOR_MAP = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
 _EXTERNAL = re.compile(r"^\.extern \.func .*?(\w+)\s*$", re.MULTILINE)  # a function the module does not have
 # The most shared memory of a block, in bytes, by compute capability (CUDA programming guide, technical specifications).
@@ -109,7 +109,7 @@ def _kernel(module: ModuleText, symbol: str, kernel: Kernel, arch: str) -> int:
 
 
 def _check_kernel(symbol: str, kernel: Kernel, operators: Set[str], arch: str) -> None:
-    """Raise CodegenError for what `arch` does not have, and for too many threads."""
+    """Raise CodegenError for what `arch` does not have, and for too many threads or blocks."""
     if (hopper := sorted(operators & WARPGROUP_CALLS)) and arch != WARPGROUP_ARCH:
         raise CodegenError(f"{symbol}: {arch} has no {hopper[0]}", hint=f"build for cuda -arch={WARPGROUP_ARCH}")
     threads = math.prod(kernel.block)
@@ -118,6 +118,11 @@ def _check_kernel(symbol: str, kernel: Kernel, operators: Set[str], arch: str) -
             f"{symbol}: a block of {' x '.join(map(str, kernel.block))} threads is {threads}, more than {MAX_THREADS}",
             hint="split by a smaller factor",
         )
+    sizes = [(f"threadIdx.{a}", size, most) for a, size, most in zip("xyz", kernel.block, MAX_BLOCK)]
+    sizes += [(f"blockIdx.{a}", ops.as_int(e) or 0, most) for a, e, most in zip("xyz", kernel.grid, MAX_GRID)]
+    for tag, size, most in sizes:
+        if size > most:
+            raise CodegenError(f"{symbol}: {tag} has an extent of {size}, more than {most}", hint="blockIdx.x has most")
 
 
 def _extents(kernel: Kernel) -> dict[str, int]:

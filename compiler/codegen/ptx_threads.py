@@ -113,7 +113,8 @@ def shuffle(g: Gen, call: n.Call) -> str:
     g.module.declare(name, f"i32 {name}(i32, i32, i32, i32) convergent")
     if lanes_of(call.dtype) != 1:
         raise CodegenError(f"{g.symbol}: a shuffle of vectors is not possible", hint="shuffle lane by lane")
-    ty, bits, own = llvm_type(call.dtype), bits_of(call.dtype), g.value(value)
+    ty, own = llvm_type(call.dtype), g.value(value)
+    bits = 1 if ty == "i1" else bits_of(call.dtype)
     members = g.value(ops.cast("int32", mask))
 
     def exchange(part: str) -> str:

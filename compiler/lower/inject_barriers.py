@@ -119,8 +119,9 @@ class _Injector:
         match stmt:
             case n.SeqStmt():
                 return seq(*(self._visit(part, open_) for part in stmt.seq))
-            case n.Evaluate(value=n.Call(op=op)) if getattr(op, "name", "") == _SYNC:
-                open_.barrier()
+            case n.Evaluate(value=n.Call(op=op, args=(n.StringImm(value=scope),))) if getattr(op, "name", "") == _SYNC:
+                if scope != "warp":  # which says nothing of the other warps
+                    open_.barrier()
                 return stmt
             case n.Evaluate(value=n.Call(op=op)) if getattr(op, "name", "") == _WAIT:
                 open_.tail += self._arrivals
@@ -213,7 +214,7 @@ class _Injector:
         del self._loops[depth:]
         self._moving = outer_moving
         if inside.holds_barrier:
-            names = ", ".join(sorted({a.data.name for a in inside.head + inside.tail})) or "shared memory"
+            names = _names(inside.head + inside.tail) or "shared memory"
             raise LoweringError(
                 f"threads must wait for each other to use {names}, under a condition that not all of them meet",
                 hint="let sizes be multiples of the threads' extents, or compute what is shared outside the condition",
@@ -231,7 +232,15 @@ class _Injector:
             case n.IfThenElse():
                 return self._branches(stmt, open_)
         assert isinstance(stmt, n.While)
-        self._take(self._accesses(stmt), open_)
+        accesses = self._accesses(stmt)
+        met = [a for a in accesses for b in accesses if self._threads.may_meet(a, b)]
+        if met and not any(isinstance(node, n.Call) and f"tir.{_name(node)}" == _SYNC for node in walk(stmt)):
+            raise LoweringError(
+                f"threads must wait for each other to use {_names(met)}, in a while loop that not all of them may run "
+                "as often",
+                hint="write a for loop with a condition inside, or T.tvm_storage_sync where all threads come to it",
+            )
+        self._take(accesses, open_)
         return stmt
 
     # -------------------------------------------------------------------------------- questions
@@ -293,6 +302,10 @@ class _Injector:
 
         look(node)
         return found
+
+
+def _names(accesses: list[Access]) -> str:
+    return ", ".join(sorted({access.data.name for access in accesses}))
 
 
 def _name(call: n.Call) -> str:

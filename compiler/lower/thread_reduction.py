@@ -7,21 +7,21 @@
                                                         for tx: if tx == 0: S[i] = part
 
 Threads of one warp exchange their parts by shuffles, warps through shared memory. Where the threads that reduce
-together are not whole warps or halves of them, all goes through shared memory. A result in "local" memory is stored by
-each thread, any other by the first.
+together are not whole warps or halves of them, or where not all threads of a warp come to the exchange, all goes
+through shared memory. A result in "local" memory is stored by each thread, any other by the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
-from compiler.dtype import parse_dtype
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
 from compiler.lower.conditions import conjunction, conjuncts, guarded
 from compiler.lower.plan_allocation import allocating
-from compiler.lower.thread_axes import bound_extents
+from compiler.lower.thread_axes import AXES, bound_extents
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.gpu_intrin import FULL_MASK, WARP, tvm_warp_shuffle_xor
@@ -60,6 +60,14 @@ def _reduced_vars(realize: n.BlockRealize) -> set[n.Var]:
     return {v for iv, value in pairs if iv.iter_type is IterType.COMM_REDUCE for v in free_vars(value)}
 
 
+def _thread_extents(path: Path) -> dict[str, int]:
+    """How many threads the block of the kernel on `path` has along each axis."""
+    kernel = next(x for x in path if isinstance(x, n.For) and _tag(x) in AXES)
+    extents = bound_extents(kernel)
+    sizes = {tag: [ops.as_int(extent) or 0 for extent in extents.get(tag, [ops.const(1)])] for tag in AXES}
+    return {tag: max(size) for tag, size in sizes.items() if tag.startswith("threadIdx")}
+
+
 def _is_thread(node: Node) -> bool:
     return isinstance(node, n.For) and _tag(node).startswith("threadIdx.")
 
@@ -91,7 +99,7 @@ class _Rewriter:
     def __init__(self, func: n.PrimFunc, path: Path, realize: n.BlockRealize) -> None:
         self._func, self._path, self._realize = func, path, realize
         self._name = realize.block.name_hint
-        reduced = _reduced_vars(realize)
+        reduced = self._reduced = _reduced_vars(realize)
         first = next(i for i, x in enumerate(path) if isinstance(x, n.For) and x.loop_var in reduced)
         self._top = path[first]
         chain = [node for node in path[first:] if isinstance(node, n.For)]
@@ -100,8 +108,12 @@ class _Rewriter:
         self._around = [node for node in path[:first] if isinstance(node, n.For) and _is_thread(node)]
         self._check_chain(chain, reduced)
         self._update = self._taken_apart()
-        self._part = n.decl_buffer((1,), self._update.target.dtype, f"{self._update.target.name}_part", scope="local")
-        self._shared: list[n.Buffer] = []
+        self._part, self._other = (
+            n.decl_buffer((1,), self._update.target.dtype, f"{self._update.target.name}_{name}", scope="local")
+            for name in ("part", "other")
+        )
+        self._extents = _thread_extents(path)
+        self._memory = [self._part]  # what the rewriting takes
 
     def _fail(self, what: str, hint: str) -> LoweringError:
         return LoweringError(f"block {self._name!r} reduces along threads, {what}", hint=hint)
@@ -120,17 +132,17 @@ class _Rewriter:
     def _taken_apart(self) -> _Update:
         block = self._realize.block
         body, init = block.body, block.init
-        values: dict[n.Var, PrimExpr] = {
-            iv.var: value for iv, value in zip(block.iter_vars, self._realize.iter_values)
-        }
+        values: dict[n.Var, PrimExpr] = {iv.var: value for iv, value in zip(block.iter_vars, self._realize.iter_values)}
         if isinstance(body, n.BufferStore) and isinstance(init, n.BufferStore):
             sources = _sources(body.value, body)
             first = sources[0] if sources else None
             if first is not None and all(structural_equal(first, other) for other in sources):
                 point = tuple(substitute(index, values) for index in body.indices)
                 start = substitute(init.value, values)
-                unit = _UNITS[type(body.value)](body.buffer.dtype) if type(body.value) in _UNITS else start
-                if type(body.value) in _UNITS or isinstance(start, n.IntImm | n.FloatImm):
+                is_known, is_constant = type(body.value) in _UNITS, isinstance(start, n.IntImm | n.FloatImm)
+                again = isinstance(body.value, n.Min | n.Max) and is_constant  # as often as wanted
+                unit = _UNITS[type(body.value)](body.buffer.dtype) if is_known and not again else start
+                if is_known or is_constant:
                     combine = _combiner(body, sources)
                     return _Update(body.buffer, point, combine, substitute(first, values), start, unit)
         raise self._fail(
@@ -141,7 +153,7 @@ class _Rewriter:
 
     def body(self) -> Stmt:
         whole = seq(self._start(), self._replaced(), self._finish())
-        inside = allocating([self._part, *self._shared], whole)
+        inside = allocating(self._memory, whole)
 
         def go(node: Node) -> Node:
             if node is self._top:
@@ -182,11 +194,10 @@ class _Rewriter:
             if not structural_equal(update.start, update.unit):
                 value = self._combined(substitute(update.start, known), value)
             store = n.BufferStore(update.target, value, tuple(substitute(i, known) for i in update.point))
-            outside = {x.loop_var for x in self._path if isinstance(x, n.For)} - {x.loop_var for x in self._threads}
             tests = [
                 substitute(c, known)
                 for c in conjuncts(self._realize.predicate)
-                if not self._is_for_store(c) and free_vars(c) <= outside
+                if not self._is_for_store(c) and not free_vars(c) & self._reduced
             ]
             if not update.target.scope.startswith("local"):
                 tests += [ops.equal(fresh[loop.loop_var], 0) for loop in self._reducing]
@@ -232,19 +243,40 @@ class _Rewriter:
         return steps if count == width else [*steps, *self._between_warps(count // WARP)]
 
     def _by_shuffles(self, count: int) -> bool:
-        """Whether threads that reduce together are neighbours, and fill warps or even parts of one."""
-        extents = bound_extents(self._func.body)
-        if [_tag(loop) for loop in self._reducing] != ["threadIdx.x"]:
+        """Whether threads that reduce together are neighbours, and fill warps or even parts of one, whose other threads
+        come along."""
+        if [_tag(loop) for loop in self._reducing] != ["threadIdx.x"] or self._extents["threadIdx.x"] != count:
             return False
-        sizes = [max(ops.as_int(e) or 0 for e in extents.get(f"threadIdx.{axis}", [ops.const(1)])) for axis in "xyz"]
-        even = count % WARP == 0 or (count < WARP and count & (count - 1) == 0)
-        bits = parse_dtype(self._update.target.dtype).bits
-        return sizes[0] == count and even and sizes[0] * sizes[1] * sizes[2] % WARP == 0 and bits >= 8
+        if count >= WARP:
+            return count % WARP == 0 and not self._diverges(self._reducing)
+        others = [loop for loop in [*self._around, *self._threads] if loop not in self._reducing]
+        if any(ops.as_int(loop.extent) != self._extents[_tag(loop)] for loop in others) or self._diverges(others):
+            return False
+        return count & (count - 1) == 0 and prod(self._extents.values()) % WARP == 0
+
+    def _diverges(self, threads: Sequence[n.For]) -> bool:
+        """Whether what is around the block may be run by some of `threads` and not by others."""
+        own = {loop.loop_var for loop in threads}
+        for node in self._path:
+            match node:
+                case n.For():
+                    heads = [node.min, node.extent]
+                case n.IfThenElse() | n.While():
+                    heads = [node.condition]
+                case _:
+                    continue
+            if any(free_vars(head) & own or any(isinstance(x, n.BufferLoad) for x in walk(head)) for head in heads):
+                return True
+        return False
 
     def _shuffles(self, width: int) -> Iterator[Stmt]:
+        """Each exchange is a statement of its own: a combination may use what it brings twice, or not at all."""
+        self._memory.append(self._other)
+        other = n.BufferLoad(self._other, (ops.const(0),))
         distance = width // 2
         while distance:
-            other = tvm_warp_shuffle_xor(FULL_MASK, self._load(), distance, width, WARP)
+            brought = tvm_warp_shuffle_xor(FULL_MASK, self._load(), distance, width, WARP)
+            yield n.BufferStore(self._other, brought, (ops.const(0),))
             yield self._store(self._combined(self._load(), other))
             distance //= 2
 
@@ -307,7 +339,7 @@ class _Rewriter:
             groups *= ops.as_int(loop.extent) or 1
         dtype = self._update.target.dtype
         place = n.decl_buffer((size * groups,), dtype, f"{self._update.target.name}_shared", scope="shared")
-        self._shared.append(place)
+        self._memory.append(place)
         return place, lambda fresh: _number(list(others.values()), fresh)
 
 

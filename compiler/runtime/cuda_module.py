@@ -14,7 +14,7 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError, ArtifactError, DeviceError
 from compiler.extents import parse_extent
-from compiler.launches import Launch
+from compiler.launches import MAX_GRID, Launch
 from compiler.runtime.absent import AbsentAPI
 from compiler.runtime.arguments import ShapedPacker
 from compiler.runtime.cuda_calls import CallTimer, PreparedCall, RepeatedCall, Start, Workspaces
@@ -143,6 +143,12 @@ class CUDAFunction(PackedFunc):
         x, y, z = (parse_extent(text).value(known) for text in launch.grid)
         if min(x, y, z) < 1:
             return None
+        if any(size > most for size, most in zip((x, y, z), MAX_GRID)):
+            raise ArgumentError(
+                f"{self.name}: {launch.symbol} would run in {x} x {y} x {z} blocks; a GPU starts {MAX_GRID[0]} along x "
+                f"and {MAX_GRID[1]} along y and z at most",
+                hint="bind what grows with the sizes to blockIdx.x",
+            )
         function = self._kernels.function(api, device.device_id, launch)
         codes = [self._codes[slot] for slot in launch.slots]
         values: list[int | float | bytes] = [slots[slot] for slot in launch.slots]

@@ -12,7 +12,7 @@ from cuda_stand_in import HostDriver
 
 from compiler.artifact import Artifact
 from compiler.driver import build, lower
-from compiler.errors import ArgumentError, ArtifactError, DeviceError
+from compiler.errors import ArgumentError, ArtifactError, CodegenError, DeviceError
 from compiler.launches import Launch, Workspace
 from compiler.runtime import device as devices
 from compiler.runtime.absent import AbsentAPI
@@ -88,6 +88,36 @@ def test_arguments_are_checked_before_the_launch(driver: HostDriver, adding: Art
             function(*args)
     assert not driver.launches
     del here, there, args
+
+
+@pytest.mark.parametrize(
+    ("extents", "says"),
+    [
+        ((70_000, 4), r"blockIdx\.y has an extent of 70000, more than 65535"),
+        ((2, 128), r"threadIdx\.z .* more than 64"),
+    ],
+)
+def test_more_than_a_gpu_starts_is_not_built(extents: tuple[int, int], says: str) -> None:
+    x = placeholder(extents, name="x")
+    y = compute(extents, lambda i, j: x[i, j] * 2.0, name="y")
+    s = create_schedule(y.op)
+    s[y].bind(y.op.axis[0], thread_axis("blockIdx.y"))
+    s[y].bind(y.op.axis[1], thread_axis("threadIdx.z"))
+    with pytest.raises(CodegenError, match=says):
+        build(s, [x, y], target="cuda")
+
+
+def test_sizes_that_need_more_blocks_than_a_gpu_starts(driver: HostDriver) -> None:
+    size = n.Var("size", "int32")
+    x = placeholder((size,), "int8", name="x")
+    y = compute((size,), lambda i: x[i], name="y")
+    s = create_schedule(y.op)
+    s[y].bind(y.op.axis[0], thread_axis("blockIdx.y"))
+    module = build(s, [x, y], target="cuda", name="rows")
+    place = empty((65_536,), "int8", cuda(0))
+    with pytest.raises(ArgumentError, match="rows_kernel would run in 1 x 65536 x 1 blocks"):
+        module(place, place)
+    del place
 
 
 def test_copies_go_through_pinned_memory_in_pieces(driver: HostDriver) -> None:
@@ -176,6 +206,7 @@ def test_artifacts_refuse_launches_that_cannot_be(adding: Artifact) -> None:
     assert Artifact.from_bytes(text).entries == adding.entries
     for bad, says in [
         (lambda: Launch("k", ("1", "1", "1"), (2048, 1, 1), ()), "2048, 1, 1"),
+        (lambda: Launch("k", ("1", "1", "1"), (1, 1, 128), ()), "1, 1, 128"),
         (lambda: Launch("k", ("import os", "1", "1"), (1, 1, 1), ()), "is no extent"),
         (lambda: Launch("a b", ("1", "1", "1"), (1, 1, 1), ()), "no kernel's name"),
         (lambda: Launch("k", ("1", "1", "1"), (1, 1, 1), (), 1 << 30), "shared memory"),

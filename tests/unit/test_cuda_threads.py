@@ -48,9 +48,7 @@ def sync(scope: str = "shared") -> n.Stmt:
 
 
 def barriers(func: n.PrimFunc) -> int:
-    return sum(
-        isinstance(x, n.Call) and getattr(x.op, "name", "") == "tir.tvm_storage_sync" for x in walk(func.body)
-    )
+    return sum(isinstance(x, n.Call) and getattr(x.op, "name", "") == "tir.tvm_storage_sync" for x in walk(func.body))
 
 
 def reversal(*between: n.Stmt) -> n.PrimFunc:
@@ -76,6 +74,30 @@ def test_a_missing_barrier_is_a_race_and_an_inserted_one_ends_it() -> None:
     interp_threads.run(fixed, out)
     np.testing.assert_array_equal(out, np.arange(THREADS)[::-1])
     assert barriers(inject_barriers(reversal(sync()))) == 1
+
+
+def test_warps_that_wait_for_themselves_do_not_wait_for_each_other() -> None:
+    with pytest.raises(RaceError, match=r"race on S"):
+        interp_threads.run(reversal(sync("warp")), np.zeros(THREADS, np.float32))
+    func, out = inject_barriers(reversal(sync("warp"))), np.zeros(THREADS, np.float32)
+    assert barriers(func) == 2
+    interp_threads.run(func, out)
+    np.testing.assert_array_equal(out, np.arange(THREADS)[::-1])
+
+
+def test_no_barrier_is_put_into_a_while_loop() -> None:
+    """Nothing says that all threads run it as often."""
+    out, shared = buffers()
+
+    def turns(_: n.Var, tx: n.Var) -> n.Stmt:
+        swap = seq(
+            n.BufferStore(shared, out[tx], (tx,)),
+            n.BufferStore(out, shared[THREADS - 1 - tx] + ops.const(1.0, "float32"), (tx,)),
+        )
+        return n.While(ops.less(out[tx], ops.const(4.0, "float32")), swap)
+
+    with pytest.raises(LoweringError, match="to use S, in a while loop"):
+        inject_barriers(kernel(turns, out, shared=shared))
 
 
 def test_no_barrier_where_each_thread_uses_its_own() -> None:
@@ -144,9 +166,7 @@ def test_blocks_race_and_atomics_do_not() -> None:
 def test_shuffles_within_groups(shuffle, argument: int, source) -> None:
     out, _ = buffers()
     func = kernel(
-        lambda _, tx: n.BufferStore(
-            out, shuffle(gpu.FULL_MASK, ops.cast("float32", tx), argument, 8, gpu.WARP), (tx,)
-        ),
+        lambda _, tx: n.BufferStore(out, shuffle(gpu.FULL_MASK, ops.cast("float32", tx), argument, 8, gpu.WARP), (tx,)),
         out,
     )
     found = np.zeros(THREADS, np.float32)

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.codegen.ptx import arch_of, capability, max_shared_bytes
+from compiler.launches import MAX_GRID
 from compiler.target import Target
 
 WARP = 32
-MAX_GRID_YZ = 65_535
+MAX_GRID_YZ = MAX_GRID[1]
 _REGISTERS = 65_536  # of 32 bits, of one multiprocessor; every architecture since 2014
 _THREAD_REGISTERS = 255
 _RESERVED_SHARED = 1 << 10  # the driver's, of each block
