@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 import schedule_workloads as w
@@ -39,7 +40,7 @@ def test_a_function_is_tuned_into_files(tmp_path):
     database = ms.tune_tir(
         func, TARGET, str(tmp_path), 6, runner=runner(), measure_callbacks=callbacks, strategy="replay-trace", seed=1
     )
-    assert len(counted.seen) == 6
+    assert len(counted.seen) > 6  # the trials, and what the finals measured again
     timed = [name for name, ok in counted.seen if ok]
     assert timed
     again = ms.database.JSONDatabase(work_dir=str(tmp_path))
@@ -47,7 +48,10 @@ def test_a_function_is_tuned_into_files(tmp_path):
     mod = tvm.IRModule({"main": func})
     target = tvm.target.Target(TARGET).resolved()
     best = again.query_tuning_record(mod, target)
-    assert best.run_secs == min((r.run_secs for r in again.get_all_tuning_records()), key=lambda s: sum(s) / len(s))
+    found = again.get_top_k(ms.database.Workload(mod), 100)
+    assert best.run_secs == min((r.run_secs for r in found), key=median)
+    assert any(len(r.run_secs) > QUICK.repeat for r in found)
+    assert len({r.trace.to_json() for r in found}) == len(found)  # finalists once, with their longer measurement
     w.check_everywhere(again.query_schedule(mod, target), func)
 
 

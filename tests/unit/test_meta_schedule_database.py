@@ -244,7 +244,7 @@ def test_a_damaged_workload_is_named(tmp_path, line, message):
     [
         ("[7, []]", "there is no workload 7"),
         ("[0, []]", "a record is a list"),
-        ('[0, [{}, null, null, null]]', "not a schedule trace"),
+        ("[0, [{}, null, null, null]]", "not a schedule trace"),
         ('[0, [TRACE, ["x"], null, null]]', "are no seconds"),
         ('[0, [TRACE, [1.0], "lllvm", null]]', "lllvm"),
         ('[0, [TRACE, [1.0], null, [["TENSOR", 5]]]]', "is no argument"),
@@ -283,3 +283,29 @@ def test_the_store_takes_only_measured_records(tmp_path):
     with pytest.raises(TuningError, match="without a time"):
         database.commit_tuning_record(record(matmul(), 4))
     database.close()
+
+
+def test_a_longer_measurement_stands_for_a_shorter_one_of_the_same_schedule(tmp_path):
+    with JSONDatabase(work_dir=str(tmp_path)) as database:
+        workload = database.commit_workload(matmul())
+        database.commit_tuning_record(record(matmul(), 4, 1.0))  # it was lucky
+        database.commit_tuning_record(record(matmul(), 2, 1.5))
+        database.commit_tuning_record(record(matmul(), 4, 2.0, 2.1, 2.2))
+    for found in (database, JSONDatabase(work_dir=str(tmp_path))):
+        assert [r.run_secs for r in found.get_top_k(workload, 5)] == [(1.5,), (2.0, 2.1, 2.2)]
+        assert len(found) == 3
+        pruned = MemoryDatabase()
+        found.dump_pruned(pruned)
+        assert [r.run_secs for r in pruned.get_all_tuning_records()] == [(1.5,)]
+
+
+def test_a_single_sample_is_not_taken_at_its_word():
+    database = MemoryDatabase()
+    database.commit_workload(matmul())
+    known = record(matmul(), 4, 2.0, 2.0, 2.0)
+    database.commit_tuning_record(record(matmul(), 2, 1.9))
+    database.commit_tuning_record(known)
+    assert database.query_tuning_record(matmul(), ZEN) == known
+    better = record(matmul(), 8, 1.7)
+    database.commit_tuning_record(better)
+    assert database.query_tuning_record(matmul(), ZEN) == better

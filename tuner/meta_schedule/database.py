@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from statistics import median
 from typing import Any, ClassVar, Literal
 
 from compiler.cpu_features import architecture
@@ -17,6 +18,7 @@ from compiler.schedule.schedule import Schedule
 from compiler.target import Target
 from tuner.errors import TuningError
 from tuner.meta_schedule.record import TuningRecord, Workload
+from tuner.records.best import SINGLE_SAMPLE
 
 Equality = Literal["structural", "ignore-tensor", "ignore-ndarray"]
 
@@ -70,7 +72,7 @@ class Database(ABC):
             return None
         wanted = Target(target)
         found = [r for r in self.get_top_k(Workload(mod), _ALL) if r.target is None or _runs_on(r.target, wanted)]
-        return min(found, key=lambda r: (str(r.target) != str(wanted), r.mean), default=None)
+        return min(found, key=lambda r: (str(r.target) != str(wanted), expected(r)), default=None)
 
     def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
         """The best schedule for `mod` on `target`, or None."""
@@ -104,10 +106,10 @@ class Database(ABC):
     def dump_pruned(self, destination: Database) -> None:
         """Put the best record of each workload and target into `destination`."""
         best: dict[tuple[str, str], TuningRecord] = {}
-        for record in self.get_all_tuning_records():
-            key = record.workload.key, str(record.target)
-            if record.run_secs and record.mean < (best[key].mean if key in best else float("inf")):
-                best[key] = record
+        for workload in {r.workload.key: r.workload for r in self.get_all_tuning_records()}.values():
+            for record in self.get_top_k(workload, _ALL):
+                key = workload.key, str(record.target)
+                best[key] = min(best.get(key, record), record, key=expected)
         for record in best.values():
             destination.commit_workload(record.workload.mod)
             destination.commit_tuning_record(record)
@@ -151,13 +153,23 @@ def _runs_on(built: Target, wanted: Target) -> bool:
     return architecture(built.mtriple) == architecture(wanted.mtriple) and built.features <= wanted.features
 
 
+def expected(record: TuningRecord) -> float:
+    """Seconds a call as far as the samples of a record say: their median. A single one may have been lucky, so it
+    counts as much more as nothing is known of its scatter."""
+    if not record.run_secs:
+        return float("inf")
+    return median(record.run_secs) * (1 + SINGLE_SAMPLE if len(record.run_secs) == 1 else 1)
+
+
 class MemoryDatabase(Database):
-    """Records that end with the process."""
+    """Records that end with the process. One with more samples of the same schedule stands for those with fewer."""
 
     def __init__(self, module_equality: Equality = "structural") -> None:
         super().__init__(module_equality)
         self._workloads: dict[str, Workload] = {}
         self._records: list[TuningRecord] = []
+        self._schedules: list[tuple[str, str, str]] = []  # each record's workload, trace and target
+        self._samples: dict[tuple[str, str, str], int] = {}  # the most that a record of a schedule has
 
     def has_workload(self, mod: IRModule) -> bool:
         return Workload(mod).key in self._workloads
@@ -169,10 +181,20 @@ class MemoryDatabase(Database):
     def commit_tuning_record(self, record: TuningRecord) -> None:
         if record.workload.key not in self._workloads:
             raise TuningError("the record's workload was not committed", hint="call commit_workload first")
+        self._keep(record)
+
+    def _keep(self, record: TuningRecord) -> None:
+        schedule = record.workload.key, record.trace.to_json(), str(record.target)
         self._records.append(record)
+        self._schedules.append(schedule)
+        self._samples[schedule] = max(len(record.run_secs or ()), self._samples.get(schedule, 0))
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
-        timed = [r for r in self._records if r.workload == workload and r.run_secs]
+        timed = [
+            record
+            for record, schedule in zip(self._records, self._schedules)
+            if record.run_secs and record.workload == workload and len(record.run_secs) == self._samples[schedule]
+        ]
         return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
 
     def get_all_tuning_records(self) -> list[TuningRecord]:

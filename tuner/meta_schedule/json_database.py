@@ -86,7 +86,7 @@ class JSONDatabase(MemoryDatabase):
             self._workloads.setdefault(workload.key, workload)
             self._numbers.setdefault(workload.key, len(workloads) - 1)
         for place, data in _lines(self._record_file):
-            self._records.append(_read(place, partial(_record, data, workloads)))
+            self._keep(_read(place, partial(_record, data, workloads)))
 
 
 def _record(data: Any, workloads: list[Workload]) -> TuningRecord:

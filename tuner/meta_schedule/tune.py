@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -154,7 +154,9 @@ def tune_tasks(
         closing.callback(fleet.close)
         builders = made_builder.engine_builder()
         closing.callback(builders.close)
-        run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=_Watcher(told))
+        watcher = _Watcher(told)
+        run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=watcher)
+        watcher.tell_finals()
     return kept
 
 
@@ -209,14 +211,29 @@ def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> G
 
 
 class _Watcher(Silent):
-    """Hands each search trial to the callbacks in their form."""
+    """Hands each search trial to the callbacks in their form, and after the run what the finals measured again: one
+    result for each finalist, with all its samples."""
 
     def __init__(self, scheduler: TaskScheduler) -> None:
         self._scheduler = scheduler
+        self._finals: dict[tuple[int, str], TrialDone] = {}
 
     def trial(self, done: TrialDone) -> None:
+        match done.purpose:
+            case TrialPurpose.SEARCH:
+                self._tell(done)
+            case TrialPurpose.FINAL if done.candidate is not None and done.failure is None:
+                finalist = done.task, done.candidate.digest
+                before = self._finals[finalist].samples if finalist in self._finals else ()
+                self._finals[finalist] = replace(done, samples=(*before, *done.samples))
+
+    def tell_finals(self) -> None:
+        for done in self._finals.values():
+            self._tell(done)
+
+    def _tell(self, done: TrialDone) -> None:
         context = self._scheduler.tasks[done.task]
-        if done.purpose is not TrialPurpose.SEARCH or done.candidate is None or context.mod is None:
+        if done.candidate is None or context.mod is None:
             return
         try:
             schedule = Schedule.replay(context.mod, Trace.from_json(done.candidate.trace_json))
