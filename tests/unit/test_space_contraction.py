@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -126,9 +127,9 @@ def parallel_passes(func: PrimFunc, sketch: Sketch) -> int:
 
 
 CONVOLUTIONS = {
-    "conv2d:1,5,9,9,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
+    "conv2d:1,5,9,9,9,3,3": {"panels", "panels+pack+flat+fill", "panels+pack2+flat+fill", "rows+pack+flat+fill"},
     "conv2d:2,4,6,6,12,1,1,2,0": {"panels+pack+flat+fill"},
-    "conv2d:2,6,8,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat", "panels+pack2+flat"},
+    "conv2d:2,6,8,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat", "panels+pack2+flat", "rows+pack+flat"},
     "conv2d:1,6,9,9,9,1,1,1,0": {"panels+flat", "panels+pack+flat+fill", "panels+pack2+flat+fill"},
 }
 
@@ -159,10 +160,23 @@ def pointwise(stages: bool = False) -> PrimFunc:
 def test_pixels_that_lie_together_are_not_copied():
     """A 1×1 convolution is one pass: panels are packed from the image, tiles are written where the result belongs."""
     func = pointwise()
-    sketches = generate(func, TARGET)
+    sketches = [sketch for sketch in generate(func, TARGET) if not sketch.name.startswith("rows")]
     assert {sketch.name for sketch in sketches} == {"panels+flat", "panels+pack+flat", "panels+pack2+flat"}
     assert {parallel_passes(func, sketch) for sketch in sketches} == {1}
     assert {d.name for d in sketches[0].decisions} == {"rows", "vectors", "panel", "unroll"}, "of 1×1 steps none"
+
+
+def test_threads_share_filters_where_there_are_few_pixels():
+    """All pixels are copied in a pass of its own, then each task computes some filters for all of them."""
+    few = WorkloadSpec.parse("conv2d:1,32,7,7,64,1,1,1,0").prim_func()
+    [shared] = [sketch for sketch in generate(few, TARGET) if sketch.name == "rows+pack+flat+fill"]
+    assert {d.name for d in shared.decisions} == {"rows", "vectors", "unroll"}
+    point = [d.values.index({"rows": 6, "vectors": 2, "unroll": 1}[d.name]) for d in shared.decisions]
+    text = apply_trace(few, Trace.from_json(shared.trace_json(point))).func.script()
+    tasks = [int(t) for t in re.findall(r"T\.parallel\((?:0, )?(\d+)\)", text)]
+    assert -(-64 // 6) in tasks
+    many, alone = WorkloadSpec.parse("conv2d:1,8,28,28,16,1,1,1,0").prim_func(), Target("llvm -num-cores=1").resolved()
+    assert not any(sketch.name.startswith("rows+pack") for sketch in (*generate(many, TARGET), *generate(few, alone)))
 
 
 def test_filters_are_not_copied_for_few_pixels():

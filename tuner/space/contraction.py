@@ -74,12 +74,13 @@ def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
 class Shape:
     """The structure of one sketch.
 
-    `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use; `pack_rows`:
-    the scalar operand too, for a chunk of m tiles. `deep`: the reduction runs in blocks outside the tiles, which add up
-    in the output; with `streams`, the depths of its blocks, those are rows of a matrix that comes from memory (see
-    `skinny`). `padded`: operands are packed with zeros around them, so that every tile is a whole one. `flat`: the
-    pixels of an image are one axis (see `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`:
-    layout-free operands are packed whole, ahead of all calls.
+    `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use, or with
+    `rows_outer`, where every m tile reads all of it, whole; `pack_rows`: the scalar operand too, for a chunk of m
+    tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output; with `streams`, the
+    depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
+    packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
+    `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`: layout-free operands are packed
+    whole, ahead of all calls.
     """
 
     rows_outer: bool
@@ -226,7 +227,7 @@ def depths(info: BlockInfo) -> tuple[int, ...]:
     return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
 
 
-def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV, ExprRV | int]:
+def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
     """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
     roles, hardware = work.roles, work.hardware
     most = max(1, -(-roles.v.extent // hardware.lanes))
@@ -235,6 +236,8 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV, Expr
         rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
     tile_rows = recorder.choose("rows", rows).rv
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
+    if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
+        return tile_rows, vectors, 1, 1
     panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most) or (1,)).rv
     if not work.shape.pack_rows or roles.m is None:
         return tile_rows, vectors, panel, 1
@@ -304,13 +307,15 @@ def _pack_operands(
         else:
             made_by = work.made_by.get(access.buffer.name)
             panel = Panel(access, dim, vectors, lanes, made_by, straight=bool(shape.streams))
-            pack(sch, block, panel, None if access.buffer.name in work.free else at)
+            ahead = access.buffer.name in work.free
+            pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead)
     if shape.pack_rows and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]
         dim = panel_dim(access, roles.m.position)
         assert dim is not None  # shapes that pack rows are offered for such operands only
         panel = Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name))
-        pack(sch, block, panel, None if access.buffer.name in work.free else nest.m_chunk[0])
+        ahead = access.buffer.name in work.free
+        pack(sch, block, panel, None if ahead else nest.m_chunk[0], ahead)
 
 
 def _into_registers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -33,6 +34,7 @@ _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
 _MOST_WASTE = 1.25  # of work on padding
 _FEW_ROWS = 32  # up to so many, an operand is used too seldom to be worth copying whole
 _FEW_PIXELS = 64  # up to so many, filters are used for too few tiles to be worth copying at each call
+_VECTORS_EACH = 16  # for a thread; of fewer, panels of tiles are no even parts
 _LONG = 1024  # sums longer than this are cut, so that panels of them fit the caches
 
 
@@ -167,11 +169,18 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     assert flat_roles is not None  # pixels are contiguous
     filled = flat_roles.v.extent % hardware.lanes != 0 and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
     used_again = flat_roles.v.extent > _FEW_PIXELS or _is_free(func, info, roles.scalar_operand)
-    return [
-        replace(shape, flat=True, filled=filled and shape.pack and not shape.padded)
-        for shape in _shapes(flat, flat_roles, hardware)
-        if not shape.rows_outer and (used_again or not shape.pack_rows)
-    ]
+    shapes = [s for s in _shapes(flat, flat_roles, hardware) if not s.rows_outer and (used_again or not s.pack_rows)]
+    if _few_panels(flat, flat_roles, hardware):
+        shapes.append(Shape(rows_outer=True, pack=True))
+    return [replace(shape, flat=True, filled=filled and shape.pack and not shape.padded) for shape in shapes]
+
+
+def _few_panels(info: BlockInfo, roles: Roles, hardware: Hardware) -> bool:
+    """Whether panels are too few for threads to share them evenly, and all of them together stay near: then each thread
+    can have all pixels and filters of its own, which it alone reads."""
+    vectors = math.prod(a.extent for a in (roles.v, *roles.others)) / hardware.lanes
+    near = math.prod(a.extent for a in info.reduced) * roles.v.extent * parse_dtype(info.output.buffer.dtype).bytes
+    return hardware.threads > 1 and vectors <= _VECTORS_EACH * hardware.threads and near <= hardware.l2_bytes
 
 
 def _reused(operand: Access, roles: Roles) -> bool:

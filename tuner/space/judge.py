@@ -37,7 +37,7 @@ class Judge:
             return False
         if self.shape.padded and not self._whole_tiles(values):
             return False
-        if self._width(values) >= 2 * self.roles.v.extent and values["panel"] > 1:
+        if self._width(values) >= 2 * self.roles.v.extent and values.get("panel", 1) > 1:
             return False
         if values.get("chunk", 1) > 1 and rows * values["chunk"] >= 2 * self._rows_extent():
             return False
@@ -109,7 +109,9 @@ class Judge:
         return 1 if self.roles.m is None else self.roles.m.extent
 
     def _width(self, values: Values) -> int:
-        return values["panel"] * values["vectors"] * self.hardware.lanes
+        """Of a panel; that of all columns has a size by itself."""
+        tile = values["vectors"] * self.hardware.lanes
+        return values["panel"] * tile if "panel" in values else -(-self.roles.v.extent // tile) * tile
 
     def _depth(self, values: Values) -> int:
         return values.get("depth", math.prod(a.extent for a in self.info.reduced))

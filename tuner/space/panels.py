@@ -39,13 +39,14 @@ def panel_dim(access: Access, axis: int) -> int | None:
     return found[0] if len(found) == 1 and access.axes_by_dim[found[0]] == {axis} else None
 
 
-def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None) -> None:
-    """Fill the panels that `block` reads under `at` there; without it all of them, before anything else."""
+def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: bool = False) -> None:
+    """Fill the panels that `block` reads under `at` there; without it all of them, before anything else, and with
+    `ahead` once for all calls."""
     copy = _copying(sch, block, panel)
     widen(sch, copy, panel.access)
-    if at is None:
+    if ahead:
         ahead_of_time(sch, copy)
-    else:
+    if at is not None:
         sch.compute_at(copy, at, preserve_unit_loops=True)
     rank = len(panel.access.axes_by_dim)
     loops = sch.get_loops(copy)[-rank:]
