@@ -67,6 +67,8 @@ AS_PEER = {
     "reject": False,
     "final_samples": 1,
     "final_sample_ms": 100,
+    "finalists": 3,
+    "final_rounds": 2,
 }
 
 

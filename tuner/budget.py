@@ -24,8 +24,8 @@ class Limits:
     early_stopping: int = 0
     build_ahead: int = 1
     builders: int = 2
-    finalists: int = 3
-    final_rounds: int = 2
+    finalists: int = 6
+    final_rounds: int = 4
     equal_failures: int = 12
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT

@@ -54,10 +54,10 @@ class RunOptions:
     precision: float = 0.02
     sample_ms: int = 20
     reject: bool = True
-    final_samples: int = 7
+    final_samples: int = 3
     final_sample_ms: int = 20
-    finalists: int = 3
-    final_rounds: int = 2
+    finalists: int = 6
+    final_rounds: int = 4
     equal_failures: int = 12
     device_wait_s: float = 30.0
     rtol: float = 1e-4
