@@ -106,7 +106,7 @@ class Run:
 
 
 class Bench:
-    """A private server with one thread, builders on all cores."""
+    """A private server with one thread on a core of its own, builders on the others."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -117,8 +117,9 @@ class Bench:
         all_cores = cores()
         os.sched_setaffinity(0, {max(all_cores)})  # inherited by the server
         self._fleet = LocalFleet()
-        os.sched_setaffinity(0, all_cores)
-        self._builder = LocalBuilder(len(all_cores), import_main=False)
+        others = all_cores - {max(all_cores)} or all_cores
+        os.sched_setaffinity(0, others)  # inherited by the builders; this process stays there too
+        self._builder = LocalBuilder(len(others), import_main=False)
         return self
 
     def __exit__(self, *_: object) -> None:
