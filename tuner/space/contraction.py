@@ -25,6 +25,9 @@ _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 _CHUNKS = (1, 2, 4, 8, 16, 32)
 _DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _UNROLLS = (1, 2, 4, 8)
+_PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and go too often
+_LEAST_PACKED_DEPTH = 64
+_DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
 _MOST_BEYOND = 1.25  # times the rows there are
 
 
@@ -94,6 +97,11 @@ class Shape:
     streams: tuple[int, ...] = ()
 
     @property
+
+    @property
+    def blocked(self) -> bool:
+        """Whether both operands are packed for a block of the reduction."""
+        return self.deep and self.pack_rows and not self.streams
     def name(self) -> str:
         if self.streams:
             return "stream+copy" if self.pack else "stream"
@@ -185,7 +193,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
     info, roles, lanes = work.info, work.roles, work.hardware.lanes
     block = sch.get_block(info.name)
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
-    depth = recorder.choose("depth", work.shape.streams or depths(info)).rv
+    offered = work.shape.streams or (packed_depths(info) if work.shape.blocked else depths(info))
+    depth = recorder.choose("depth", offered).rv
     k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
     part = sch.rfactor(k_outer, 0)
     sch.set_scope(part, 0, "local")
@@ -233,6 +242,17 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
     most = max(1, -(-roles.v.extent // hardware.lanes))
     rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
     if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
+def packed_depths(info: BlockInfo) -> tuple[int, ...]:
+    """Into what blocks the reduction can be cut where both operands are packed: a few long ones, which divide it and
+    are themselves divided by each factor of unrolling."""
+    if len(info.reduced) != 1:
+        return ()
+    extent, step = info.reduced[0].extent, _UNROLLS[-1]
+    parts = [d for d in range(step, _PACKED_DEPTHS[-1] + 1, step) if extent % d == 0]
+    largest = {max((d for d in parts if d <= most), default=0) for most in _PACKED_DEPTHS}
+    return tuple(sorted(d for d in largest if _LEAST_PACKED_DEPTH <= d < extent))
+
+
         rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
     tile_rows = recorder.choose("rows", rows).rv
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
@@ -241,7 +261,10 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
     panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most) or (1,)).rv
     if not work.shape.pack_rows or roles.m is None:
         return tile_rows, vectors, panel, 1
-    chunk = recorder.choose("chunk", tuple(c for c in _CHUNKS if c <= roles.m.extent)).rv
+    chunks = tuple(c for c in _CHUNKS if c <= roles.m.extent)
+    if work.shape.blocked:
+        chunks = tuple(c for c in chunks if c >= _DEEP_CHUNK) or chunks[-1:]
+    chunk = recorder.choose("chunk", chunks).rv
     return tile_rows, vectors, panel, chunk
 
 

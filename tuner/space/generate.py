@@ -16,7 +16,7 @@ from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
 from tuner.space.amx import tile_sketch, tile_unit_for
 from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
-from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, tile
+from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, packed_depths, tile
 from tuner.space.dots import dot_sketch, unit_for
 from tuner.space.elementwise import inline_chains, spread
 from tuner.space.gpu_generate import gpu_sketches
@@ -35,7 +35,7 @@ _MOST_WASTE = 1.25  # of work on padding
 _FEW_ROWS = 32  # up to so many, an operand is used too seldom to be worth copying whole
 _FEW_PIXELS = 64  # up to so many, filters are used for too few tiles to be worth copying at each call
 _VECTORS_EACH = 16  # for a thread; of fewer, panels of tiles are no even parts
-_LONG = 1024  # sums longer than this are cut, so that panels of them fit the caches
+_LONG = 1024  # sums of so many products are cut as well, so that a sliver of columns stays in the first-level cache
 
 
 def generate(func: PrimFunc, target: Target) -> tuple[Sketch, ...]:
@@ -150,7 +150,7 @@ def _shapes(info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Shape]:
         shapes.append(Shape(rows_outer=False, pack=True))
     if reused and packs_rows:
         shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True))
-        if cut and info.reduced[0].extent > _LONG:
+        if packed_depths(info) and info.reduced[0].extent >= _LONG:
             shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, deep=True))
         if _odd(info, roles, hardware):
             shapes.append(Shape(rows_outer=False, pack=True, pack_rows=True, padded=True))
