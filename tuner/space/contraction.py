@@ -24,10 +24,10 @@ _VECTORS = (1, 2, 3, 4, 5, 6, 7)
 _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 _CHUNKS = (1, 2, 4, 8, 16, 32)
 _DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
-_UNROLLS = (1, 2, 4, 8)
 _PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and go too often
 _LEAST_PACKED_DEPTH = 64
 _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
+_UNROLLS = (1, 2, 4, 8)
 _MOST_BEYOND = 1.25  # times the rows there are
 
 
@@ -97,11 +97,11 @@ class Shape:
     streams: tuple[int, ...] = ()
 
     @property
-
-    @property
     def blocked(self) -> bool:
         """Whether both operands are packed for a block of the reduction."""
         return self.deep and self.pack_rows and not self.streams
+
+    @property
     def name(self) -> str:
         if self.streams:
             return "stream+copy" if self.pack else "stream"
@@ -236,12 +236,6 @@ def depths(info: BlockInfo) -> tuple[int, ...]:
     return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
 
 
-def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
-    """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
-    roles, hardware = work.roles, work.hardware
-    most = max(1, -(-roles.v.extent // hardware.lanes))
-    rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
-    if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
 def packed_depths(info: BlockInfo) -> tuple[int, ...]:
     """Into what blocks the reduction can be cut where both operands are packed: a few long ones, which divide it and
     are themselves divided by each factor of unrolling."""
@@ -253,6 +247,12 @@ def packed_depths(info: BlockInfo) -> tuple[int, ...]:
     return tuple(sorted(d for d in largest if _LEAST_PACKED_DEPTH <= d < extent))
 
 
+def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
+    """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
+    roles, hardware = work.roles, work.hardware
+    most = max(1, -(-roles.v.extent // hardware.lanes))
+    rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
+    if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
         rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
     tile_rows = recorder.choose("rows", rows).rv
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
