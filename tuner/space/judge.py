@@ -47,13 +47,12 @@ class Judge:
             return False
         if self.shape.deep and len(self.info.inputs) == 1 and not self._reads_on(values):
             return False
-        packed = self._panel_bytes(values) if self.shape.pack else 0
         if self.shape.blocked and not self._keeps_near(values):
             return False
+        packed = self._panel_bytes(values) if self.shape.pack else 0
         packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
         return packed <= 4 * self.hardware.l2_bytes
 
-    def _reads_on(self, values: Values) -> bool:
     def _keeps_near(self, values: Values) -> bool:
         """In blocks of a sum, tiles run down a chunk of rows: it stays in the second-level cache while all columns of a
         panel pass, and the columns of one tile in the first. The panel itself may lie beyond both."""
@@ -67,6 +66,7 @@ class Judge:
         tight = 1.0 if self._sliver_bytes(values) <= self.hardware.l1_bytes // 2 else 0.9
         return tight * values["depth"] / (values["depth"] + 16) * rows / (rows + 4)
 
+    def _reads_on(self, values: Values) -> bool:
         """A sum of columns uses nothing twice: it takes what memory does, which gives it whole pages of few rows."""
         part = -(-self.roles.v.extent // self.hardware.threads) * self.element_bytes
         return values["depth"] <= _FEW and self._width(values) * self.element_bytes >= min(part, _LONG_STREAM)
@@ -137,12 +137,12 @@ class Judge:
     def _panel_bytes(self, values: Values) -> int:
         return self._width(values) * self._depth(values) * self.element_bytes
 
-    def _chunk_bytes(self, values: Values) -> int:
-        return values["rows"] * values.get("chunk", 1) * self._depth(values) * self.element_bytes
-
     def _sliver_bytes(self, values: Values) -> int:
         """Of the columns of one tile."""
         return values["vectors"] * self.hardware.lanes * self._depth(values) * self.element_bytes
+
+    def _chunk_bytes(self, values: Values) -> int:
+        return values["rows"] * values.get("chunk", 1) * self._depth(values) * self.element_bytes
 
     def _balance(self, values: Values) -> float:
         """How evenly the outer tiles spread over the threads."""
