@@ -74,7 +74,7 @@ class Numbers:
 class Ready:
     """A builder whose every build is the same, and done."""
 
-    workers = 8
+    workers, cores = 8, 0
 
     def __init__(self, artifact: bytes) -> None:
         self._result = BuildResult(artifact, None, "", 0.0)

@@ -71,7 +71,7 @@ class InOrder:
 class Kernels:
     """A builder of the named kernels; the untuned function is the honest one."""
 
-    workers = 2
+    workers, cores = 2, 0
 
     def submit(self, request: BuildRequest) -> Future[BuildResult]:
         assert isinstance(request.source, TraceSource)
