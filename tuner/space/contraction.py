@@ -15,6 +15,7 @@ from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tuner.space.analysis import Axis, BlockInfo
 from tuner.space.elementwise import vectorize_tail
 from tuner.space.hardware import Hardware
+from tuner.space.kept import keep_tiles
 from tuner.space.loops import fuse_all
 from tuner.space.panels import Panel, copy_at, copy_region, pack, panel_dim
 from tuner.space.recorder import Recorder
@@ -83,7 +84,8 @@ class Shape:
     depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
     packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
     `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`: layout-free operands are packed
-    whole, ahead of all calls.
+    whole, ahead of all calls. `kept`: sums and the rows' operand lie in the order of tiles while rows of `streams` are
+    read.
     """
 
     rows_outer: bool
@@ -95,6 +97,7 @@ class Shape:
     filled: bool = False
     ahead: bool = False
     streams: tuple[int, ...] = ()
+    kept: bool = False
 
     @property
     def blocked(self) -> bool:
@@ -104,7 +107,7 @@ class Shape:
     @property
     def name(self) -> str:
         if self.streams:
-            return "stream+copy" if self.pack else "stream"
+            return "stream" + ("+copy" if self.pack else "+keep" if self.kept else "")
         order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
         return (
@@ -198,6 +201,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
     k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
     part = sch.rfactor(k_outer, 0)
     sch.set_scope(part, 0, "local")
+    if work.shape.kept:
+        sch.cache_write(block, 0, "global")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     k_outer = loops[info.reduced[0].position]
     rows, vectors, panel, chunk = _sizes(recorder, work)
@@ -217,6 +222,8 @@ def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
     p_rows = [inner[roles.m.position]] if roles.m is not None else []
     rest = [inner[a.position] for a in roles.others]
     sch.reorder(*rest, part_of, k_step, k_inner, *p_rows, p_tile, p_lane)
+    if work.shape.kept:
+        keep_tiles(sch, block, v_outer, vectors, lanes, len(info.spatial))
     _pack_operands(sch, part, work, nest, (rows, vectors), at=k_outer)
     _into_registers(sch, part, k_step, [k_inner, *p_rows, p_tile], p_lane, depth=len(p_rows) + 2)
     zero = sch.decompose_reduction(block, k_outer)
@@ -332,13 +339,13 @@ def _pack_operands(
             panel = Panel(access, dim, vectors, lanes, made_by, straight=bool(shape.streams))
             ahead = access.buffer.name in work.free
             pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead)
-    if shape.pack_rows and roles.scalar_operand is not None and roles.m is not None:
+    if (shape.pack_rows or shape.kept) and roles.scalar_operand is not None and roles.m is not None:
         access = info.inputs[roles.scalar_operand]
         dim = panel_dim(access, roles.m.position)
         assert dim is not None  # shapes that pack rows are offered for such operands only
         panel = Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name))
         ahead = access.buffer.name in work.free
-        pack(sch, block, panel, None if ahead else nest.m_chunk[0], ahead)
+        pack(sch, block, panel, None if ahead else at if shape.kept else nest.m_chunk[0], ahead)
 
 
 def _into_registers(

@@ -16,6 +16,7 @@ _LINE = 64  # bytes that come from memory at once
 _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_RUN = 512  # bytes of a row worth going to another page for, where it is copied
 _LONG_STREAM = 4096  # and where it is not: what prefetchers follow ends with a page
+_WHOLE_STREAM = 16384  # bytes of a row of a matrix: the next rows' first pages come late each time
 _FEW = 16  # streams that prefetchers follow
 
 
@@ -112,12 +113,14 @@ class Judge:
         """Rows of a matrix are read far enough in one go, by tiles that keep the arithmetic busy; what is copied stays
         near."""
         width = self._width(values)
+        busy = values["rows"] * values["vectors"] >= _BUSY
         if self.shape.pack:
             near = self._panel_bytes(values) <= self.hardware.l2_bytes // 2
-            busy = values["rows"] * values["vectors"] >= _BUSY
             return near and busy and width * self.element_bytes >= _LONG_RUN
+        if self.shape.kept and (not busy or width * self._rows_extent() * self.element_bytes > self.hardware.l2_bytes):
+            return False
         share = self.roles.v.extent // self.hardware.threads
-        return width >= min(share, _LONG_STREAM // self.element_bytes)
+        return width >= min(share, _WHOLE_STREAM // self.element_bytes)
 
     def _whole_tiles(self, values: Values) -> bool:
         width = values["vectors"] * self.hardware.lanes

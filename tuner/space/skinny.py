@@ -3,12 +3,15 @@ memory about as fast as it is used.
 
     for panel of columns, in parallel:
       for k, `depth` rows of B at a time:        stream: 4 or 8 rows, each read straight on
+        [copy A[:, k], tile by tile]             stream+keep: and sums in the order of tiles, for a few rows of results
         [copy B[k, panel], row by row]           stream+copy: more rows, for more rows of results, into a near cache
         for tile in panel: C[:, tile] += A[:, k] · B[k, tile]
+      [copy the sums to C]                       stream+keep
 
 A register tile that runs down the columns of such a matrix meets another page in each row, and rows a power of two
 apart share one set of the cache: once a tile reads more of them than a set has ways, the rest of every line is gone
-before the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead.
+before the next tile wants it. A few rows at a time are as many sequential streams, which the hardware reads ahead. The
+rows of C and of A lie as far apart, and want the lines of the same set: kept in the order of tiles they don't.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ _MOST_ROWS = 32  # of results: of more, the arithmetic takes so long that memory
 _LARGE = 8 << 20  # bytes of an operand that no near cache keeps from one call to the next
 _STREAMS = (4, 8)  # rows read at a time: first-level caches have 8 ways and more
 _COPIED = (16, 32, 64, 128)  # rows copied at a time
+_KEEP_FROM = 2  # rows of results for which an order of their own can pay
 _COPY_FROM = 5  # rows of results for which a copy can pay
 
 
@@ -43,7 +47,11 @@ def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
         return []
     known = depths(info)
     streams, copied = [d for d in _STREAMS if d in known], tuple(d for d in _COPIED if d in known)
-    shapes = [Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),))] if streams else []
+    shapes = []
+    if streams and rows < _COPY_FROM:
+        shapes.append(Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),)))
+    if streams and rows >= _KEEP_FROM:
+        shapes.append(Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),), kept=True))
     if copied and rows >= _COPY_FROM:
         shapes.append(Shape(rows_outer=False, pack=True, deep=True, streams=copied))
     return shapes
