@@ -97,9 +97,9 @@ class HostDriver:
         self.loaded += 1
         return ptx.decode()
 
-    def function(self, device: int, module: Any, symbol: str, shared_bytes: int) -> Any:
+    def function(self, device: int, module: Any, symbol: str, shared_bytes: int, codes: str) -> Any:
         assert f".entry {symbol}(" in module
-        return symbol
+        return symbol, codes
 
     def launch(
         self,
@@ -109,19 +109,19 @@ class HostDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         stream: Any,
-        codes: str,
         values: Sequence[int | float | bytes],
     ) -> None:
         if isinstance(stream, Recording):
-            stream.append(lambda on: self.launch(device, function, grid, block, shared_bytes, on, codes, values))
+            stream.append(lambda on: self.launch(device, function, grid, block, shared_bytes, on, values))
             return
+        symbol, codes = function
         self.clock += self.kernel_ns
-        self.launches.append((device, function, grid, block, shared_bytes, stream, codes))
+        self.launches.append((device, symbol, grid, block, shared_bytes, stream, codes))
         passed = [
             self._at(int(value), 1 << 40).view(np.float32) if code == "P" else value
             for code, value in zip(codes, values)
         ]
-        self.kernels[function](*passed)
+        self.kernels[symbol](*passed)
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
         rows, columns = described.shape

@@ -60,29 +60,40 @@ class PyCudaDriver:
     @contextmanager
     def _on(self, device: int) -> Iterator[Any]:
         """The device's primary context made current, and driver errors as ours."""
-        try:
+        with self._our_errors(f"cuda({device})"):
             context = self._context(device)
             context.push()
             try:
                 yield self._cuda
             finally:
                 context.pop()
+
+    @contextmanager
+    def _our_errors(self, where: str) -> Iterator[None]:
+        try:
+            yield
         except self._cuda.Error as error:
-            raise DeviceError(f"cuda({device}): {error}") from None
+            raise DeviceError(f"{where}: {error}") from None
 
     def _context(self, device: int) -> Any:
-        with self._lock:
-            found = self._contexts.get(device)
-            if found is None:
-                found = self._contexts[device] = self._cuda.Device(device).retain_primary_context()
-            return found
+        found = self._contexts.get(device)
+        if found is None:  # who gives memory back does not come here: that may happen in a thread that holds the lock
+            with self._lock:
+                found = self._contexts.get(device)
+                if found is None:
+                    found = self._contexts[device] = self._cuda.Device(device).retain_primary_context()
+        return found
 
     def count(self) -> int:
-        return int(self._cuda.Device.count())
+        with self._our_errors("cuda"):
+            return int(self._cuda.Device.count())
 
     def attribute(self, device: int, name: str) -> Any:
+        with self._our_errors(f"cuda({device})"):
+            return self._attribute(self._cuda.Device(device), name)
+
+    def _attribute(self, gpu: Any, name: str) -> Any:
         cuda = self._cuda
-        gpu = cuda.Device(device)
         if name in _INTEGERS:
             return int(gpu.get_attribute(getattr(cuda.device_attribute, _INTEGERS[name])))
         match name:
@@ -171,12 +182,12 @@ class PyCudaDriver:
                 said = "\n".join(text.strip() for text in log if text.strip())
                 raise DeviceError(f"cuda({device}) does not take the PTX: {error}", detail={"log": said}) from None
 
-    def function(self, device: int, module: Any, symbol: str, shared_bytes: int) -> Any:
+    def function(self, device: int, module: Any, symbol: str, shared_bytes: int, codes: str) -> Any:
         with self._on(device) as cuda:
             found = module.get_function(symbol)
             if shared_bytes:
                 found.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
-            return found
+            return found.prepare(codes.replace("T", f"{cuda_tensor_maps.SIZE}s"))
 
     def launch(
         self,
@@ -186,11 +197,9 @@ class PyCudaDriver:
         block: tuple[int, int, int],
         shared_bytes: int,
         stream: Any,
-        codes: str,
         values: Sequence[int | float | bytes],
     ) -> None:
         with self._on(device):
-            function.prepare(codes.replace("T", f"{cuda_tensor_maps.SIZE}s"))
             function.prepared_async_call(grid, block, stream, *values, shared_size=shared_bytes)
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
@@ -208,12 +217,9 @@ class PyCudaDriver:
             return None
         try:
             with self._on(device) as cuda:
-                stream = cuda.Stream(NON_BLOCKING)
-                recorded = self._graphs.record(stream.handle, lambda: submit(stream))
-                stream.synchronize()
+                return _Graph(self, self._graphs, device, _recorded(self._graphs, cuda.Stream(NON_BLOCKING), submit))
         except DeviceError:
             return None  # if more is wrong than that it cannot be recorded, the launches themselves will say so
-        return _Graph(self, self._graphs, device, recorded)
 
     def replay(self, device: int, graph: _Graph, stream: Any) -> None:
         with self._on(device):
@@ -223,6 +229,14 @@ class PyCudaDriver:
         """Give a graph back. A device that has failed has lost it already."""
         with suppress(DeviceError), self._on(graph.device):
             graph.calls.destroy(graph.recorded)
+
+
+def _recorded(graphs: Graphs, stream: Any, submit: Callable[[Any], None]) -> int:
+    """Of a stream that is given up here: PyCUDA keeps those that end where their context is not current, if that is in
+    another thread than it was made in."""
+    recorded = graphs.record(stream.handle, lambda: submit(stream))
+    stream.synchronize()
+    return recorded
 
 
 class _Graph:

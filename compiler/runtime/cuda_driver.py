@@ -58,8 +58,9 @@ class Driver(Protocol):
     def load(self, device: int, ptx: bytes) -> Any:
         """A module from PTX, compiled for the device. The error has the compiler's log."""
 
-    def function(self, device: int, module: Any, symbol: str, shared_bytes: int) -> Any:
-        """A kernel, allowed that much dynamic shared memory."""
+    def function(self, device: int, module: Any, symbol: str, shared_bytes: int, codes: str) -> Any:
+        """A kernel, allowed that much dynamic shared memory. `codes`: one letter an argument, as of `struct`: P
+        pointer, i, q, f, d, ...; T for what `tensor_map` made, which come first."""
 
     def launch(
         self,
@@ -69,11 +70,9 @@ class Driver(Protocol):
         block: tuple[int, int, int],
         shared_bytes: int,
         stream: Any,
-        codes: str,
         values: Sequence[int | float | bytes],
     ) -> None:
-        """Start a kernel. `codes`: one letter an argument, as of `struct`: P pointer, i, q, f, d, ...; T for what
-        `tensor_map` made, which come first."""
+        """Start a kernel."""
 
     def tensor_map(self, device: int, described: TensorMap, address: int) -> bytes:
         """What a kernel is passed that copies tiles of a matrix by itself."""

@@ -69,12 +69,13 @@ class Kernels:
         self._modules: dict[int, Any] = {}
         self._functions: dict[tuple[int, str], Any] = {}
 
-    def function(self, api: CudaAPI, device: int, launch: Launch) -> Any:
+    def function(self, api: CudaAPI, device: int, launch: Launch, codes: str) -> Any:
         found = self._functions.get((device, launch.symbol))
         if found is None:
             if device not in self._modules:
                 self._modules[device] = api.driver.load(device, self._ptx)
-            found = api.driver.function(device, self._modules[device], launch.symbol, launch.shared_bytes)
+            module = self._modules[device]
+            found = api.driver.function(device, module, launch.symbol, launch.shared_bytes, codes)
             self._functions[device, launch.symbol] = found
         return found
 
@@ -97,18 +98,18 @@ class CUDAFunction(PackedFunc):
 
     def __call__(self, *args: Any) -> None:
         """Check the arguments and start the kernels; arrays read afterwards wait for them."""
-        device, slots = self._checked(args)
+        device, packed = self._checked(args)
         if len(self.entry.launches) < 2:
-            self._prepared(device, slots)()
+            self._prepared(device, packed)()
             return
         stream = cuda_api(device).stream(device)
-        key = (device, stream, slots)
+        key = (device, stream, packed)
         with self._lock:
             if self._last is not None and self._last.key == key:
                 self._last.again(stream)
                 return
             self._last = None  # its memory first
-            made = RepeatedCall(key, self._prepared(device, slots))
+            made = RepeatedCall(key, self._prepared(device, packed))
             made.call.submit(stream)
             self._last = made if made.is_worth_keeping else None
 
@@ -116,15 +117,17 @@ class CUDAFunction(PackedFunc):
         """The call on checked arguments, to be made as often as wanted. The arrays must outlive it."""
         return self._prepared(*self._checked(args))
 
-    def _checked(self, args: tuple[Any, ...]) -> tuple[Device, tuple[int | float, ...]]:
+    def _checked(self, args: tuple[Any, ...]) -> tuple[Device, bytes]:
+        """Where to run it, and its arguments as they are packed: equal for the same arguments only, as 0.0 and -0.0 are
+        not."""
         with self._lock:
             self._packer.device = None
-            slots = self._unpack(self._packer.pack(args))
+            packed = self._packer.pack(args)
             device = self._packer.device
-        return device or next((a.device for a in args if isinstance(a, NDArray)), Device("cuda", 0)), slots
+        return device or next((a.device for a in args if isinstance(a, NDArray)), Device("cuda", 0)), packed
 
-    def _prepared(self, device: Device, given: tuple[int | float, ...]) -> PreparedCall:
-        api = cuda_api(device)
+    def _prepared(self, device: Device, packed: bytes) -> PreparedCall:
+        api, given = cuda_api(device), self._unpack(packed)
         known = {name: int(value) for name, value in zip(self._named, given) if name}
         spaces = [self._workspace(api, device, space.dtype, space.elements, known) for space in self.entry.workspaces]
         slots = [*given, *(space.address for space in spaces)]
@@ -149,23 +152,15 @@ class CUDAFunction(PackedFunc):
                 f"and {MAX_GRID[1]} along y and z at most",
                 hint="bind what grows with the sizes to blockIdx.x",
             )
-        function = self._kernels.function(api, device.device_id, launch)
         codes = [self._codes[slot] for slot in launch.slots]
         values: list[int | float | bytes] = [slots[slot] for slot in launch.slots]
         for described in launch.tensor_maps:
             address = slots[launch.slots[described.parameter]]
             values[described.parameter] = api.driver.tensor_map(device.device_id, described, int(address))
             codes[described.parameter] = "T"
-        return partial(
-            api.driver.launch,
-            device.device_id,
-            function,
-            (x, y, z),
-            launch.block,
-            launch.shared_bytes,
-            codes="".join(codes),
-            values=values,
-        )
+        function = self._kernels.function(api, device.device_id, launch, "".join(codes))
+        start = partial(api.driver.launch, device.device_id, function, (x, y, z), launch.block, launch.shared_bytes)
+        return partial(start, values=values)
 
 
 @register_func("l2_cache_flush_cuda")

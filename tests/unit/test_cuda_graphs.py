@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,10 @@ from compiler.runtime.cuda_graphs import Graphs, find_graphs
 from compiler.runtime.cuda_module import CUDAFunction, CUDAHostModule
 from compiler.runtime.device import cuda
 from compiler.runtime.ndarray import NDArray, array, empty
-from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
+from compiler.te.schedule import create_schedule
+from compiler.tir import nodes as n
 from compiler.topi import cuda as schedules
 
 ROWS, COLUMNS = 8, 40
@@ -100,6 +103,27 @@ def test_kernels_of_a_function_called_again_are_replayed(driver: HostDriver, art
     del mean
     gc.collect()
     assert len(driver.memory) == 3
+
+
+def test_zeros_of_both_signs_are_not_the_same_call(driver: HostDriver) -> None:
+    x, by = placeholder((4,), name="x"), n.Var("by", "float32")
+    half = compute((4,), lambda i: x[i] * 0.5, name="half")
+    y = compute((4,), lambda i: half[3 - i] / by, name="y")
+    s = create_schedule(y.op)
+    for tensor in (half, y):
+        s[tensor].bind(tensor.op.axis[0], thread_axis("threadIdx.x"))
+    module = build(s, [x, y, by], target="cuda", name="divide")
+    seen: list[float] = []
+
+    def note(*passed: Any) -> None:
+        seen.extend(value for value in passed if isinstance(value, float))
+
+    driver.kernels |= {"divide_kernel": note, "divide_kernel_1": note}
+    there = array(np.ones(4, np.float32), cuda(0))
+    for value in (0.0, -0.0, -0.0):
+        module["divide"](there, there, value)
+    assert [math.copysign(1, value) for value in seen] == [1, -1, -1]
+    del there
 
 
 def test_one_kernel_is_started_as_it_is(driver: HostDriver, artifacts: dict[str, Artifact]) -> None:
