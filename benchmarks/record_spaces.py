@@ -3,10 +3,11 @@
     python benchmarks/record_spaces.py                      # all workloads, into benchmarks/data/
     python benchmarks/record_spaces.py --only matmul:64,64,64 --folder /tmp/spaces
 
-Each workload is small and tuned for one thread. Its space is thinned, value by value of the decisions that have most,
-until it has at most `--points` points; every point is built, and timed by the engine on a private server that is pinned
-to one core, in a random order. The least of many single calls counts, which a busy machine disturbs least. A workload
-whose file exists is skipped without `--again`, so a recording that was stopped goes on.
+Workloads are tuned for one thread. A space is thinned, value by value of the decisions that have most, until it has at
+most `--points` points. Of large products, whose calls take milliseconds, `--large-points` are drawn instead: the model
+learns from them, and no strategy is played on them. Every point is built, and timed by the engine on a private server
+that is pinned to one core, in a random order. The least of many single calls counts, which a busy machine disturbs
+least. A workload whose file exists is skipped without `--again`, so a recording that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from recorded_spaces import DATA, RecordedSpace, path_of, thinned, write
+from recorded_spaces import DATA, RecordedSpace, draw_points, path_of, thinned, write
 
 from compiler.target import Target
 from tuner.builder import LocalBuilder
@@ -41,7 +42,10 @@ WORKLOADS = (
     "batch_matmul:8,32,32,64", "conv2d:1,16,28,28,32,3,3", "conv2d:1,32,14,14,32,3,3", "conv2d:1,16,28,28,16,3,3,2,1",
     "conv2d:1,32,14,14,64,1,1,1,0", "conv2d:1,64,14,14,32,1,1,1,0",
 )  # fmt: skip
+LARGE = ("matmul:512,512,512", "matmul:509,1021,257", "matmul:1024,1024,1024")
+"""Products whose operands lie in several caches, which no small one tells of."""
 _CALLS = 60
+_LARGE_CALLS = 12
 
 
 class Listed:
@@ -57,17 +61,20 @@ class Listed:
         pass
 
 
-def record(workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int) -> RecordedSpace:
-    """The workload's space, measured."""
+def record(
+    workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int, large: bool
+) -> RecordedSpace:
+    """The workload's space, or at most `most` points of it, measured."""
     task = TuningTask.from_spec(workload, target)
     full = generate(task.func, task.target)
-    thin = [thinned(sketch, most // len(full)) for sketch in full]
+    share, calls = most // len(full), _LARGE_CALLS if large else _CALLS
+    thin = [(sketch, draw_points(sketch, share)) if large else thinned(sketch, share) for sketch in full]
     sketches = [sketch for sketch, _ in thin]
     everything = [Candidate(sketch, point) for sketch, points in thin for point in points]
     order = np.random.default_rng(0).permutation(len(everything))
     search = sketch_task(task, Listed([everything[i] for i in order]), sketches)
     options = RunOptions(
-        trials=len(everything), samples=_CALLS, max_samples=_CALLS, sample_ms=0, finalists=0, reject=False,
+        trials=len(everything), samples=calls, max_samples=calls, sample_ms=0, finalists=0, reject=False,
         equal_failures=len(everything), build_timeout_s=30.0,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, RecordStore.open(Path(folder, "r.db"), create=True) as store:
@@ -78,7 +85,7 @@ def record(workload: str, target: Target, fleet: LocalFleet, builder: LocalBuild
         raise SystemExit(f"{workload}: most points failed, first: {next(t.failure_text for t in trials if t.failure)}")
     costs = {c.key: by_digest[c.digest] for c in everything if c.digest in by_digest}
     about = {"recorded": f"{datetime.now(UTC):%Y-%m-%d}", "machine": platform.processor() or platform.machine(),
-             "how": f"benchmarks/record_spaces.py, least of {_CALLS} calls, one thread"}  # fmt: skip
+             "how": f"benchmarks/record_spaces.py, least of {calls} calls, one thread"}  # fmt: skip
     return RecordedSpace(workload, str(target), about, tuple(sketches), costs)
 
 
@@ -86,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="this workload; may be given often")
     parser.add_argument("--points", type=int, default=240, help="most points of a space")
+    parser.add_argument("--large-points", type=int, default=120, help="most points of a large product's space")
     parser.add_argument("--folder", type=Path, default=DATA)
     parser.add_argument("--again", action="store_true", help="also what is recorded already")
     args = parser.parse_args()
@@ -96,11 +104,13 @@ def main() -> None:
     os.sched_setaffinity(0, cores)
     builder = LocalBuilder(1, import_main=False)
     try:
-        for workload in args.only or WORKLOADS:
-            path = path_of(workload, args.folder)
+        for workload in args.only or (*WORKLOADS, *LARGE):
+            large = workload in LARGE
+            path = path_of(workload, args.folder, drawn=large)
             if path.exists() and not args.again:
                 continue
-            space = record(workload, target, fleet, builder, args.points)
+            most = args.large_points if large else args.points
+            space = record(workload, target, fleet, builder, most, large)
             write(space, path)
             failed = sum(cost is None for cost in space.costs.values())
             print(f"{workload:32}{len(space.costs):5} points, {failed} failed, best {1e6 * space.best:.1f} µs, "

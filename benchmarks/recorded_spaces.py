@@ -2,7 +2,8 @@
 
 `benchmarks/data/spaces-*.jsonl.gz` hold one space each, as lines of JSON: what was recorded and where; each sketch with
 its trace and decisions; the points, as [sketch, [position of each decision's value], microseconds or null]. The traces
-are in the file, so a recording stays readable when the rules that derive spaces change.
+are in the file, so a recording stays readable when the rules that derive spaces change. `drawn-*.jsonl.gz` are such
+files with some points of a large space.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from compiler.schedule.step import Step
 from compiler.schedule.trace import Trace
@@ -59,15 +62,16 @@ class RecordedSpace:
         return untuned | {c.digest: failed if t is None else MeasureResult(costs=(t,)) for c, t in self.candidates}
 
 
-def spaces(folder: Path = DATA) -> Iterator[RecordedSpace]:
-    """All recorded spaces, by name."""
-    for path in sorted(folder.glob("spaces-*.jsonl.gz")):
-        yield read(path)
+def spaces(folder: Path = DATA, drawn: bool = False) -> Iterator[RecordedSpace]:
+    """All recorded spaces, by name; with `drawn` those too of which only some points were, which no search can walk."""
+    for prefix in ("drawn", "spaces") if drawn else ("spaces",):
+        for path in sorted(folder.glob(f"{prefix}-*.jsonl.gz")):
+            yield read(path)
 
 
-def path_of(workload: str, folder: Path = DATA) -> Path:
+def path_of(workload: str, folder: Path = DATA, drawn: bool = False) -> Path:
     name = "".join(c if c.isalnum() else "-" for c in workload)
-    return folder / f"spaces-{name}.jsonl.gz"
+    return folder / f"{'drawn' if drawn else 'spaces'}-{name}.jsonl.gz"
 
 
 def write(space: RecordedSpace, path: Path) -> None:
@@ -132,6 +136,15 @@ def thinned(sketch: Sketch, most: int) -> tuple[Sketch, list[tuple[int, ...]]]:
     decisions = tuple(Decision(name, tuple(values)) for name, values in zip(names, kept))
     points = [tuple(values.index(v) for values, v in zip(kept, p)) for p in allowed]
     return replace(sketch, trace=trace, decisions=decisions), points
+
+
+def draw_points(sketch: Sketch, most: int, seed: int = 0) -> list[tuple[int, ...]]:
+    """At most `most` allowed points: half of them any, half of those that the draft thinks most of. A grid of so few
+    points would have the ends of each decision only."""
+    rng = np.random.default_rng(seed)
+    found = {point: None for _ in range(40 * most) if (point := sketch.random(rng)) is not None}
+    best = sorted(found, key=sketch.score, reverse=True)[: most // 2]
+    return list(dict.fromkeys([*best, *found]))[:most]
 
 
 def _with_candidates(steps: Sequence[Step], kept: Sequence[Sequence[int]]) -> tuple[Step, ...]:

@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=80)
     args = parser.parse_args()
     groups: dict[str, list[Group]] = {}
-    for space in spaces(args.data):
+    for space in spaces(args.data, drawn=True):
         costs = {candidate.trace_json: cost for candidate, cost in space.candidates if cost is not None}
         group = group_of(space.workload, space.task.func, space.task.target, costs)
         if group is not None:

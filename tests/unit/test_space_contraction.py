@@ -18,6 +18,8 @@ from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
+from tuner.space.analysis import blocks_of
+from tuner.space.contraction import packed_depths
 from tuner.space.generate import generate
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
@@ -85,6 +87,8 @@ def test_which_shapes_are_offered():
     assert "deep" in names("matmul:4,256,256")
     assert "deep" not in names("matmul:512,512,512")
     assert "deep+pack2" in names("matmul:512,512,2048")
+    assert "deep+pack2" in names("matmul:1024,1024,1024")
+    assert "deep+pack2" not in names("matmul:512,512,1021"), "no block divides a prime"
     assert all("pack" in name for name in names("dense:64,64,64"))  # weights lie across the vectors
 
 
@@ -103,6 +107,43 @@ def test_what_is_offered_fits_registers_and_caches(text):
                 assert 272 % (values["vectors"] * TARGET.vector_bits // 32) == 0
             assert math.isfinite(sketch.score(point))
             assert 0 <= sketch.score(point) <= 1
+
+
+def cut_and_packed(text: str) -> Sketch:
+    sketches = generate(WorkloadSpec.parse(text).prim_func(), TARGET)
+    return next(sketch for sketch in sketches if sketch.name == "deep+pack2")
+
+
+def test_blocks_of_a_long_sum_keep_columns_and_rows_near():
+    """Of a tile's columns a block lies in the first-level cache, of a chunk of rows in the second."""
+    sketch = cut_and_packed("matmul:1024,1024,1024")
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        point = sketch.random(rng)
+        assert point is not None
+        values = sketch.values(point)
+        assert values["vectors"] * TARGET.vector_bits // 8 * values["depth"] <= 32 << 10
+        assert values["rows"] * values["chunk"] * values["depth"] * 4 <= 512 << 10
+    small, large = ({"rows": 6, "vectors": 2, "panel": 32, "chunk": c, "depth": 256, "unroll": 4} for c in (8, 32))
+    assert sketch.draft(small) < sketch.draft(large), "more rows for the columns that were brought near"
+
+
+@pytest.mark.parametrize(
+    ("extent", "blocks"),
+    [(1024, (128, 256, 512)), (1536, (128, 256, 512)), (1200, (120, 240, 400)), (1008, (112, 168, 504))],
+)
+def test_long_sums_are_cut_in_a_few_long_blocks(extent, blocks):
+    (info,) = blocks_of(WorkloadSpec.parse(f"matmul:16,32,{extent}").prim_func())
+    assert packed_depths(info) == blocks
+
+
+def test_sums_in_blocks_agree_with_numpy_at_the_edges():
+    func = WorkloadSpec.parse("matmul:70,53,1040").prim_func()
+    args = arguments(func)
+    sketch = next(s for s in generate(func, TARGET) if s.name == "deep+pack2")
+    wanted = {"depth": 208, "rows": 6, "vectors": 2, "panel": 2, "chunk": 8, "unroll": 4}
+    point = tuple(d.values.index(wanted[d.name]) for d in sketch.decisions)
+    np.testing.assert_allclose(run(func, sketch, point, args), args[0] @ args[1], rtol=1e-3, atol=1e-3)
 
 
 def test_a_register_tile_stays_in_registers():
