@@ -15,9 +15,10 @@ from cli_run import run_cli
 
 from compiler.lower.interp import run
 from compiler.schedule.trace import Trace, apply_trace
+from tunefarm.cli.interchange import spans
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records
-from tuner.interchange.foreign import DEVICE_CLASS, Left
+from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, Left
 from tuner.interchange.tvm_functions import read_functions
 from tuner.interchange.tvm_graph import ForeignError
 from tuner.interchange.tvm_records import Carried, bring
@@ -152,6 +153,21 @@ def set_at(*path, value):
     return change
 
 
+def test_what_of_a_kept_record_did_not_carry_over_is_said(tmp_path):
+    first, second, *_ = edited(tmp_path, set_at(1, 2, "mtriple", value="x86_64-pc-linux-gnu"))
+    assert isinstance(first, Carried)
+    assert isinstance(second, Carried)
+    assert first.kept == Kept(1, (TIMES, "its target's mtriple x86_64-pc-linux-gnu"))
+    assert second.kept == Kept(2, (TIMES,))
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"), [([3], "line 3"), ([1, 2, 3, 7], "lines 1-3, 7"), ([2, 4, 5], "lines 2, 4-5")]
+)
+def test_lines_in_words(lines, words):
+    assert spans(lines) == words
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -233,3 +249,4 @@ def test_import_by_command(tmp_path, capfd, monkeypatch):
     assert "line 5 left out: no record as MetaSchedule writes it" in done.err
     again = run_cli(capfd, "records", "import", "--db", "new.db", str(folder), "--json")
     assert json.loads(again.out)["known"] == 4
+    assert [kept["line"] for kept in json.loads(again.out)["kept"]] == [1, 2, 3, 4]

@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
 from tuner.interchange import autotvm_records, jsonl, t4, tvm_records
-from tuner.interchange.foreign import Brought, Left
+from tuner.interchange.foreign import Brought, Kept, Left
 from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read, selected_runs, write
 from tuner.kernels.files import run_file
 from tuner.records.errors import RecordError
@@ -118,7 +118,6 @@ _IMPORT_EPILOG = """\b
 Examples:
   tunefarm records import all.jsonl.gz
   tunefarm records import --db postgresql://tune@db/tunefarm lab.jsonl
-
   tunefarm records import tvm_work_dir/
   tunefarm records import --templates mine.py autotvm.log
 
@@ -164,10 +163,17 @@ def import_(
     _report(absorbed, as_json)
 
 
+class _Carried(Protocol):
+    """A record that carried over."""
+
+    @property
+    def kept(self) -> Kept: ...
+
+
 class _Reader(Protocol):
     """A module that reads one kind of log."""
 
-    def read(self, path: Path) -> Iterator[object]: ...
+    def read(self, path: Path) -> Iterator[_Carried | Left]: ...
 
     def bring(self, store: RecordStore, path: Path) -> Brought: ...
 
@@ -175,8 +181,9 @@ class _Reader(Protocol):
 def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_json: bool) -> None:
     if only_check:
         found = list(reader.read(path))
-        brought = Brought(left=[each for each in found if isinstance(each, Left)])
-        click.echo(f"{path}: {len(found) - len(brought.left)} of {len(found)} records carry over")
+        left = [each for each in found if isinstance(each, Left)]
+        brought = Brought(kept=[each.kept for each in found if not isinstance(each, Left)], left=left)
+        click.echo(f"{path}: {len(brought.kept)} of {len(found)} records carry over", err=as_json)
     else:
         with RecordStore.open(address, create=True) as store:
             brought = reader.bring(store, path)
@@ -185,16 +192,34 @@ def _import_tvm(address: str, path: Path, reader: _Reader, only_check: bool, as_
         return
     if not only_check:
         click.echo(f"{brought.trials} new trials of {len(brought.workloads)} workloads, {brought.known} known already")
+    for without in dict.fromkeys(each.without for each in brought.kept):
+        lines = spans([each.line for each in brought.kept if each.without == without])
+        click.echo(f"{lines} kept without {', '.join(without)}", err=True)
     for each in brought.left:
         click.echo(f"line {each.line} left out: {each.reason}", err=True)
+
+
+def spans(lines: Sequence[int]) -> str:
+    """Rising numbers of lines in words: "line 3", "lines 1-4, 7"."""
+    ends: list[list[int]] = []
+    for line in lines:
+        if ends and line == ends[-1][1] + 1:
+            ends[-1][1] = line
+        else:
+            ends.append([line, line])
+    words = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+    return f"line{'s' if len(lines) > 1 else ''} {words}"
 
 
 @contextmanager
 def _source(file: Path) -> Iterator[Path]:
     """The file; what comes on standard input is kept, for it is read twice."""
     if file != _STDIO:
+        if file.is_dir():
+            hint = "of folders, those that Apache TVM's MetaSchedule writes are read: database_workload.json and records"
+            raise RecordError(f"the folder {file} holds no records", hint=hint)
         if not file.is_file():
-            raise RecordError(f"there is no file {file}")
+            raise RecordError(f"there is no file {file}", hint="`tunefarm records export` writes files of records")
         yield file
         return
     with tempfile.NamedTemporaryFile(prefix="tunefarm-import-") as kept:

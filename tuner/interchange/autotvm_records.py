@@ -21,10 +21,12 @@ from tuner.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.autotvm.record import decode
 from tuner.autotvm.task import Task, create
 from tuner.errors import TuningError
-from tuner.interchange.foreign import Brought, ForeignTrial, Left, store_trials
+from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
 from tuner.measure_error import MeasureErrorNo
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
+
+_NO_PLACE = ("the template's code_hash", "how long it took to compile and measure", "the tool's version")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class CarriedConfig:
     line: int
     task: Task
     trial: ForeignTrial
+
+    @property
+    def kept(self) -> Kept:
+        return Kept(self.line, (TIMES, *_NO_PLACE))
 
 
 def is_log(path: Path) -> bool:
@@ -110,6 +116,7 @@ def bring(store: RecordStore, path: Path) -> Brought:
             if isinstance(record, Left):
                 brought.left.append(record)
             else:
+                brought.kept.append(record.kept)
                 found.setdefault(id(record.task), (record.task, []))[1].append(record.trial)
     except (OSError, UnicodeDecodeError) as error:
         raise TuningError(f"{path} cannot be read: {error}") from None

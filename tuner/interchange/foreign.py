@@ -16,6 +16,8 @@ from tuner.records.store import RecordStore
 
 DEVICE_CLASS = "apache-tvm/unknown"
 _TOOLCHAIN: Mapping[str, str] = {"tvm": "unknown"}
+TIMES = "times that count here"
+"""What no record of another tool brings."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,23 @@ class Left:
     reason: str
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A record that carried over, and what of it did not."""
+
+    line: int
+    without: tuple[str, ...]
+
+
 @dataclass
 class Brought:
-    """What an import did: `trials` stored, `known` before, and what was `left` out and why."""
+    """What an import did: `trials` stored, `known` before; `kept` are the records that carried over, each with what of
+    it did not; `left` those that did not, and why."""
 
     trials: int = 0
     known: int = 0
     workloads: set[str] = field(default_factory=set)
+    kept: list[Kept] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
 

@@ -19,7 +19,7 @@ from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.printer import workload_key
 from tuner.errors import TuningError
-from tuner.interchange.foreign import Brought, ForeignTrial, Left, store_trials
+from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
 from tuner.interchange.tvm_functions import read_functions
 from tuner.interchange.tvm_graph import ForeignError
 from tuner.interchange.tvm_trace import replay
@@ -35,7 +35,8 @@ _LENGTH = 8  # bytes of the length that stands before a workload's text
 
 @dataclass(frozen=True)
 class Carried:
-    """A record whose workload and schedule carried over; times in seconds, as the log has them."""
+    """A record whose workload and schedule carried over; times in seconds, as the log has them. `lost` is what else it
+    says, of which nothing is kept."""
 
     line: int
     name: str
@@ -43,6 +44,11 @@ class Carried:
     target: Target
     trace: str
     samples: tuple[float, ...]
+    lost: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> Kept:
+        return Kept(self.line, (TIMES, *self.lost))
 
 
 def is_database(path: Path) -> bool:
@@ -100,17 +106,19 @@ def _record(number: int, line: bytes, workloads: list[dict[str, PrimFunc] | Fore
         return Left(number, "the candidate failed there, and the log does not say how")
     ((name, func),) = functions.items()
     schedule = replay(func, trace)
-    return Carried(number, name, func, _target(target), schedule.trace.to_json(), tuple(map(float, secs)))
+    found, lost = _target(target)
+    return Carried(number, name, func, found, schedule.trace.to_json(), tuple(map(float, secs)), lost)
 
 
-def _target(options: dict[str, Any]) -> Target:
-    """The target, without what does not change the code and is unknown here."""
-    known = ("kind", "mcpu", "mattr", "mtriple", "num-cores")
+def _target(options: dict[str, Any]) -> tuple[Target, tuple[str, ...]]:
+    """The target, without what does not change the code and is unknown here; that by name."""
+    known = ("kind", "mcpu", "mattr", "num-cores")
     wanted = {name: options[name] for name in known if options.get(name)}
     if wanted.get("kind") != "llvm":
         raise ForeignError(f"its target is of kind {wanted.get('kind')!r}, which is not read")
-    wanted.pop("mtriple", None)  # the vendor's name in it is no part of the machine
-    return Target(wanted).resolved()
+    # The triple's vendor is no part of the machine; keys and a tag say again what the rest says.
+    lost = [name for name in options if options[name] and name not in (*known, "keys", "tag")]
+    return Target(wanted).resolved(), tuple(f"its target's {name} {options[name]}" for name in lost)
 
 
 # ---------------------------------------------------------------------------------- the store
@@ -124,6 +132,7 @@ def bring(store: RecordStore, path: Path) -> Brought:
         if isinstance(record, Left):
             brought.left.append(record)
         else:
+            brought.kept.append(record.kept)
             found.setdefault((workload_key(record.func), str(record.target)), []).append(record)
     for (key, target), records in found.items():
         func, name = records[0].func, records[0].name
