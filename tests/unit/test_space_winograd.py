@@ -45,10 +45,10 @@ def computed(func: PrimFunc, arrays: list[np.ndarray]) -> np.ndarray:
         (WorkloadSpec.parse("conv2d:1,16,16,16,20,3,3").prim_func(), {"winograd2+band4"}),
         (WorkloadSpec.parse("conv2d:1,16,7,7,32,3,3").prim_func(), {"winograd2+chunk16"}),
         (WorkloadSpec.parse("conv2d:1,24,8,72,16,3,3").prim_func(), {"winograd2+band2"}),
-        (WorkloadSpec.parse("conv2d:1,16,15,65,16,3,3,1,0").prim_func(), {"winograd2+band1"}),
+        (WorkloadSpec.parse("conv2d:1,16,15,65,16,3,3,1,0").prim_func(), {"winograd2+band1", "winograd2+chunk8"}),
         (biased_relu(2, 16, 16, 16), {"winograd2+band4"}),
     ],
-    ids=["bands", "few pixels", "long rows", "odd sizes without padding", "epilogue"],
+    ids=["bands", "few pixels", "long rows", "odd sizes without padding, uneven bands", "epilogue"],
 )
 def test_points_compute_the_convolution(func: PrimFunc, names: set[str]) -> None:
     rng = np.random.default_rng(0)

@@ -71,7 +71,9 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
     sizes = _sizes(func, info, roles)
     if sizes is None:
         return []
-    splits = (_by_bands(sizes, hardware, element_bytes), _by_filters(sizes, hardware, element_bytes))
+    bands = _by_bands(sizes, hardware, element_bytes)
+    even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
+    splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
     return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
 
 
@@ -120,9 +122,10 @@ def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | 
     return Split(max(even), sizes.filters) if even else None
 
 
-def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | None:
-    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache."""
-    if sizes.images > 1 or sizes.rows * sizes.columns > sizes.filters:
+def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> Split | None:
+    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache. `beside_bands` that
+    threads can share evenly, only where filters are more than tiles: else those of a band are nearer."""
+    if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
         return None
     if not _widths(sizes.rows * sizes.columns, hardware.lanes):
         return None
