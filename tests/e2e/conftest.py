@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from cli_farm import CliFarm, cli_farm
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Iterator[CliFarm]:
-    """The command line in a folder of its own."""
+def farm(tmp_path: Path, sqlite_template: Path) -> Iterator[CliFarm]:
+    """The command line in a folder of its own, with an empty record store: that commands make theirs is shown where
+    they are processes that know nothing (test_cli_cold.py)."""
     with cli_farm(tmp_path) as running:
+        shutil.copyfile(sqlite_template, running.db)
         yield running

@@ -6,7 +6,6 @@ from collections import Counter
 
 from cli_farm import CliFarm, Process, until
 
-from tuner.records.migrate import upgrade
 from tuner.records.model import Run, RunState, TrialPurpose
 from tuner.records.store import RecordStore
 
@@ -21,7 +20,6 @@ def run_of(farm: CliFarm) -> Run | None:
 
 def begin(farm: CliFarm, *flags: str) -> Process:
     """A long run, once it has some trials."""
-    upgrade(farm.db)
     tuner = farm.start("tune", "tune", KERNEL, "--trials", "400", "--db", farm.db, *flags)
     with RecordStore.open(farm.db) as store:
         until(lambda: any(run.trials >= 5 for run in store.runs()) or tuner.handle.poll() is not None, tuner.text)

@@ -12,7 +12,6 @@ import pytest
 from cli_farm import until
 
 from tunefarm import nd, runtime
-from tuner.records.migrate import upgrade
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 
@@ -77,7 +76,6 @@ def check_against_numpy(path: str) -> None:
 
 
 def test_a_build_of_a_kernel_nobody_tuned(farm):
-    upgrade(farm.db)
     _, port = farm.serve("web", "web", "--db", farm.db, "--tracker", "none")
     api = f"http://127.0.0.1:{port}"
     (kernel,) = farm.json("build", KERNEL, "--api", api, "--check")
@@ -89,7 +87,6 @@ def test_a_build_of_a_kernel_nobody_tuned(farm):
 
 
 def test_a_web_app_with_tokens(farm):
-    upgrade(farm.db)
     tokens = farm.folder / "tokens"
     tokens.write_text("# for the build jobs\ncorrect-horse\nbattery-staple\n")
     _, port = farm.serve("web", "web", "--db", farm.db, "--tracker", "none", "--token-file", str(tokens))
@@ -104,7 +101,6 @@ def test_a_web_app_with_tokens(farm):
 
 
 def test_a_run_goes_on_when_a_device_is_killed(farm):
-    upgrade(farm.db)
     tracker = start_farm(farm, servers=2)
     args = ("tune", KERNEL, "--trials", "24", "--tracker", tracker, "--key", "bench", "--db", farm.db)
     tuner = farm.start("tune", *args)
@@ -136,14 +132,15 @@ def test_devices_says_who_holds_one(farm):
 
 
 def test_a_server_waits_for_its_tracker(farm):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server, _ = farm.serve("server", "server", "--tracker", f"127.0.0.1:{port}")
-    farm.run("devices", "--tracker", f"127.0.0.1:{port}", code=1)
-    assert server.handle.poll() is None
-    farm.serve("tracker", "tracker", port=port)
-    until(lambda: listed(farm, f"127.0.0.1:{port}", "ready"), server.text)
+    with socket.socket() as kept:  # bound without listening: nobody is there, and nobody else is given the port
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        port = kept.getsockname()[1]
+        server, _ = farm.serve("server", "server", "--tracker", f"127.0.0.1:{port}")
+        farm.run("devices", "--tracker", f"127.0.0.1:{port}", code=1)
+        assert server.handle.poll() is None
+        farm.serve("tracker", "tracker", port=port)
+        until(lambda: listed(farm, f"127.0.0.1:{port}", "ready"), server.text)
 
 
 def test_a_tracker_without_devices_says_what_to_start(farm):
@@ -156,7 +153,6 @@ def test_a_tracker_without_devices_says_what_to_start(farm):
 
 
 def test_a_port_in_use(farm):
-    upgrade(farm.db)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -169,7 +165,6 @@ def test_a_port_in_use(farm):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_services_end_cleanly(farm, number):
-    upgrade(farm.db)
     services = [
         farm.serve("tracker", "tracker")[0],
         farm.serve("server", "server")[0],

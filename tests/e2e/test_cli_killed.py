@@ -11,7 +11,6 @@ import psutil
 from cli_farm import PATIENCE_S, until
 from resume_kit import KERNEL, begin, check_resumed, run_of
 
-from tuner.records.migrate import upgrade
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
 
@@ -37,7 +36,6 @@ def test_a_tuner_that_is_killed_again_and_again(farm):
     """At moments of no choosing: in the baseline, between a measurement and its record, in the finals."""
     rng = random.Random(20)
     budget = 12
-    upgrade(farm.db)
     command = ["tune", KERNEL, "--trials", str(budget), "--db", farm.db, "--quiet"]
     for life in range(3):
         tuner = farm.start(f"tune-{life}", *command)

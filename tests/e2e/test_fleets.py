@@ -41,7 +41,7 @@ def tracker():
 
 def wait_for_devices(tracker, count: int, *states: str):
     with connect_tracker("127.0.0.1", tracker.port) as session:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(found := [d for d in session.devices() if d.state in (states or ("ready",))]) != count:
             assert time.monotonic() < deadline, found
             time.sleep(0.05)

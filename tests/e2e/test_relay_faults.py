@@ -173,7 +173,7 @@ def met(relay, box, given):
     found = {}
 
     def client():
-        line, door = knock("127.0.0.1", relay.port, given.text, time.monotonic() + 10)
+        line, door = knock("127.0.0.1", relay.port, given.text, time.monotonic() + 60)
         with line:
             found["client"] = socket.create_connection(("127.0.0.1", door), timeout=60)
 
@@ -283,7 +283,7 @@ def test_a_door_is_for_one_client_that_is_there(relay):
     with PretendedBox(relay.port, given) as box:
         doors = []
         thread = threading.Thread(
-            target=lambda: doors.append(knock("127.0.0.1", relay.port, given.text, time.monotonic() + 10))
+            target=lambda: doors.append(knock("127.0.0.1", relay.port, given.text, time.monotonic() + 60))
         )
         thread.start()
         back = box.call_back(box.called())

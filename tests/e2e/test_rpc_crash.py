@@ -51,7 +51,7 @@ def executors_of(pid):
     return [int(child) for child in text.split()]
 
 
-def wait_until(condition, seconds=30.0):
+def wait_until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

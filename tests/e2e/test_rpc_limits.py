@@ -102,7 +102,7 @@ def test_a_detached_child_of_a_kernel_does_not_outlive_the_session(server):
         function(a, a)
         folder = Path(f"/proc/{pid}/cwd").resolve()
         assert processes_in(folder) - {pid}
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60.0
     while processes_in(folder):
         assert time.monotonic() < end, "the detached child lives on"
         time.sleep(0.05)

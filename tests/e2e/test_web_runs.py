@@ -7,19 +7,17 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-from cli_farm import CliFarm, Process, cli_farm, until
+from cli_farm import CliFarm, Process, until
 
 from compiler.errors import TunefarmError
 from rpc_server.server import Server
 from tracker.server import Tracker
 from tunefarm.client import Client
-from tuner.records.migrate import upgrade
 
 KERNEL = "matmul:32,32,32:float32"
 LONG = 20_000  # trials that no test waits for
@@ -40,14 +38,12 @@ def tracker() -> Iterator[Tracker]:
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Iterator[CliFarm]:
-    with cli_farm(tmp_path) as running:
-        upgrade(running.db)
-        try:
-            yield running
-        finally:
-            for process in tuners(running):  # they outlive a web app that is killed
-                process.kill()
+def farm(farm: CliFarm) -> Iterator[CliFarm]:
+    try:
+        yield farm
+    finally:
+        for process in tuners(farm):  # they outlive a web app that is killed
+            process.kill()
 
 
 def tuners(farm: CliFarm, run_id: int | None = None) -> list[psutil.Process]:

@@ -31,7 +31,7 @@ def cores_used(tasks=64):
 
 
 def run(code: str) -> None:
-    subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", PRELUDE + textwrap.dedent(code)], check=True, timeout=300)
 
 
 needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this process may use one core only")
