@@ -100,6 +100,16 @@ def test_what_follows_a_product_is_fused_into_its_tiles() -> None:
     check_sketches(func, TILES, 1)
 
 
+@pytest.mark.parametrize("spec", ["batch_matmul:70000,2,2,2", "batch_matmul:70000,2,2,2:float16"])
+def test_more_batches_than_blocks_along_z(spec: str) -> None:
+    func = WorkloadSpec.parse(spec).prim_func()
+    [sketch] = generate(func, SM80)
+    point = sketch.random(np.random.default_rng(0))
+    assert point is not None
+    [launch] = compile_artifact(lowered(scheduled(func, sketch, point)), SM80).entries[0].launches
+    assert launch.grid[1:] == ("1", "1")
+
+
 def best(sketch: Sketch) -> tuple[int, ...]:
     """The most promising of some points."""
     rng = np.random.default_rng(1)

@@ -20,7 +20,7 @@ from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
 from tuner.space.gpu_elementwise import bind_results
-from tuner.space.gpu_hardware import Chip
+from tuner.space.gpu_hardware import MAX_GRID_YZ, Chip
 from tuner.space.gpu_judge import TileJudge
 from tuner.space.gpu_product import Blocks, Operand, Product, as_product, canonical, output_map
 from tuner.space.loops import fuse_all
@@ -54,12 +54,15 @@ class TileShape:
 
 
 def tile_sketches(func: PrimFunc, info: BlockInfo, epilogue: str | None, chip: Chip) -> list[Sketch]:
-    """The sketches of the contraction `info`; none where it is no product of two operands."""
+    """The sketches of the contraction `info`; none where it is no product of two operands, or one of more batches or
+    rows than blocks can be started for."""
     product = as_product(info)
     if product is None:
         return []
-    shapes = [TileShape(), TileShape(double=True)]
     batch, rows, columns, depth = product.sizes
+    if batch > MAX_GRID_YZ or rows > MAX_GRID_YZ * _THREADS_M[-1] * _ROWS[-1]:
+        return []
+    shapes = [TileShape(), TileShape(double=True)]
     if depth >= _LONG and batch * -(-rows // 64) * -(-columns // 64) < _FEW_TILES:
         shapes.append(TileShape(parts=True))
     made = [_sketch(func, product, epilogue, shape, chip) for shape in shapes]

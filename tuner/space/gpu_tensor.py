@@ -37,7 +37,7 @@ def tensor_sketch(func: PrimFunc, chip: Chip) -> Sketch | None:
     if product is None:
         return None
     batch, rows, columns, depth = product.sizes
-    if batch > MAX_GRID_YZ:
+    if batch > MAX_GRID_YZ or rows > MAX_GRID_YZ * _TILES[-1]:
         return None
     sch = Schedule(func)
     recorder = Recorder(sch)
