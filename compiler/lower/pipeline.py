@@ -15,6 +15,7 @@ from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.hoist_guards import hoist_guards
 from compiler.lower.inject_async_copy import inject_async_copy
 from compiler.lower.inject_double_buffer import inject_double_buffer
+from compiler.lower.inject_prefetch import inject_prefetch
 from compiler.lower.inject_software_pipeline import inject_software_pipeline, mark_parts
 from compiler.lower.lower_allocations import lower_allocations
 from compiler.lower.lower_init import lower_init
@@ -110,6 +111,7 @@ def passes(
     to_vectors = partial(vectorize, vector_bits=vector_bits, enable=options.vectorize)
     to_unrolled = partial(unroll, vector_bits=vector_bits, config=options.unroll)
     last = [
+        LoweringPass("inject_prefetch", "InjectPrefetch", inject_prefetch, Stage.FLAT),
         LoweringPass("vectorize", "VectorizeLoop", to_vectors, Stage.LOWERED),
         LoweringPass("unroll", "UnrollLoop", to_unrolled, Stage.LOWERED),
         LoweringPass("inject_async_copy", "InjectPTXAsyncCopy", inject_async_copy, Stage.LOWERED),

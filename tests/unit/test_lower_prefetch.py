@@ -1,0 +1,113 @@
+"""Loops annotated with `software_prefetch`: which lines are asked for, how often, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from compiler.driver import compile_artifact
+from compiler.errors import LoweringError
+from compiler.lower.pipeline import lower_func
+from compiler.runtime.module import load_artifact
+from compiler.runtime.ndarray import array
+from compiler.schedule.schedule import Schedule
+from compiler.schedule.trace import Trace, apply_trace
+from compiler.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.workloads import WorkloadSpec
+
+CPU = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3 -num-cores=1")
+
+
+def product() -> PrimFunc:
+    return WorkloadSpec.parse("matmul:4,64,32").prim_func()
+
+
+def scheduled(distance: int, factors: tuple[int, ...] = (2, 8)) -> Schedule:
+    """C[:, tile] += A · B[k, tile] for `tile` of so many vectors, two rows of B at a time."""
+    sch = Schedule(product(), seed=0)
+    block = sch.get_block("T_matmul")
+    i, j, k = sch.get_loops(block)
+    tile, vector, lane = sch.split(j, [None, *factors])
+    rows, row = sch.split(k, [None, 2])
+    sch.reorder(rows, tile, i, row, vector, lane)
+    sch.vectorize(lane)
+    sch.annotate(tile, "software_prefetch", distance)
+    return sch
+
+
+def fetched(func: PrimFunc) -> list[str]:
+    return re.findall(r"T\.prefetch\((.*), 0, 3, 1\)", lower_func(func).script())
+
+
+def test_each_line_is_asked_for_once():
+    assert fetched(scheduled(3).func) == [
+        "B_1[k_0 * 128 + (j_0 + 3) * 16]",
+        "B_1[k_0 * 128 + (j_0 + 3) * 16 + 64]",
+    ]
+
+
+def test_iterations_that_share_a_line_ask_once():
+    text = lower_func(scheduled(2, (1, 4)).func).script()
+    assert text.count("T.prefetch") == 2
+    assert "if j_0 % 4 == 0:" in text
+
+
+def test_distance_zero_asks_for_nothing():
+    assert fetched(scheduled(0).func) == []
+
+
+def test_a_sampled_distance_is_part_of_the_trace():
+    sch = Schedule(product(), seed=0)
+    loop = sch.get_loops(sch.get_block("T_matmul"))[2]
+    sch.annotate(loop, "software_prefetch", sch.sample_categorical([0, 4], [0.5, 0.5], decision=1))
+    again = apply_trace(product(), Trace.from_json(sch.trace.to_json())).func
+    assert fetched(again) == fetched(sch.func) != []
+    assert fetched(apply_trace(product(), sch.trace.with_decisions([0])).func) == []
+
+
+def test_results_stay_and_the_machine_code_asks():
+    func = scheduled(3).func
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (4, 32)).astype("float32"), rng.uniform(-1, 1, (32, 64)).astype("float32")
+    held = [array(a), array(b), array(np.empty((4, 64), "float32"))]
+    load_artifact(compile_artifact(func, Target("llvm"), name="main"))["main"](*held)
+    np.testing.assert_allclose(held[-1].numpy(), a @ b, rtol=1e-4, atol=1e-5)
+    asm = compile_artifact(func, CPU, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert "prefetcht0" in asm
+
+
+@pytest.mark.parametrize("distance", [-1, "far"])
+def test_a_distance_is_a_number_of_iterations(distance):
+    with pytest.raises(LoweringError, match=r"software_prefetch of loop 'j_0.*' is (-1|'far')"):
+        lower_func(scheduled(distance).func)
+
+
+def test_vectors_and_large_iterations_are_refused():
+    sch = Schedule(product(), seed=0)
+    i, j, _ = sch.get_loops(sch.get_block("T_matmul"))
+    sch.annotate(i, "software_prefetch", 1)
+    assert len(fetched(sch.func)) == 2  # of A, a row of two lines; B is the same in each iteration
+    sch.reorder(j, i)
+    sch.annotate(j, "software_prefetch", 1)
+    assert len(fetched(sch.func)) == 2 + 32  # and a column of B
+    sch.vectorize(i)
+    with pytest.raises(LoweringError, match="loop 'i' is vectorized"):
+        lower_func(sch.func)
+    large = Schedule(WorkloadSpec.parse("matmul:4,64,128").prim_func(), seed=0)
+    _, column, _ = large.get_loops(large.get_block("T_matmul"))
+    large.annotate(column, "software_prefetch", 1)
+    with pytest.raises(LoweringError, match="reads 128 lines") as error:
+        lower_func(large.func)
+    assert "annotate a loop inside it" in str(error.value)
+
+
+def test_on_gpus_it_says_nothing():
+    sch = Schedule(product(), seed=0)
+    i, j, k = sch.get_loops(sch.get_block("T_matmul"))
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    sch.annotate(k, "software_prefetch", 1)
+    assert fetched(sch.func) == []
