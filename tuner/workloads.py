@@ -46,6 +46,8 @@ class WorkloadSpec:
     def parse(text: str) -> WorkloadSpec:
         """`op:sizes[:dtype]`, for example `matmul:512,512,512:float32`. Raises WorkloadError."""
         parts = text.strip().split(":")
+        if parts in ([op] for op in OPERATORS):
+            raise WorkloadError(f"{text!r} has no sizes", hint=OPERATORS[parts[0]].usage(parts[0]))
         if len(parts) not in (2, 3) or parts[0] not in OPERATORS:
             raise WorkloadError(f"no workload is called {text!r}", hint=_usage())
         try:
@@ -105,8 +107,15 @@ def _usage() -> str:
 
 
 def _summed_in(spec: WorkloadSpec) -> str | None:
-    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes."""
-    return "int32" if spec.dtype in ("int8", "uint8") else None
+    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes, and those of bfloat16
+    would lose their small terms. Matrix units sum so, too."""
+    match spec.dtype:
+        case "int8" | "uint8":
+            return "int32"
+        case "bfloat16":
+            return "float32"
+        case _:
+            return None
 
 
 def _matmul(spec: WorkloadSpec) -> list[Tensor]:

@@ -24,6 +24,7 @@ from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.space.generate import generate
+from tuner.task import TuningTask
 
 SAPPHIRE = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=2")
 CASES = {  # sketch: dtypes of the operands and the sums, the instruction
@@ -77,6 +78,14 @@ def test_vectors_are_tried_beside_tiles_and_alone_where_tiles_do_not_fit():
     assert [s.name for s in generate(product((8, 32, 64), a, b, c), SAPPHIRE)] == ["dot_16x4_vnni"]
     without = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=icelake-server")
     assert [s.name for s in generate(product((32, 32, 64), a, b, c), without)] == ["dot_16x4_vnni"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "unit"), [("matmul:32,32,64:bfloat16", "amx_bf16"), ("dense:32,32,64:int8", "amx_s8s8")]
+)
+def test_products_named_in_a_line_are_tried_on_the_unit(workload, unit):
+    task = TuningTask.from_spec(workload, SAPPHIRE)
+    assert generate(task.func, task.target)[0].name == unit
 
 
 def test_points_fit_eight_tile_registers():
