@@ -107,7 +107,7 @@ class Shape:
     @property
     def name(self) -> str:
         if self.streams:
-            return "stream" + ("+copy" if self.pack else "+keep" if self.kept else "")
+            return "stream+keep" if self.kept else "stream"
         order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
         return (
@@ -336,7 +336,7 @@ def _pack_operands(
             copy_region(sch, block, access, at, lanes)
         else:
             made_by = work.made_by.get(access.buffer.name)
-            panel = Panel(access, dim, vectors, lanes, made_by, straight=bool(shape.streams))
+            panel = Panel(access, dim, vectors, lanes, made_by)
             ahead = access.buffer.name in work.free
             pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead)
     if (shape.pack_rows or shape.kept) and roles.scalar_operand is not None and roles.m is not None:

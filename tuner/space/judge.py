@@ -14,8 +14,7 @@ from tuner.space.sketch import Values
 
 _LINE = 64  # bytes that come from memory at once
 _BUSY = 8  # accumulators that keep two multiply-add units busy
-_LONG_RUN = 512  # bytes of a row worth going to another page for, where it is copied
-_LONG_STREAM = 4096  # and where it is not: what prefetchers follow ends with a page
+_LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
 _WHOLE_STREAM = 16384  # bytes of a row of a matrix: the next rows' first pages come late each time
 _FEW = 16  # streams that prefetchers follow
 
@@ -110,17 +109,15 @@ class Judge:
         return lines * self._width(values) / (self._width(values) + 16 * self._depth(values))
 
     def _streams_on(self, values: Values) -> bool:
-        """Rows of a matrix are read far enough in one go, by tiles that keep the arithmetic busy; what is copied stays
-        near."""
-        width = self._width(values)
-        busy = values["rows"] * values["vectors"] >= _BUSY
-        if self.shape.pack:
-            near = self._panel_bytes(values) <= self.hardware.l2_bytes // 2
-            return near and busy and width * self.element_bytes >= _LONG_RUN
-        if self.shape.kept and (not busy or width * self._rows_extent() * self.element_bytes > self.hardware.l2_bytes):
-            return False
+        """Rows of a matrix are read far enough in one go; where sums are kept, tiles keep the arithmetic busy, and the
+        sums of a panel stay in the second-level cache."""
+        row = self._width(values) * self.element_bytes
+        if self.shape.kept:
+            busy = values["rows"] * values["vectors"] >= _BUSY
+            if not busy or row * self._rows_extent() > self.hardware.l2_bytes:
+                return False
         share = self.roles.v.extent // self.hardware.threads
-        return width >= min(share, _WHOLE_STREAM // self.element_bytes)
+        return row >= min(share * self.element_bytes, _WHOLE_STREAM)
 
     def _whole_tiles(self, values: Values) -> bool:
         width = values["vectors"] * self.hardware.lanes

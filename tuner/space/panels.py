@@ -22,15 +22,13 @@ from tuner.space.analysis import Access
 @dataclass(frozen=True)
 class Panel:
     """An operand and how its panels are made: `dim` is cut in tiles of `size` × `lanes` elements. `made_by` names the
-    block that makes the operand here (one that pads it); without one the operand is copied. `straight`: as it is read,
-    row by row, not as it is written, tile by tile."""
+    block that makes the operand here (one that pads it); without one the operand is copied."""
 
     access: Access
     dim: int
     size: ExprRV
     lanes: int
     made_by: str | None = None
-    straight: bool = False
 
 
 def panel_dim(access: Access, axis: int) -> int | None:
@@ -53,7 +51,7 @@ def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: 
     others = [loop for d, loop in enumerate(loops) if d != panel.dim]
     if panel.dim == rank - 1 and panel.lanes > 1:
         tile, vector, lane = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
-        sch.reorder(*([*others, tile] if panel.straight else [tile, *others]), vector, lane)
+        sch.reorder(tile, *others, vector, lane)
         sch.unroll(vector)
         sch.vectorize(lane)
     else:

@@ -2,11 +2,10 @@
 memory about as fast as it is used.
 
     for panel of columns, in parallel:
-      for k, `depth` rows of B at a time:        stream: 4 or 8 rows, each read straight on
-        [copy A[:, k], tile by tile]             stream+keep: and sums in the order of tiles, for a few rows of results
-        [copy B[k, panel], row by row]           stream+copy: more rows, for more rows of results, into a near cache
-        for tile in panel: C[:, tile] += A[:, k] · B[k, tile]
-      [copy the sums to C]                       stream+keep
+      for k, 4 or 8 rows of B at a time, each read straight on:
+        [copy A[:, k], tile by tile]                               stream+keep
+        for tile in panel: sums[tile] += A[:, k] · B[k, tile]      stream: the sums are C itself
+      [copy the sums to C]                                         stream+keep
 
 A register tile that runs down the columns of such a matrix meets another page in each row, and rows a power of two
 apart share one set of the cache: once a tile reads more of them than a set has ways, the rest of every line is gone
@@ -17,6 +16,7 @@ rows of C and of A lie as far apart, and want the lines of the same set: kept in
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from compiler.dtype import parse_dtype
 from compiler.lower.split_preproc import layout_free
@@ -28,9 +28,8 @@ from tuner.space.contraction import Roles, Shape, depths
 _MOST_ROWS = 32  # of results: of more, the arithmetic takes so long that memory matters less
 _LARGE = 8 << 20  # bytes of an operand that no near cache keeps from one call to the next
 _STREAMS = (4, 8)  # rows read at a time: first-level caches have 8 ways and more
-_COPIED = (16, 32, 64, 128)  # rows copied at a time
 _KEEP_FROM = 2  # rows of results for which an order of their own can pay
-_COPY_FROM = 5  # rows of results for which a copy can pay
+_ALONE_UP_TO = 4  # rows of results: of more, the output's own order was never faster
 
 
 def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
@@ -45,16 +44,12 @@ def skinny_shapes(func: PrimFunc, info: BlockInfo, roles: Roles) -> list[Shape]:
     size = math.prod(as_int(extent) or 1 for extent in operand.buffer.shape) * parse_dtype(operand.buffer.dtype).bytes
     if size < _LARGE:
         return []
-    known = depths(info)
-    streams, copied = [d for d in _STREAMS if d in known], tuple(d for d in _COPIED if d in known)
-    shapes = []
-    if streams and rows < _COPY_FROM:
-        shapes.append(Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),)))
-    if streams and rows >= _KEEP_FROM:
-        shapes.append(Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),), kept=True))
-    if copied and rows >= _COPY_FROM:
-        shapes.append(Shape(rows_outer=False, pack=True, deep=True, streams=copied))
-    return shapes
+    streams = [d for d in _STREAMS if d in depths(info)]
+    if not streams:
+        return []
+    plain = Shape(rows_outer=False, pack=False, deep=True, streams=(max(streams),))
+    offered = [plain] if rows <= _ALONE_UP_TO else []
+    return [*offered, replace(plain, kept=True)] if rows >= _KEEP_FROM else offered
 
 
 def _is_matrix(info: BlockInfo, roles: Roles, operand: Access) -> bool:
