@@ -175,10 +175,32 @@ CONVOLUTIONS = {
 }
 
 
+STEPS = ["conv2d:1,3,20,32,12,7,7,2,3", "conv2d:2,3,9,48,10,3,3,2,1"]
+
+
 def convolve(x, w, stride, pad):
     x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
     return np.einsum("nchwrs,fcrs->nfhw", windows, w)
+
+
+@pytest.mark.parametrize("text", STEPS)
+def test_every_so_many_elements_of_a_row_are_packed_as_neighbours(text):
+    func = WorkloadSpec.parse(text).prim_func()
+    args = arguments(func)
+    stride, pad = WorkloadSpec.parse(text).args[7:]
+    assert "panels+pack+unfold" in agree(func, convolve(args[0], args[1], stride, pad), args, points=2)
+    assert "panels+pack" not in names(text), "a copy with gaps"
+    packed = next(sketch for sketch in generate(func, TARGET) if sketch.name == "panels+pack+unfold")
+    assert {d.name for d in packed.decisions} == {"rows", "vectors", "panel"}
+
+
+def test_the_output_stage_of_a_convolution_with_steps_is_fused_and_right():
+    x, w, bias = placeholder((1, 3, 17, 48), name="X"), placeholder((8, 3, 3, 3), name="W"), placeholder((8, 1, 1))
+    out = topi.nn.relu(topi.add(topi.nn.conv2d_nchw(x, w, stride=2, padding=1, dilation=1), bias))
+    func = create_prim_func([x, w, bias, out])
+    args = arguments(func)
+    agree(func, np.maximum(convolve(args[0], args[1], 2, 1) + args[2], 0), args)
 
 
 @pytest.mark.parametrize("text", CONVOLUTIONS)

@@ -83,7 +83,8 @@ class Shape:
     tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output; with `streams`, the
     depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
     packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
-    `pixels`); `filled`: zeros after the last make whole vectors of them. `ahead`: layout-free operands are packed
+    `pixels`); `filled`: zeros after the last make whole vectors of them. `unfolded`: every so many elements of an
+    image's row are packed as neighbours. `ahead`: layout-free operands are packed
     whole, ahead of all calls. `kept`: sums and the rows' operand lie in the order of tiles while rows of `streams` are
     read.
     """
@@ -95,6 +96,7 @@ class Shape:
     padded: bool = False
     flat: bool = False
     filled: bool = False
+    unfolded: bool = False
     ahead: bool = False
     streams: tuple[int, ...] = ()
     kept: bool = False
@@ -112,7 +114,7 @@ class Shape:
         packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
         return (
             order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
-            + ("+fill" if self.filled else "") + ("+ahead" if self.ahead else "")
+            + ("+fill" if self.filled else "") + ("+unfold" if self.unfolded else "") + ("+ahead" if self.ahead else "")
         )  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
     rows, vectors, panel, chunk = _sizes(recorder, work)
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
     m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
-    batch, blocked = _split_others(sch, recorder, roles, loops)
+    batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not shape.unfolded)
     reduce_loops, unrolled = _split_reduction(sch, recorder, info, loops)
     nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
@@ -289,13 +291,13 @@ def _split_rows(
 
 
 def _split_others(
-    sch: Schedule, recorder: Recorder, roles: Roles, loops: dict[int, LoopRV]
+    sch: Schedule, recorder: Recorder, roles: Roles, loops: dict[int, LoopRV], blocks: bool
 ) -> tuple[list[LoopRV], list[LoopRV]]:
-    """The remaining spatial axes: whole outside, except that the last may leave a block inside."""
+    """The remaining spatial axes: whole outside, except that the last may leave a block inside, with `blocks`."""
     batch: list[LoopRV] = []
     blocked: list[LoopRV] = []
     for axis in roles.others:
-        if axis is roles.others[-1] and axis.extent > 1:
+        if axis is roles.others[-1] and axis.extent > 1 and blocks:
             sizes = tuple(d for d in range(1, min(axis.extent, 16) + 1) if axis.extent % d == 0)
             if len(sizes) > 1:
                 size = recorder.choose("block", sizes)

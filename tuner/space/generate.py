@@ -23,7 +23,7 @@ from tuner.space.gpu_generate import gpu_sketches
 from tuner.space.hardware import Hardware
 from tuner.space.judge import Judge
 from tuner.space.panels import panel_dim
-from tuner.space.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, is_dense
+from tuner.space.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
 from tuner.space.recorder import Recorder
 from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values, anything, level
@@ -131,6 +131,9 @@ def _all_shapes(func: PrimFunc, main: BlockInfo, roles: Roles, hardware: Hardwar
     shapes, flat = _shapes(main, roles, hardware), _flat_shapes(func, main, roles, hardware)
     if flat and is_dense(main, roles):
         shapes = []  # rows of an image are in the way only
+    elif not flat and has_steps(main, roles) and unfold(Schedule(func), main, roles) is not None:
+        both = _is_free(func, main, roles.scalar_operand)  # too few products to copy filters for each row
+        shapes = [replace(s, unfolded=s.pack) for s in shapes if not s.padded and (both or not s.pack_rows)]
     elif flat and (roles.v.extent < 4 * hardware.lanes or has_gaps(main, roles)):  # vectors would be half empty
         shapes = [shape for shape in shapes if shape.name == "panels"]
     return [_ahead(func, shape, main, roles) for shape in (*shapes, *flat)]
@@ -250,17 +253,18 @@ def _contraction(
     if grown and not _pad(sch, name, shape, hardware):
         return None
     columns = {flat.columns} if flat is not None and not (flat.dense and grown) else frozenset[str]()
+    unfolded = _unfolded(sch, name) if shape.unfolded else frozenset[str]()
     if flat is not None and flat.dense and not shape.pack:  # before others become part of the columns
         sch.compute_inline(sch.get_block(flat.columns))
-    inline_chains(sch, kept=columns)
+    inline_chains(sch, kept=columns | unfolded)
     if flat is not None:
         flatten_consumer(sch, name)
     blocks = blocks_of(sch.func)
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
-    dense = columns if flat is not None and flat.dense else frozenset[str]()
-    made_by = {b.output.buffer.name: b.name for b in blocks if b.name in dense or (grown and _fills(b, main))}
+    making = columns if flat is not None and flat.dense else unfolded
+    made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
     parted = () if grown or shape.deep else tuple(b for b in blocks if _fills(b, main) and _is_parted(main, b))
@@ -272,6 +276,16 @@ def _contraction(
     tile(sch, recorder, Work(main, roles, shape, hardware, epilogue, made_by, free, padding))
     judge = Judge(main, roles, shape, hardware, parse_dtype(main.output.buffer.dtype).bytes)
     return Sketch(shape.name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+
+
+def _unfolded(sch: Schedule, name: str) -> frozenset[str]:
+    """The name of the block that copies what the block `name` reads every so many elements of."""
+    main = next(b for b in blocks_of(sch.func) if b.name == name)
+    roles = assign_roles(main)
+    assert roles is not None
+    columns = unfold(sch, main, roles)
+    assert columns is not None  # else the shape is not offered
+    return frozenset({columns})
 
 
 def _flattened(sch: Schedule, name: str, hardware: Hardware) -> Flat | None:

@@ -111,6 +111,33 @@ def is_dense(info: BlockInfo, roles: Roles) -> bool:
     )
 
 
+def unfold(sch: Schedule, info: BlockInfo, roles: Roles) -> str | None:
+    """Let `info` read a copy of its vector operand in which neighbours along `v` are neighbours in memory, and return
+    the copying block's name; None if that is not legal. Made panel by panel, it is near when tiles read it."""
+    assert roles.vector_operand is not None
+    operand = info.inputs[roles.vector_operand]
+    block = sch.get_block(info.name)
+    names = {a.position: f"a{a.position}" for a in info.axes if a.position in operand.axes}
+    rest = [name for position, name in names.items() if position != roles.v.position]
+    last = f"lambda {', '.join(names.values())}: ({', '.join([*rest, names[roles.v.position]])},)"
+    try:
+        columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
+        read_at = sch.read_index(block, sch.get(columns).writes[0].buffer.name)
+        sch.transform_layout(block, ("read", read_at), last)
+        sch.transform_block_layout(columns, last)
+    except ScheduleError:
+        return None
+    return sch.get(columns).name_hint
+
+
+def has_steps(info: BlockInfo, roles: Roles) -> bool:
+    """Whether neighbours along `v` are some elements of a row apart, and used for all rows of a tile."""
+    if roles.vector_operand is None or roles.m is None:
+        return False
+    operand = info.inputs[roles.vector_operand]
+    return dict(operand.steps).get(roles.v.position, 1) > 1 and roles.m.position not in operand.axes
+
+
 def flatten_consumer(sch: Schedule, name: str) -> None:
     """Let the block that reads the flat results of the block `name` run along pixels too: it can be computed where a
     tile is finished then."""
