@@ -207,8 +207,10 @@ def _check_stuck(name: str, groups: list[list[Thread]]) -> None:
 
 
 def _source(kind: str, lane: int, argument: int, width: int) -> int:
-    """The lane whose value a shuffle gives; its own where the other is outside its group of `width`."""
+    """The lane whose value a shuffle gives; its own where the other is outside its group of `width`. But "xor" reaches
+    earlier groups, as it does on a GPU."""
     first = lane - lane % width
+    after = first + width
     match kind:
         case "tvm_warp_shuffle":
             return first + argument % width
@@ -217,8 +219,8 @@ def _source(kind: str, lane: int, argument: int, width: int) -> int:
         case "tvm_warp_shuffle_down":
             other = lane + argument
         case _:
-            other = lane ^ argument
-    return other if first <= other < first + width else lane
+            first, other = 0, lane ^ argument
+    return other if first <= other < after else lane
 
 
 def _meet(name: str, threads: list[Thread], kind: str) -> None:

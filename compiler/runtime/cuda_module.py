@@ -274,8 +274,10 @@ class CUDAHostModule(Module):
             raise DeviceError(f"{func_name} does not run on {dev}")
 
         def evaluate(*args: Any) -> BenchmarkResult:
-            timer = CallTimer(function.prepare(args))
-            found = measure(timer, options, lambda: None if preprocess is None else preprocess(*args))
+            call = function.prepare(args)
+            if call.device != dev:
+                raise ArgumentError(f"{func_name}: the arrays are on {call.device}, to be timed is {dev}")
+            found = measure(CallTimer(call), options, lambda: None if preprocess is None else preprocess(*args))
             return replace(found, warnings=(*found.warnings, *gpu_warnings(gpu_state(dev.device_id))))
 
         return evaluate

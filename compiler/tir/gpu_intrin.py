@@ -50,7 +50,8 @@ def tvm_warp_shuffle_down(mask: Any, value: Any, offset: Any, width: Any, warp_s
 
 
 def tvm_warp_shuffle_xor(mask: Any, value: Any, bits: Any, width: Any, warp_size: Any) -> PrimExpr:
-    """`value` as the thread has it whose number differs in `bits`."""
+    """`value` as the thread has it whose number differs in `bits`; a thread for which that is in a later group of
+    `width` keeps its own."""
     return _shuffle("tvm_warp_shuffle_xor", value, bits, width, warp_size, mask)
 
 

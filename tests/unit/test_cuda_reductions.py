@@ -44,6 +44,28 @@ def test_threads_over_rows_inside_a_reduction_store_no_row_too_many() -> None:
     np.testing.assert_array_equal(b, a.sum(1))
 
 
+def test_rows_that_a_size_of_the_call_leaves_out_are_not_stored() -> None:
+    @T.prim_func
+    def rows(a: T.handle, b: T.handle):
+        m = T.int32()
+        A, B = T.match_buffer(a, (m, 40)), T.match_buffer(b, (m,))
+        for bx in T.thread_binding((m + 3) // 4, thread="blockIdx.x"):
+            for ty in T.thread_binding(4, thread="threadIdx.y"):
+                for ko in range(2):
+                    for tx in T.thread_binding(32, thread="threadIdx.x"):
+                        with T.block("B"):
+                            i = T.axis.spatial(m, bx * 4 + ty)
+                            k = T.axis.reduce(40, ko * 32 + tx)
+                            T.where(bx * 4 + ty < m and ko * 32 + tx < 40)
+                            with T.init():
+                                B[i] = T.float32(0)
+                            B[i] = B[i] + A[i, k]
+
+    a, b = numbers(10, 40), np.zeros(10, np.float32)
+    run(rows, a, b)
+    np.testing.assert_array_equal(b, a.sum(1))
+
+
 def test_what_is_left_out_of_a_sum_is_no_condition_of_its_result() -> None:
     @T.prim_func
     def rows(A: T.Buffer((4, 10, 32)), B: T.Buffer((4,))):

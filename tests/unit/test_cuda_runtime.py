@@ -152,6 +152,8 @@ def test_time_is_that_between_events(driver: HostDriver, adding: Artifact) -> No
     assert driver.filled == [2 * 4096] * 2
     with pytest.raises(DeviceError, match="cannot be timed on cpu"):
         CUDAHostModule(adding).time_evaluator("add", cpu())
+    with pytest.raises(ArgumentError, match=r"the arrays are on cuda\(0\), to be timed is cuda\(1\)"):
+        CUDAHostModule(adding).time_evaluator("add", cuda(1))(x, x, x)
     del x
 
 

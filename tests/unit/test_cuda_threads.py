@@ -161,6 +161,7 @@ def test_blocks_race_and_atomics_do_not() -> None:
         (gpu.tvm_warp_shuffle_up, 2, lambda t: t - 2 if t % 8 >= 2 else t),
         (gpu.tvm_warp_shuffle_down, 1, lambda t: t + 1 if t % 8 < 7 else t),
         (gpu.tvm_warp_shuffle_xor, 5, lambda t: t ^ 5),
+        (gpu.tvm_warp_shuffle_xor, 8, lambda t: t ^ 8 if t & 8 else t),  # groups reach those before them
     ],
 )
 def test_shuffles_within_groups(shuffle, argument: int, source) -> None:
