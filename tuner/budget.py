@@ -25,7 +25,7 @@ class Limits:
     build_ahead: int = 1
     builders: int = 2
     finalists: int = 6
-    final_rounds: int = 4
+    final_rounds: int = 3
     equal_failures: int = 12
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT

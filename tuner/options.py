@@ -57,7 +57,7 @@ class RunOptions:
     final_samples: int = 3
     final_sample_ms: int = 20
     finalists: int = 6
-    final_rounds: int = 4
+    final_rounds: int = 3
     equal_failures: int = 12
     device_wait_s: float = 30.0
     rtol: float = 1e-4
