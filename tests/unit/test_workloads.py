@@ -24,7 +24,7 @@ def test_the_dtype_defaults_to_float32():
     ("text", "says"),
     [
         ("matmool:1,2,3", "no workload is called 'matmool:1,2,3'"),
-        ("matmul", "no workload"),
+        ("matmul", "has no sizes"),
         ("matmul:1,x,3", "not whole numbers"),
         ("matmul:1,2", "takes 3 sizes, got 2"),
         ("matmul:0,2,3", "must be positive"),
