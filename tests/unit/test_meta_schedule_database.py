@@ -11,6 +11,7 @@ import schedule_workloads as w
 from compiler.ir.module import IRModule
 from compiler.schedule.schedule import Schedule
 from compiler.target import Target
+from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
 from tuner.meta_schedule.database import (
     Database,
@@ -139,6 +140,22 @@ def test_create_makes_every_kind(tmp_path):
     assert isinstance(Database.create(lambda sch: True), ScheduleFnDatabase)
     with pytest.raises(TuningError, match="no kind of database 'xml'"):
         Database.create("xml")
+
+
+def test_the_names_of_the_fields_modules(tmp_path):
+    database = ms.database.create("json", work_dir=str(tmp_path))
+    assert ms.tir_integration.compile_tir(database, matmul(), ZEN) is None
+    sch = Schedule(matmul())
+    sch.unroll(sch.get_loops(sch.get_block("C"))[-1])
+    workload = database.commit_workload(matmul())
+    database.commit_tuning_record(
+        TuningRecord(sch.trace, workload, [1e-3], ZEN, tuple(ArgInfo.from_entry_func(sch.mod)))
+    )
+    found = ms.tir_integration.compile_tir(database, matmul()["main"], str(ZEN))
+    assert found is not None
+    assert found.mod["main"].script() == sch.mod["main"].script()
+    assert ms.tir_integration.tune_tir is ms.tune_tir
+    assert isinstance(ms.builder.create("local"), ms.Builder)
 
 
 def test_an_equality_that_is_not_there_is_refused():

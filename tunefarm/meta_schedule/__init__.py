@@ -11,6 +11,7 @@ from tunefarm.meta_schedule import (
     schedule_rule,
     search_strategy,
     space_generator,
+    tir_integration,
     tune_context,
     utils,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "schedule_rule",
     "search_strategy",
     "space_generator",
+    "tir_integration",
     "tune_context",
     "tune_tasks",
     "tune_tir",

@@ -2,4 +2,6 @@
 
 from tuner.meta_schedule.builder import Builder, BuilderInput, BuilderResult, LocalBuilder, PyBuilder
 
-__all__ = ["Builder", "BuilderInput", "BuilderResult", "LocalBuilder", "PyBuilder"]
+create = Builder.create
+
+__all__ = ["Builder", "BuilderInput", "BuilderResult", "LocalBuilder", "PyBuilder", "create"]

@@ -11,14 +11,19 @@ from tuner.meta_schedule.json_database import JSONDatabase
 from tuner.meta_schedule.record import TuningRecord, Workload
 from tuner.meta_schedule.sql_database import SQLDatabase
 
+PyDatabase = Database
+create = Database.create
+
 __all__ = [
     "Database",
     "JSONDatabase",
     "MemoryDatabase",
     "OrderedUnionDatabase",
+    "PyDatabase",
     "SQLDatabase",
     "ScheduleFnDatabase",
     "TuningRecord",
     "UnionDatabase",
     "Workload",
+    "create",
 ]

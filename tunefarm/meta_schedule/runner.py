@@ -12,6 +12,8 @@ from tuner.meta_schedule.runner import (
     RunnerResult,
 )
 
+create = Runner.create
+
 __all__ = [
     "EvaluatorConfig",
     "LocalRunner",
@@ -22,4 +24,5 @@ __all__ = [
     "RunnerFuture",
     "RunnerInput",
     "RunnerResult",
+    "create",
 ]

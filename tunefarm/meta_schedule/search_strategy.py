@@ -3,4 +3,6 @@
 from tuner.meta_schedule.record import MeasureCandidate
 from tuner.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
 
-__all__ = ["EvolutionarySearch", "MeasureCandidate", "ReplayFunc", "ReplayTrace", "SearchStrategy"]
+create = SearchStrategy.create
+
+__all__ = ["EvolutionarySearch", "MeasureCandidate", "ReplayFunc", "ReplayTrace", "SearchStrategy", "create"]

@@ -8,4 +8,6 @@ from tuner.meta_schedule.space_generator import (
     SpaceGeneratorUnion,
 )
 
-__all__ = ["PostOrderApply", "PySpaceGenerator", "ScheduleFn", "SpaceGenerator", "SpaceGeneratorUnion"]
+create = SpaceGenerator.create
+
+__all__ = ["PostOrderApply", "PySpaceGenerator", "ScheduleFn", "SpaceGenerator", "SpaceGeneratorUnion", "create"]

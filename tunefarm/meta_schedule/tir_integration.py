@@ -1,0 +1,17 @@
+"""Tuning of TensorIR functions, by the module's name in the field."""
+
+from compiler.ir.module import IRModule
+from compiler.schedule.schedule import Schedule
+from compiler.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.meta_schedule.database import Database
+from tuner.meta_schedule.tune import tune_tasks, tune_tir
+
+
+def compile_tir(database: Database, mod: IRModule | PrimFunc, target: Target | str) -> Schedule | None:
+    """The best schedule that `database` has for `mod` on `target`, or None."""
+    module = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+    return database.query_schedule(module, Target(target).resolved())
+
+
+__all__ = ["compile_tir", "tune_tasks", "tune_tir"]
