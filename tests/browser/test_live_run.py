@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import patient_http
 import pytest
 from conftest import Problems
 from playwright.sync_api import Page, expect
@@ -79,7 +79,7 @@ def test_a_run_is_begun_watched_and_cancelled(page: Page, root: str, store: Reco
 def test_why_a_run_failed_is_on_its_page(page: Page, root: str) -> None:
     """Code for another machine builds, and no device runs it."""
     body = {"workloads": [KERNEL], "target": "llvm -mtriple=riscv64-linux-gnu -mcpu=generic-rv64", "trials": 2}
-    assert httpx.post(f"{root}/api/v1/runs", json=body).status_code == 202
+    assert patient_http.post(f"{root}/api/v1/runs", json=body).status_code == 202
     page.goto(f"{root}/runs/1")
     expect(page.locator("#run-head .badge")).to_have_text("failed", timeout=PATIENCE_MS)
     expect(page.locator("#run-head .notice")).to_contain_text("the untuned function")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import patient_http
 import pytest
 from seed_records import TARGET, XEON, ZEN3, FakeTracker, Seeded, seed
 from web_server import running_app
@@ -33,7 +34,7 @@ def tracker() -> FakeTracker:
 
 @pytest.fixture(scope="module")
 def api(store: RecordStore, ids: Seeded, tracker: FakeTracker) -> Iterator[httpx.Client]:
-    with running_app(store, tracker) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
+    with running_app(store, tracker) as address, patient_http.Client(base_url=f"{address}/api/v1") as client:
         yield client
 
 
@@ -124,12 +125,12 @@ class TestCatalog:
         away = FakeTracker()
         away.problem = ConnectError("no tracker answers at 127.0.0.1:9190")
         with running_app(store, away) as address:
-            devices = httpx.get(f"{address}/api/v1/devices").json()
+            devices = patient_http.get(f"{address}/api/v1/devices").json()
             assert (devices["source"], devices["problem"]) == ("records", "no tracker answers at 127.0.0.1:9190")
             assert {d["state"] for d in devices["devices"]} == {"recorded"}
-            health = httpx.get(f"{address}/api/v1/health")
+            health = patient_http.get(f"{address}/api/v1/health")
             assert (health.status_code, health.json()["tracker"]) == (200, "away")
-            page = httpx.get(address, headers={"Accept": "text/html"})
+            page = patient_http.get(address, headers={"Accept": "text/html"})
             assert "no tracker answers" in page.text
 
 
@@ -149,14 +150,14 @@ class TestErrors:
     def test_a_store_that_fails(self, tmp_path: Path) -> None:
         store = RecordStore.open(tmp_path / "r.db", create=True)
         with running_app(store) as address:
-            assert httpx.get(f"{address}/api/v1/health").status_code == 200
+            assert patient_http.get(f"{address}/api/v1/health").status_code == 200
             store.close()
             for file in tmp_path.iterdir():
                 file.unlink()
             (tmp_path / "r.db").write_bytes(b"garbage" * 1000)
-            reply = httpx.get(f"{address}/api/v1/health")
+            reply = patient_http.get(f"{address}/api/v1/health")
             assert (reply.status_code, reply.json()["error"]["kind"]) == (503, "store_unavailable")
-            page = httpx.get(address, headers={"Accept": "text/html"})
+            page = patient_http.get(address, headers={"Accept": "text/html"})
             assert page.status_code == 503
             assert "not a database" in page.text
 
@@ -165,7 +166,7 @@ class TestGuard:
     def test_what_every_reply_carries(self, api: httpx.Client, ids: Seeded) -> None:
         root = str(api.base_url).removesuffix("/api/v1/")
         for path in ("/", "/static/app.css", "/api/v1/runs", "/nope"):
-            headers = httpx.get(root + path).headers
+            headers = patient_http.get(root + path).headers
             policy = headers["content-security-policy"]
             assert "default-src 'none'" in policy
             assert "script-src 'self'" in policy
@@ -174,8 +175,8 @@ class TestGuard:
 
     def test_another_name_is_refused(self, store: RecordStore) -> None:
         with running_app(store, hosts=["127.0.0.1", "localhost"]) as address:
-            assert httpx.get(f"{address}/api/v1/runs").status_code == 200
-            evil = httpx.get(f"{address}/api/v1/runs", headers={"Host": "evil.example:80"})
+            assert patient_http.get(f"{address}/api/v1/runs").status_code == 200
+            evil = patient_http.get(f"{address}/api/v1/runs", headers={"Host": "evil.example:80"})
             assert (evil.status_code, evil.json()["error"]["kind"]) == (400, "bad_request")
 
     def test_tokens(self, store: RecordStore) -> None:
@@ -186,11 +187,14 @@ class TestGuard:
                 {"Authorization": "Basic !!!"},
                 {"Authorization": "s3cret"},
             ):
-                refused = httpx.get(f"{address}/api/v1/runs", headers=headers)
+                refused = patient_http.get(f"{address}/api/v1/runs", headers=headers)
                 assert (refused.status_code, refused.json()["error"]["kind"]) == (401, "unauthorised")
                 assert "Basic" in refused.headers["www-authenticate"]
-            assert httpx.get(f"{address}/api/v1/runs", headers={"Authorization": "Bearer s3cret"}).status_code == 200
-            assert httpx.get(address, auth=("me", "s3cret")).status_code == 200
-            page = httpx.get(address, headers={"Accept": "text/html"})
+            assert (
+                patient_http.get(f"{address}/api/v1/runs", headers={"Authorization": "Bearer s3cret"}).status_code
+                == 200
+            )
+            assert patient_http.get(address, auth=("me", "s3cret")).status_code == 200
+            page = patient_http.get(address, headers={"Accept": "text/html"})
             assert page.status_code == 401
             assert "<h1>" in page.text

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import patient_http
 import pytest
 from seed_records import TARGET, FakeTracker, Seeded, seed
 from web_server import running_app
@@ -47,7 +47,7 @@ def address(store: RecordStore, ids: Seeded) -> Iterator[str]:
 
 
 def test_every_route_and_parameter_is_named(address: str) -> None:
-    paths = httpx.get(f"{address}/api/v1/openapi.json").json()["paths"]
+    paths = patient_http.get(f"{address}/api/v1/openapi.json").json()["paths"]
     for path, methods in paths.items():
         assert f"`{path}" in DOC, path
         for operation in methods.values():
@@ -77,5 +77,5 @@ def test_the_examples_run(address: str, ids: Seeded) -> None:
         query = {name: value for name, _, value in pairs}
         bodies = [json.loads(words[i + 1]) for i, word in enumerate(words) if word == "--json"]
         method = "POST" if bodies or "POST" in words else "GET"
-        reply = httpx.request(method, url, params=query or None, json=bodies[0] if bodies else None)
+        reply = patient_http.request(method, url, params=query or None, json=bodies[0] if bodies else None)
         assert reply.is_success, (command, reply.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import patient_http
 import pytest
 from fastapi.routing import APIRoute
 from seed_records import TARGET, XEON, ZEN3, Seeded
@@ -101,11 +102,11 @@ class TestReleases:
         assert (len(diff["removed"]), diff["same"]) == (2, 1)
         assert [r["name"] for r in api.get("/releases").json()["releases"]][:2] == ["1.1", "1.0"]
         with RecordStore.open(f"{store.address}.other", create=True) as other, running_app(other) as address:
-            taken = httpx.post(f"{address}/api/v1/releases/import", json=file)
+            taken = patient_http.post(f"{address}/api/v1/releases/import", json=file)
             assert (taken.status_code, taken.json()["digest"]) == (201, file["digest"])
             file["entries"][0]["cost"] = 1e-9
             file["name"] = "2.0"
-            assert httpx.post(f"{address}/api/v1/releases/import", json=file).status_code == 400
+            assert patient_http.post(f"{address}/api/v1/releases/import", json=file).status_code == 400
 
 
 class TestFarm:
@@ -122,7 +123,7 @@ class TestFarm:
 
     def test_leases(self, store: RecordStore, ids: Seeded) -> None:
         with running_app(store) as address:
-            assert "no tracker" in httpx.get(f"{address}/api/v1/leases").json()["problem"]
+            assert "no tracker" in patient_http.get(f"{address}/api/v1/leases").json()["problem"]
 
     def test_benchmarks(self, api: httpx.Client, store: RecordStore, ids: Seeded) -> None:
         run = store.start_bench_run(NewBenchRun(suite="gemm", spec={}, devices="cpu", toolchain={}))
@@ -163,7 +164,7 @@ class Launched:
 class TestRuns:
     def test_begun_and_gone_on_with(self, store: RecordStore, ids: Seeded) -> None:
         launcher = Launched()
-        with running_app(store, launcher=launcher) as address, Client(address) as client:
+        with running_app(store, launcher=launcher) as address, Client(address, timeout_s=60) as client:
             run = client.start_run(["matmul:8,8,8"], key="cpu", target=TARGET, trials=3)
             assert (run.state, run.budget, launcher.started) == ("queued", 3, [(run.id, "cpu")])
             assert "--key cpu" in store.run(run.id).command
@@ -171,7 +172,7 @@ class TestRuns:
             assert client.resume_run(run.id).state == "queued"
             assert launcher.started[1:] == [(run.id, "cpu")]
             url = f"{address}/api/v1/runs"
-            assert httpx.post(f"{url}/{run.id}/resume").status_code == 409
+            assert patient_http.post(f"{url}/{run.id}/resume").status_code == 409
             for body in (
                 {"workloads": []},
                 {"workloads": ["matmul:8,8,8"]},
@@ -180,7 +181,7 @@ class TestRuns:
                 {"workloads": ["matmul:8,8,8"], "key": "cpu", "target": "warp-drive"},
                 {"workloads": ["matmul:8,8,8"], "key": "cpu", "target": TARGET, "strategy": "luck"},
             ):
-                assert httpx.post(url, json=body).status_code == 400, body
+                assert patient_http.post(url, json=body).status_code == 400, body
             assert len(launcher.started) == 2
 
     def test_an_app_that_starts_none(self, api: httpx.Client) -> None:
@@ -202,9 +203,9 @@ class TestRoles:
 
             def status(role: Role, method: str, path: str, body: object = None) -> int:
                 headers = {"Authorization": f"Bearer {secrets[role]}"}
-                return httpx.request(method, f"{address}/api/v1{path}", headers=headers, json=body).status_code
+                return patient_http.request(method, f"{address}/api/v1{path}", headers=headers, json=body).status_code
 
-            assert httpx.get(f"{address}/api/v1/runs").status_code == 401
+            assert patient_http.get(f"{address}/api/v1/runs").status_code == 401
             assert [status(role, "GET", "/runs") for role in Role] == [200, 200, 200]
             release = [status(role, "POST", "/releases", {"name": f"r-{role}"}) for role in Role]
             assert release == [403, 201, 201]
@@ -217,14 +218,14 @@ class TestRoles:
         _, secret = store.new_token("ci", Role.READ)
         with running_app(store, open_role=None) as address:
             headers = {"Authorization": f"Bearer {secret}"}
-            assert httpx.get(f"{address}/api/v1/runs", headers=headers).status_code == 200
+            assert patient_http.get(f"{address}/api/v1/runs", headers=headers).status_code == 200
             store.revoke_token("ci")
-            assert httpx.get(f"{address}/api/v1/runs", headers=headers).status_code == 401
+            assert patient_http.get(f"{address}/api/v1/runs", headers=headers).status_code == 401
 
     def test_guessing_is_slowed_down(self, store: RecordStore) -> None:
         with running_app(store, open_role=None) as address:
             wrong = {"Authorization": "Bearer guess"}
-            replies = [httpx.get(f"{address}/api/v1/runs", headers=wrong) for _ in range(11)]
+            replies = [patient_http.get(f"{address}/api/v1/runs", headers=wrong) for _ in range(11)]
             assert [r.status_code for r in replies] == [401] * 10 + [429]
             assert 0 < int(replies[-1].headers["retry-after"]) <= 60
             assert replies[-1].json()["error"]["kind"] == "too_many_failures"

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import patient_http
 import pytest
 from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
 from records_kit import eventually, statements
@@ -23,7 +24,7 @@ QUERY = {"workload": KEY, "target": V3, "device_class": ZEN3}
 
 @pytest.fixture
 def api(farm: Farm) -> Iterator[httpx.Client]:
-    with running_app(farm.store) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
+    with running_app(farm.store) as address, patient_http.Client(base_url=f"{address}/api/v1") as client:
         yield client
 
 
@@ -108,7 +109,10 @@ def test_errors_stay_what_they_are(api: httpx.Client) -> None:
 def test_a_remembered_answer_still_takes_a_token(farm: Farm) -> None:
     farm.trial(farm.run(), "d", 1.0, 1.0)
     token = {"Authorization": f"Bearer {farm.store.new_token('t', Role.READ)[1]}"}
-    with running_app(farm.store, open_role=None) as address, httpx.Client(base_url=f"{address}/api/v1") as client:
+    with (
+        running_app(farm.store, open_role=None) as address,
+        patient_http.Client(base_url=f"{address}/api/v1") as client,
+    ):
         assert client.get("/best", params=QUERY, headers=token).status_code == 200
         assert client.get("/best", params=QUERY, headers=token).status_code == 200
         assert client.get("/best", params=QUERY).status_code == 401

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import patient_http
 import pytest
 from seed_records import Seeded, go_on
 from web_server import running_app
@@ -222,12 +223,12 @@ def test_every_page_renders_for_every_run(api: httpx.Client, store: RecordStore,
     paths += [f"/runs/{ids.finished}?status=failed", f"/runs/{ids.finished}?before=50&status=ok"]
     paths += [f"/trials/{t.id}" for t in store.trials(ids.finished, limit=40)]
     for path in paths:
-        page = httpx.get(root + path, headers={"Accept": "text/html"})
+        page = patient_http.get(root + path, headers={"Accept": "text/html"})
         assert page.status_code == 200, path
         assert "<h1>" in page.text, path
         assert "<script>" not in page.text
         assert "style=" not in page.text
-    missing = httpx.get(f"{root}/runs/9999", headers={"Accept": "text/html"})
+    missing = patient_http.get(f"{root}/runs/9999", headers={"Accept": "text/html"})
     assert missing.status_code == 404
     assert "there is no run 9999" in missing.text
 
@@ -238,12 +239,12 @@ def test_an_empty_store_says_what_to_do(tmp_path_factory: pytest.TempPathFactory
         running_app(store) as address,
     ):
         for path, said in (("/", "tunefarm server"), ("/runs", "tunefarm tune"), ("/best", "No best configs yet")):
-            assert said in httpx.get(address + path).text
+            assert said in patient_http.get(address + path).text
 
 
 def test_what_users_write_is_shown_not_run(store: RecordStore, ids: Seeded, api: httpx.Client) -> None:
     store.set_run_state(ids.failed, RunState.FAILED, "<script>alert(1)</script>")
     root = str(api.base_url).removesuffix("/api/v1/")
-    page = httpx.get(f"{root}/runs/{ids.failed}").text
+    page = patient_http.get(f"{root}/runs/{ids.failed}").text
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page

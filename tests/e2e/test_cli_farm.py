@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 
-import httpx
 import numpy as np
+import patient_http
 import pytest
 from cli_farm import until
 
@@ -53,7 +53,7 @@ def test_from_tuning_to_a_downstream_build(farm):
 
     _, port = farm.serve("web", "web", "--db", farm.db, "--tracker", tracker)
     api = f"http://127.0.0.1:{port}"
-    assert len(httpx.get(f"{api}/api/v1/devices").json()["devices"]) == 2
+    assert len(patient_http.get(f"{api}/api/v1/devices").json()["devices"]) == 2
     out = farm.folder / "build"
     build = ["build", KERNEL, "--api", api, "--tracker", tracker, "--key", "bench", "--require-tuned", "--check"]
     (kernel,) = farm.json(*build, "--out", str(out))

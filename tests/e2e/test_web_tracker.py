@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import patient_http
 import pytest
 from web_server import running_app
 
@@ -45,11 +46,11 @@ def test_devices_live_and_a_tracker_that_is_killed_and_comes_back(store: RecordS
                 assert (device["key"], device["box"], device["state"]) == ("cpu", "box-1", "ready")
                 assert device["cpu"]
                 assert device["device_class"]
-                page = httpx.get(address, headers={"Accept": "text/html"}).text
+                page = patient_http.get(address, headers={"Accept": "text/html"}).text
                 assert device["name"] in page
                 tracker.terminate()
                 gone = _until(address, lambda r: bool(r["problem"]))
-                assert httpx.get(f"{address}/api/v1/health").json()["tracker"] == "away"
+                assert patient_http.get(f"{address}/api/v1/health").json()["tracker"] == "away"
                 assert str(port) in gone["problem"] or "not answered" in gone["problem"]
                 with Tracker(port=port, port_end=port + 1, silent=True):
                     again = _until(address, lambda r: not r["problem"] and bool(r["devices"]))

@@ -121,7 +121,7 @@ def run(machine: Machine, artifact: Artifact, arrays: list[np.ndarray], folder: 
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     emulate = [machine.emulator, *(["-cpu", cpu] if cpu else []), str(folder / "program")]
     given = b"".join(array.tobytes() for array in arrays)
-    done = subprocess.run(emulate, input=given, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(emulate, input=given, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, (done.returncode, done.stderr[-500:])
     assert len(done.stdout) == len(given)
     at = 0

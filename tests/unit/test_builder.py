@@ -160,7 +160,7 @@ def test_closing_answers_everyone() -> None:
     made = LocalBuilder(1)
     outcomes = [made.submit(request(MakeSource(build_makers.slow))) for _ in range(3)]
     made.close()
-    results = [outcome.result(timeout=60) for outcome in outcomes]
+    results = [outcome.result(timeout=300) for outcome in outcomes]
     assert {r.failure for r in results} == {FailureKind.BUILD}
 
 

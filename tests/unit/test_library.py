@@ -43,7 +43,7 @@ def test_a_c_program_uses_the_library(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(PROGRAM)
     command = ["gcc", "-std=c11", "-Wall", "-Werror", "main.c", "-L.", "-lscale", "-Wl,-rpath,$ORIGIN", "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True, timeout=300)
     assert done.stdout == "4 threads"
 
 

@@ -255,7 +255,7 @@ def test_process_ends_cleanly_while_workers_spin() -> None:
         native.load().parallel_for(ctypes.cast(task, ctypes.c_void_p), None, 100)
     """
     for _ in range(5):
-        subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=300)
 
 
 # -- temporaries -------------------------------------------------------------------------------------------
