@@ -29,6 +29,7 @@ _PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and
 _LEAST_PACKED_DEPTH = 64
 _DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
 _UNROLLS = (1, 2, 4, 8)
+STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
 _MOST_BEYOND = 1.25  # times the rows there are
 
 
@@ -267,7 +268,11 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
     vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
     if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
         return tile_rows, vectors, 1, 1
-    panel = recorder.choose("panel", tuple(p for p in _PANELS if p <= most) or (1,)).rv
+    panels = tuple(p for p in _PANELS if p <= most) or (1,)
+    if work.shape.streams:
+        wanted = min(STREAM_BYTES // 4, roles.v.extent // hardware.threads)
+        panels = tuple(p for p in panels if p * _VECTORS[-1] * hardware.lanes >= wanted) or panels[-1:]
+    panel = recorder.choose("panel", panels).rv
     if not work.shape.pack_rows or roles.m is None:
         return tile_rows, vectors, panel, 1
     chunks = tuple(c for c in _CHUNKS if c <= roles.m.extent)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tuner.space.analysis import BlockInfo
 from tuner.space.balance import balance
-from tuner.space.contraction import Roles, Shape
+from tuner.space.contraction import STREAM_BYTES, Roles, Shape
 from tuner.space.hardware import Hardware
 from tuner.space.pixels import STREAMS
 from tuner.space.sketch import Values
@@ -15,7 +15,6 @@ from tuner.space.sketch import Values
 _LINE = 64  # bytes that come from memory at once
 _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
-_WHOLE_STREAM = 16384  # bytes of a row of a matrix: the next rows' first pages come late each time
 _FEW = 16  # streams that prefetchers follow
 
 
@@ -117,7 +116,7 @@ class Judge:
             if not busy or row * self._rows_extent() > self.hardware.l2_bytes:
                 return False
         share = self.roles.v.extent // self.hardware.threads
-        return row >= min(share * self.element_bytes, _WHOLE_STREAM)
+        return row >= min(share * self.element_bytes, STREAM_BYTES)
 
     def _whole_tiles(self, values: Values) -> bool:
         width = values["vectors"] * self.hardware.lanes
