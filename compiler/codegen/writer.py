@@ -17,6 +17,7 @@ PINNED = 1 << 30
 OUT_OF_MEMORY = -1
 NO_TILES = -2
 ASSERTION_FAILED = 1
+_MOST_WEIGHT = (1 << 32) - 1
 
 Operand = str | int
 """An index: an SSA name of type i64, or a known integer."""
@@ -150,8 +151,8 @@ class FunctionWriter:
     def branch(self, label: str) -> None:
         self.lines.append(f"  br label %{label}")
 
-    def branch_if(self, condition: str, then: str, otherwise: str) -> None:
-        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+    def branch_if(self, condition: str, then: str, otherwise: str, notes: str = "") -> None:
+        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{notes}")
 
     def loop(self, low: Operand, high: Operand, may_be_empty: bool, body: Callable[[str], None]) -> None:
         """Count from `low` up to `high`, excluded; `body` gets the counter's name (an i64)."""
@@ -176,7 +177,7 @@ class FunctionWriter:
         unsigned = "nuw " if type(low) is int and low >= 0 else ""
         self.effect(f"{following} = add {unsigned}nsw i64 {counter}, 1")
         again = self.inline(f"icmp slt i64 {following}, {high}")
-        self.branch_if(again, head, done)
+        self.branch_if(again, head, done, _how_often(low, high))
         self.start_block(done)
 
     # -- text ------------------------------------------------------------------------------------
@@ -207,6 +208,14 @@ class FunctionWriter:
             bad = f"%bad{i}"
         self._failures.append((str(OUT_OF_MEMORY), "entry"))
         return [*lines, f"  br i1 {bad}, label %fail, label %start"]
+
+
+def _how_often(low: Operand, high: Operand) -> str:
+    """Tells LLVM how often a loop goes round, where that is known. Else it takes any loop for one of about 30
+    iterations: the code of an edge, in one loop more, would get the registers, and whole tiles' sums the stack."""
+    if type(low) is not int or type(high) is not int or not 1 < high - low <= _MOST_WEIGHT:
+        return ""
+    return f', !prof !{{!"branch_weights", i32 {high - low - 1}, i32 1}}'
 
 
 def _flatten(lines: Lines, out: list[str]) -> None:

@@ -269,3 +269,18 @@ def test_rows_of_a_depthwise_convolution_share_what_they_load():
     for sketch in generate(func, TARGET):
         assert parallel_passes(func, sketch) == 1, "padding is part of what each task does"
     assert all("rows" in {d.name for d in sketch.decisions} for sketch in generate(func, TARGET))
+
+
+@pytest.mark.parametrize("unroll", [1, 4])
+def test_whole_tiles_stay_in_registers_beside_edges(unroll):
+    """Edges have code of their own, in one loop more: the sums of whole tiles keep their registers beside it."""
+    func = WorkloadSpec.parse("matmul:509,1021,256").prim_func()
+    zen = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
+    sketch = next(s for s in generate(func, zen) if s.name == "panels+pack")
+    wanted = {"rows": 6, "vectors": 2, "panel": 16, "unroll": unroll}
+    point = tuple(d.values.index(wanted[d.name]) for d in sketch.decisions)
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    asm = compile_artifact(scheduled, zen, name="main", keep=("asm",)).blobs["asm"].decode().splitlines()
+    fused = [at for at, line in enumerate(asm) if "vfmadd" in line]
+    whole = fused[: 6 * 2 * unroll]  # comes first
+    assert not any("(%rsp)" in line for line in asm[whole[0] : whole[-1]])
