@@ -30,6 +30,7 @@ __all__ = [
     "HoistGuards",
     "InjectDoubleBuffer",
     "InjectPTXAsyncCopy",
+    "InjectPrefetch",
     "InjectSoftwarePipeline",
     "InjectVirtualThread",
     "LoopPartition",
@@ -149,6 +150,11 @@ def HoistGuards() -> Pass:
 def LoopPartition() -> Pass:
     """Split loops where a condition in them stops holding, so that the main part asks nothing."""
     return _of_pipeline("LoopPartition")
+
+
+def InjectPrefetch() -> Pass:
+    """Have loops annotated with `software_prefetch` ask memory for what a later iteration reads."""
+    return _of_pipeline("InjectPrefetch")
 
 
 def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
