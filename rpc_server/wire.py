@@ -180,7 +180,8 @@ class Codec(Generic[T]):
         try:
             return self._decoder.decode(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ProtocolError(f"not a message of this protocol: {error}") from None
+            hint = "is it a tracker where a server is meant, or one of another version? check host and port"
+            raise ProtocolError(f"not a message of this protocol: {error}", hint=hint) from None
 
     def decode(self, frames: Sequence[Buffer]) -> Message[T]:
         """Decode a message. An ERROR message raises the error it carries; a bad one raises ProtocolError."""

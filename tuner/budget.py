@@ -13,9 +13,11 @@ from tuner.task_state import TaskState
 class Limits:
     """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
     a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
-    one. A task gives up when its first `equal_failures` trials all fail with one kind. `build_ahead` candidates wait
-    built for each slot; `lost_retries`: how often a job whose device vanished is tried on another before the job
-    itself is suspected."""
+    one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see
+    `tuner.engine_turns`): the first candidates tell where to look, for which a disturbed time is good enough, and
+    overlapping is a third faster. A task gives up when its first `equal_failures` trials all fail with one kind.
+    `build_ahead` candidates wait built for each slot; `lost_retries`: how often a job whose device vanished is tried
+    on another before the job itself is suspected."""
 
     trials: int = 0
     total_trials: int = 0
@@ -26,6 +28,7 @@ class Limits:
     builders: int = 2
     finalists: int = 6
     final_rounds: int = 3
+    quiet_from: float = 0.5
     equal_failures: int = 12
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT
@@ -45,6 +48,16 @@ class Limits:
         if self.total_trials and sum(t.asked for t in tasks) >= self.total_trials:
             return False
         return not 0 < self.early_stopping <= task.stale
+
+    def spent(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> float:
+        """The share of its budget that the task has used, the run's or its own, whichever is nearer to its end."""
+        pairs = (
+            (task.asked, self.trials),
+            (sum(t.asked for t in tasks), self.total_trials),
+            (elapsed_s, self.seconds),
+            (task.wall_s, self.task_seconds),
+        )
+        return max((used / limit for used, limit in pairs if limit), default=1.0)
 
 
 def share_time(at_work: Sequence[TaskState], seconds: float) -> None:

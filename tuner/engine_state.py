@@ -268,9 +268,13 @@ class EngineState:
         return commands
 
     def _takes_turns(self) -> bool:
-        """Whether kernels and builds are in each other's way on every device there is."""
+        """Whether kernels and builds are in each other's way on every device there is, and times are to be exact."""
         cores = self.jobs.slots.shared_cores()
-        return any(crowded(t.plan.threads, self.limits.builders, cores) for t in self.tasks if not t.ended)
+        return any(self._wants_quiet(t) and crowded(t.plan.threads, self.limits.builders, cores) for t in self.tasks)
+
+    def _wants_quiet(self, task: TaskState) -> bool:
+        late = task.finals is not None or self.limits.spent(task, self.tasks, self._elapsed) >= self.limits.quiet_from
+        return late and not task.ended
 
     def _feed_builders(self, takes_turns: bool) -> list[ev.Command]:
         commands: list[ev.Command] = []
@@ -280,11 +284,13 @@ class EngineState:
             task = self._choose(able)
             if task is None:
                 break
-            candidates = task.strategy.ask(1)
-            if not candidates:
-                task.exhausted = True
-                continue
-            commands.append(self._claim(self.jobs.new(task.index, TrialPurpose.SEARCH, candidates[0])))
+            candidate = task.next_candidate()
+            if candidate is not None:
+                commands.append(self._claim(self.jobs.new(task.index, TrialPurpose.SEARCH, candidate)))
+        if takes_turns and not commands and self._turns.may_think_ahead(self.jobs):
+            task = self._choose([t for t in self.tasks if self._may_ask(t)])
+            if task is not None:
+                task.think_ahead()
         return commands
 
     def _choose(self, able: Sequence[TaskState]) -> TaskState | None:

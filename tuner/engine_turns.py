@@ -15,7 +15,7 @@ from tuner.engine_jobs import Jobs
 from tuner.records.model import TrialPurpose
 
 BATCH = 7
-"""Candidates built in one turn. One less than a search by population draws at a time: one of them is left over for the
+"""Candidates built in one turn. One less than a search by population draws at a time: that one is known ahead of the
 next turn, so that something is built already while the search thinks of more."""
 
 
@@ -43,6 +43,10 @@ class Turns:
         under_way = len(jobs.claiming) + len(jobs.building)
         begins = not jobs.building and jobs.claiming
         return not self.measuring and not begins and under_way < at_once and jobs.to_come < BATCH
+
+    def may_think_ahead(self, jobs: Jobs) -> bool:
+        """Whether to ask the search for what the next turn begins with: all of this one is asked for and being built."""
+        return not self.measuring and jobs.to_come >= BATCH and bool(jobs.building) and not jobs.claiming
 
     def may_measure(self, purpose: TrialPurpose) -> bool:
         """The untuned function has one thread: the first candidates are built beside it."""

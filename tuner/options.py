@@ -26,11 +26,12 @@ class RunOptions:
 
     A trial takes `samples` of at least `sample_ms` each, and up to `max_samples` while the 95 % interval of their
     median is wider than `precision` of it to either side; with `reject`, a candidate that is clearly slower than the
-    task's best is not timed further. `builders`: a number of processes or dask://HOST:PORT. `rtol`, `atol`: how far a
-    candidate's output may be from the reference's (see `MeasureRequest`), or further where sums are so long that their
-    order alone makes more of a difference (`tuner.rounding`). `device_wait_s`: how long a run without any
-    device waits for one before it is interrupted; while it stands in a tracker's queue for devices that others use, it
-    waits on.
+    task's best is not timed further. Kernels of several threads share their cores with the builders on this machine:
+    from the share `quiet_from` of the budget on nothing is built while something is measured. `builders`: a number of
+    processes or dask://HOST:PORT. `rtol`, `atol`: how far a candidate's output may be from the reference's (see
+    `MeasureRequest`), or further where sums are so long that their order alone makes more of a difference
+    (`tuner.rounding`). `device_wait_s`: how long a run without any device waits for one before it is interrupted;
+    while it stands in a tracker's queue for devices that others use, it waits on.
     """
 
     trials: int = 64
@@ -50,14 +51,15 @@ class RunOptions:
     build_timeout_s: float = 15.0
     run_timeout_s: float = 10.0
     samples: int = 3
-    max_samples: int = 12
+    max_samples: int = 6
     precision: float = 0.02
-    sample_ms: int = 20
+    sample_ms: int = 10
     reject: bool = True
     final_samples: int = 3
-    final_sample_ms: int = 20
+    final_sample_ms: int = 10
     finalists: int = 6
     final_rounds: int = 3
+    quiet_from: float = Limits.quiet_from
     equal_failures: int = 12
     device_wait_s: float = 30.0
     rtol: float = 1e-4
@@ -92,6 +94,7 @@ class RunOptions:
             builders=builders,
             finalists=self.finalists,
             final_rounds=self.final_rounds,
+            quiet_from=self.quiet_from,
             equal_failures=self.equal_failures,
             policy=Policy(self.scheduler),
             gradient=self._gradient(),

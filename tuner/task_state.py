@@ -52,6 +52,7 @@ class TaskState:
     known: int = 0
     stale: int = 0
     exhausted: bool = False
+    ahead: Proposal | None = None
     baseline_cost: float | None = None
     last_baseline_cost: float | None = None
     best_cost: float | None = None
@@ -98,6 +99,20 @@ class TaskState:
             flops=self.plan.flops,
             group=self.plan.group,
         )
+
+    # -- the search
+
+    def next_candidate(self) -> Proposal | None:
+        """What the search offers next; None, and `exhausted`, when that is nothing."""
+        self.think_ahead()
+        candidate, self.ahead = self.ahead, None
+        return candidate
+
+    def think_ahead(self) -> None:
+        """Have the search's next candidate at hand."""
+        if self.ahead is None:
+            self.ahead = next(iter(self.strategy.ask(1)), None)
+            self.exhausted = self.ahead is None
 
     # -- results
 

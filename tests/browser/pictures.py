@@ -75,10 +75,13 @@ def opened(width: int, scheme: Scheme) -> Iterator[playwright.Page]:
 
 def paths(store: RecordStore) -> list[str]:
     """One page of each kind."""
-    run, config = store.runs(1)[0], store.best_configs(limit=1)[0]
+    runs, config = store.runs(2), store.best_configs(limit=1)[0]
+    run = runs[0]
     device = store.devices(limit=1)[0].name
     trial = store.trials(run.id, limit=1)[0].id
-    found = ["/", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/choices", f"/compare?a=1&b={run.id}", "/compare"]
+    found = ["/", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/choices", "/compare"]
+    if len(runs) > 1:  # a run is not compared with itself
+        found.append(f"/compare?a={runs[1].id}&b={run.id}")
     found += [f"/trials/{trial}", "/workloads", f"/workloads/{config.workload_key}", "/best", f"/best/{config.id}"]
     return [*found, f"/devices/{device}", "/releases", "/benchmarks", "/nowhere"]
 

@@ -15,10 +15,10 @@ from tuner.records.model import TrialPurpose as Purpose
 from tuner.task_state import Plan
 
 
-def crowded_run(trials: int = 16, tasks: int = 1, cores: int = 2, threads: int = 2) -> Driver:
+def crowded_run(trials: int = 16, tasks: int = 1, cores: int = 2, threads: int = 2, quiet_from: float = 0.0) -> Driver:
     strategies = [Listed(100) for _ in range(tasks)]
     plans = [Plan(s, threads=threads) for s in strategies]
-    driver = Driver(EngineState(plans, Limits(trials=trials, finalists=2)), slots=0)
+    driver = Driver(EngineState(plans, Limits(trials=trials, finalists=2, quiet_from=quiet_from)), slots=0)
     driver.send(SlotUp(0, cores))
     return driver
 
@@ -65,6 +65,26 @@ def test_the_search_is_asked_for_one_until_something_is_built():
     assert len(of(driver.log, Claim)) == 3  # the other two are claimed, and nothing is built beside that
 
 
+def test_the_next_turn_begins_with_what_the_search_thought_of_while_builds_went_on():
+    driver = crowded_run(trials=3 * BATCH)
+    strategy, asked = driver.state.tasks[0].strategy, []
+    ask = strategy.ask
+    strategy.ask = lambda count: (asked.append(list(driver.state.jobs.building)), ask(count))[1]  # type: ignore[method-assign]
+    driver.run()
+    assert len(asked) == 3 * BATCH
+    first_of_turns = [0]  # at first there is nothing to build beside
+    assert all(building for number, building in enumerate(asked) if number not in first_of_turns)
+
+
+def test_turns_begin_with_the_second_half_of_the_budget():
+    driver = crowded_run(trials=28, quiet_from=0.5)
+    driver.run()
+    done = doings(driver)
+    half = [i for i, what in enumerate(done) if what == "b"][13]
+    assert "b" * BATCH not in done[:half]
+    assert "b" * (BATCH - 2) + "m" * (BATCH - 2) in done[half:]
+
+
 @pytest.mark.parametrize(("cores", "threads"), [(0, 2), (2, 1), (8, 2)])
 def test_what_is_not_in_the_way_goes_on_beside(cores, threads):
     driver = crowded_run(cores=cores, threads=threads)
@@ -85,7 +105,8 @@ def test_tasks_do_not_interrupt_the_finals_of_another():
 
 
 def test_a_second_device_elsewhere_keeps_the_builders_busy():
-    driver = Driver(EngineState([Plan(Listed(100), threads=2)], Limits(trials=16, finalists=0)), slots=0)
+    limits = Limits(trials=16, finalists=0, quiet_from=0.0)
+    driver = Driver(EngineState([Plan(Listed(100), threads=2)], limits), slots=0)
     driver.send(SlotUp(0, 2))
     driver.send(SlotUp(1))
     driver.run()

@@ -23,7 +23,8 @@ def played(whole: int, small: int, share: float, threads: int) -> float:
 
 @pytest.mark.parametrize(
     ("whole", "small", "share", "threads"),
-    [(1, 1, 0.5, 2), (6, 1, 0.25, 2), (5, 1, 0.25, 2), (8, 0, 0.0, 2), (7, 0, 0.0, 2), (0, 1, 0.5, 4), (3, 3, 0.5, 2), (3, 1, 0.3, 4)],
+    [(1, 1, 0.5, 2), (6, 1, 0.25, 2), (5, 1, 0.25, 2), (8, 0, 0.0, 2), (7, 0, 0.0, 2), (0, 1, 0.5, 4), (3, 3, 0.5, 2),
+     (3, 1, 0.3, 4)],
 )  # fmt: skip
 def test_it_is_what_threads_do_that_take_tasks(whole: int, small: int, share: float, threads: int) -> None:
     assert float(balance(whole, small, share, threads)) == pytest.approx(played(whole, small, share, threads))

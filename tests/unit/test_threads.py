@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +89,31 @@ def test_several_threads_take_part() -> None:
         if len(names) == 3:
             return
     pytest.fail("never three threads at once")
+
+
+def test_timed_launches_have_their_threads_even_after_a_stall() -> None:
+    """One that waited for a worker without a core would leave the next ones to one thread, and a sample with them."""
+    set_num_threads(2)
+    together: list[int] = []
+    everyone = threading.Barrier(2)
+
+    def stalls(index: int, context: object, caller: int = threading.get_native_id()) -> None:
+        everyone.wait(timeout=60)
+        if threading.get_native_id() != caller:
+            time.sleep(0.05)  # the process uses no processor, as if another had it
+
+    def waits(index: int, context: object) -> None:
+        everyone.wait(timeout=60)
+        together.append(index)
+
+    def run(args: object) -> int:
+        parallel_for(TASK(stalls), 2)
+        parallel_for(TASK(waits), 2)
+        return 0
+
+    packed = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(run)
+    assert native.load().time(ctypes.cast(packed, ctypes.c_void_p), None, 3) > 0
+    assert sorted(together) == [0, 0, 0, 1, 1, 1]
 
 
 def test_one_thread_means_the_calling_one() -> None:

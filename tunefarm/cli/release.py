@@ -15,7 +15,9 @@ from tuner.identity import user_name
 from tuner.records import release_files
 from tuner.records.model_farm import Release, ReleaseEntry
 from tuner.records.store import RecordStore
+from tuner.words import duration
 
+_HINT = "`tunefarm release export` writes a release to a file"
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -176,13 +178,18 @@ def _read(file: Path) -> release_files.ReleaseFile:
     """Raises TunefarmError for a file that cannot be read, is no release, or was changed."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TunefarmError(f"cannot read {file}: {error}") from None
-    return release_files.load(text)
+    except OSError as error:
+        raise TunefarmError(f"cannot read {file}: {error.strerror}", hint=_HINT) from None
+    except UnicodeDecodeError:
+        raise TunefarmError(f"{file} is no text", hint=_HINT) from None
+    try:
+        return release_files.load(text)
+    except TunefarmError as error:
+        raise TunefarmError(f"{file}: {error.message}", hint=error.hint or _HINT) from None
 
 
 def _line(entry: ReleaseEntry) -> str:
-    return f"{entry.workload_name} on {entry.device_class}: {entry.digest[:12]}, {entry.cost * 1e6:.4g} µs"
+    return f"{entry.workload_name} on {entry.device_class}: {entry.digest[:12]}, {duration(entry.cost)}"
 
 
 def _entry_json(entry: ReleaseEntry) -> dict[str, object]:
