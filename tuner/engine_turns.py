@@ -45,7 +45,7 @@ class Turns:
         return not self.measuring and not begins and under_way < at_once and jobs.to_come < BATCH
 
     def may_think_ahead(self, jobs: Jobs) -> bool:
-        """Whether to ask the search for what the next turn begins with: all of this one is asked for and being built."""
+        """Whether to ask the search for what the next turn begins with: all of this one is asked for and under way."""
         return not self.measuring and jobs.to_come >= BATCH and bool(jobs.building) and not jobs.claiming
 
     def may_measure(self, purpose: TrialPurpose) -> bool:
