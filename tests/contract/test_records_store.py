@@ -254,9 +254,27 @@ class TestTrials:
         assert (now.trials, now.tasks[0].baseline_cost, now.tasks[0].best_cost) == (1, 0.5, 2.0)
         best = farm.store.best(KEY, V3, ZEN3).config
         assert best is not None
-        assert (best.digest, best.samples) == ("d", (2.0, 1.8))
+        assert (best.digest, best.samples) == ("d", (1.8,))
         assert [t.digest for t in farm.store.trials(run.id)] == [None, "d", "d"]
         assert [t.improved for t in farm.store.trials(run.id)] == [False, True, False]
+
+    def test_finals_decide_over_what_the_search_measured(self, farm: Farm) -> None:
+        """The fastest of many that were measured once each is the luckiest of them."""
+        run = farm.run()
+        for digest, cost in (("lucky", 1.0), ("second", 1.1), ("third", 1.2)):
+            farm.store.add_trials([measured(run, digest, cost, device=farm.zen3)])
+
+        def served() -> tuple[str, tuple[float, ...]]:
+            config = farm.store.best(KEY, V3, ZEN3).config
+            assert config is not None
+            return config.digest, config.samples
+
+        assert served() == ("lucky", (1.0,))
+        for digest, cost in (("third", 1.5), ("second", 1.4), ("third", 1.3), ("third", 1.3)):
+            farm.store.add_trials([measured(run, digest, cost, device=farm.zen3, purpose=TrialPurpose.FINAL)])
+        assert served() == ("third", (1.5, 1.3, 1.3))
+        farm.store.add_trials([measured(run, "late", 0.9, device=farm.zen3)])
+        assert served() == ("third", (1.5, 1.3, 1.3))
 
     def test_of_two_baselines_the_shorter_counts(self, farm: Farm) -> None:
         """What else ran while one was measured has no part in a speed-up; a failed one counts for nothing."""

@@ -86,6 +86,14 @@ def test_within_a_run_the_lower_median_wins() -> None:
     assert elect([_evidence(1, 1, 1.0, 1.1, 1.2), _evidence(2, 1, 0.99, 1.09, 1.3)]).candidate_id == 2
 
 
+def test_within_a_run_finalists_go_before_what_was_lucky_once() -> None:
+    lucky, slower = _evidence(1, 1, 0.8), Evidence(3, 1, 3, (1.1, 1.1, 1.1), final=True)
+    finalist = Evidence(2, 1, 2, (1.0, 1.0, 1.0), final=True)
+    assert elect([lucky, finalist, slower]) is finalist
+    served = _evidence(4, 0, 0.5)  # of an earlier run
+    assert elect([served, finalist]) is served
+
+
 def test_across_runs_a_tie_keeps_the_incumbent() -> None:
     old, tie = _evidence(1, 1, 1.00, 1.01, 1.02), _evidence(2, 2, 0.98, 0.99, 1.00)
     assert elect([tie, old]) is old

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, bindparam, insert, select, text, update
+from sqlalchemy import Connection, Row, TextClause, bindparam, insert, select, text, update
 
 from tuner.records import catalog
 from tuner.records.best import Evidence, elect
+from tuner.records.model import TrialPurpose
 from tuner.records.schema import BestConfigRow, TrialRow
 from tuner.records.types import utcnow
 
@@ -25,8 +26,8 @@ _BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.
 def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Elect anew where trials just added (`rows`, columns of the trials table) could change who is best.
 
-    That is when a key has no best yet, when a trial beat its cost, and when the incumbent itself was measured
-    again. Nothing else can win, so most trials cost one look at the incumbent.
+    That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and in
+    finals. Nothing else can win, so most trials cost one look at the incumbent.
     """
     by_key: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -38,16 +39,17 @@ def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     best = {row.key_id: row for row in connection.execute(_BESTS, {"keys": list(by_key)})}
     for key_id, added in sorted(by_key.items()):
         known = best.get(key_id)
+        finalists = {row["candidate_id"] for row in added if row["purpose"] == TrialPurpose.FINAL}
         if known is None:
-            elect_best(connection, key_id, None)
-        elif any(row["cost"] < known.cost or row["candidate_id"] == known.candidate_id for row in added):
-            elect_best(connection, key_id, known.candidate_id)
+            elect_best(connection, key_id, None, finalists)
+        elif finalists or any(row["cost"] < known.cost or row["candidate_id"] == known.candidate_id for row in added):
+            elect_best(connection, key_id, known.candidate_id, finalists)
 
 
-def elect_best(connection: Connection, key_id: int, incumbent: int | None) -> None:
-    """Choose the best of a tuning key from its trials and write it down. `incumbent` is a candidate to consider
-    whatever its rank."""
-    contenders = _contenders(connection, key_id, incumbent)
+def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
+    """Choose the best of a tuning key from its trials and write it down. `incumbent` and `finalists` are candidates to
+    consider whatever their rank."""
+    contenders = _contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
     if not contenders:
         return
     winner = elect(contenders)
@@ -76,25 +78,25 @@ def of_key(key_id: int) -> TextClause:
     return text("+trials.key_id = :key_id").bindparams(key_id=key_id)
 
 
-def _contenders(connection: Connection, key_id: int, incumbent: int | None) -> list[Evidence]:
+def _contenders(connection: Connection, key_id: int, besides: Set[int]) -> list[Evidence]:
     fastest = (
         select(TrialRow.candidate_id)
         .where(TrialRow.key_id == key_id, text("trials.eligible"))
         .order_by(TrialRow.cost)
         .limit(CONTENDERS)
     )
-    candidates = {candidate for candidate in connection.scalars(fastest) if candidate is not None}
-    if incumbent is not None:
-        candidates.add(incumbent)
-    query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.samples).where(
+    candidates = {candidate for candidate in connection.scalars(fastest) if candidate is not None} | besides
+    query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples).where(
         TrialRow.candidate_id.in_(candidates), of_key(key_id), text("trials.eligible")
     )
-    found: dict[int, Evidence] = {}
+    trials: dict[int, list[Row[Any]]] = defaultdict(list)
     for row in sorted(connection.execute(query), key=lambda row: row.id):
-        known = found.get(row.candidate_id)
-        if known is None:
-            found[row.candidate_id] = Evidence(row.candidate_id, row.run_id, row.id, tuple(row.samples))
-        else:
-            samples = known.samples + tuple(row.samples)
-            found[row.candidate_id] = Evidence(known.candidate_id, known.run_id, known.trial_id, samples)
-    return list(found.values())
+        trials[row.candidate_id].append(row)
+    return [_evidence(rows) for rows in trials.values()]
+
+
+def _evidence(trials: Sequence[Row[Any]]) -> Evidence:
+    """What the trials of one candidate, oldest first, say of it."""
+    finals = [row for row in trials if row.purpose == TrialPurpose.FINAL]
+    samples = tuple(sample for row in finals or trials for sample in row.samples)
+    return Evidence(trials[0].candidate_id, trials[0].run_id, trials[0].id, samples, final=bool(finals))
