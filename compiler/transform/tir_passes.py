@@ -223,7 +223,7 @@ def _vector_bits(func: n.PrimFunc) -> int:
 for _make in (
     CheckBounds, LowerCrossThreadReduction, LowerInitBlock, PlanAndUpdateBufferAllocationLocation, LowerMatchBuffer,
     ConvertBlocksToOpaque, CompactBufferAllocation, InjectVirtualThread, DefaultGPUSchedule,
-    AlignStorage, LowerOpaqueBlock, InjectSoftwarePipeline, InjectDoubleBuffer, FlattenBuffer, Simplify,
+    AlignStorage, LowerOpaqueBlock, InjectSoftwarePipeline, InjectDoubleBuffer, InjectPrefetch, FlattenBuffer, Simplify,
     SerializeNestedParallel, SplitTails, HoistGuards, LoopPartition, SimplifyTiles, VectorizeLoop, UnrollLoop,
     InjectPTXAsyncCopy, SkipAssert,
 ):  # fmt: skip
