@@ -28,7 +28,7 @@ class Limits:
     builders: int = 2
     finalists: int = 6
     final_rounds: int = 3
-    quiet_from: float = 0.5
+    quiet_from: float = 0.75
     equal_failures: int = 12
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT
