@@ -6,7 +6,6 @@ It also decides in which order pytest-xdist hands out the files (`--no-loadscope
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import signal
 from collections.abc import Generator, Iterator
@@ -58,9 +57,6 @@ LONGEST = (
 )
 """They begin first, so that none of them is left running alone in the end."""
 
-_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-
 
 def pytest_configure() -> None:
     """Started in the background by a script, this process ignores SIGINT, and so would all that tests interrupt."""
@@ -78,19 +74,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each process of pytest-xdist collects every file, and begins with another one, for the others to find compiled
-    what it has: preparing the assertions of a clean clone's tests takes longer than all else that collecting does."""
-    report = yield
-    if isinstance(collector, pytest.Dir) and report.result:
-        at = len(report.result) * _WORKER // _WORKERS
-        report.result = [*report.result[at:], *report.result[:at]]
-    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

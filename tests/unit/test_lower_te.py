@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import te_primitive_schedules  # noqa: F401  (adds its cases)
+import te_scans  # noqa: F401  (adds its cases)
 from te_schedules import CASES, check, inputs_of
 
 from compiler.driver import build, lower
