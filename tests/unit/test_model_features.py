@@ -19,6 +19,7 @@ from tuner.model.library import newest
 from tuner.model.machine import Machine, target_family
 from tuner.model.nest import nest_of
 from tuner.space.generate import generate
+from tuner.task import TuningTask
 
 SPECS = ["matmul:64,64,64", "matmul:37,61,29", "dense:16,48,40", "batch_matmul:3,16,40,24", "conv2d:1,8,14,14,16,3,3"]
 
@@ -91,6 +92,17 @@ def test_of_a_large_product_the_draft_tries_packed_columns_and_many_accumulators
     for _, name, values in sorted(scored, key=lambda found: -found[0])[:8]:
         assert "pack" in name
         assert 10 <= values["rows"] * values["vectors"] < of.target.vector_registers
+
+
+WIDE = "llvm -mcpu=sapphirerapids -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
+
+
+@pytest.mark.parametrize("target", [str(task("matmul:8,8,8").target), WIDE])
+@pytest.mark.parametrize("spec", ["matmul:16,1024,1024", "dense:16,1024,1024"])
+def test_sketches_whose_middle_no_cache_holds_have_features_too(spec, target):
+    of = TuningTask.from_spec(spec, Target(target))
+    sketches = generate(of.func, of.target)
+    assert Guide.of(sketches, of.func, of.target).says == "the analytic draft"
 
 
 def test_tails_show_in_the_fill():

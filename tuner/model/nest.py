@@ -145,7 +145,7 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
     middle). Raises FeatureError when it has none that can be described."""
     if len(sketch.trace.sampling_steps) != len(sketch.decisions):
         raise FeatureError(f"{sketch.name}: its decisions are not those of a schedule")
-    point = example if example is not None else repair(sketch, [len(d.values) // 2 for d in sketch.decisions])
+    point = example if example is not None else _allowed_point(sketch)
     if point is None:
         raise FeatureError(f"{sketch.name}: no allowed point was found")
     try:
@@ -154,6 +154,12 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
         raise
     except (TunefarmError, AttributeError, KeyError) as error:
         raise FeatureError(f"{sketch.name}: its loops cannot be described: {error}") from None
+
+
+def _allowed_point(sketch: Sketch) -> tuple[int, ...] | None:
+    """One near the middle, or near smaller values: the middle can be far from what a cache holds."""
+    begins = ([len(d.values) // part for d in sketch.decisions] for part in (2, 4, 8, 1 << 30))
+    return next((point for begin in begins if (point := repair(sketch, begin)) is not None), None)
 
 
 @dataclass
