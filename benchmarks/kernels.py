@@ -109,6 +109,9 @@ def cases() -> list[Case]:
         Case("matmul 512³ + bias, relu", [(512, 512), (512, 512), (512,)],
              lambda a, b, c: nn.relu(topi.add(nn.matmul(a, b), c)), lambda a, b, c: np.maximum(a @ b + c, 0),
              lambda a, b, c: (a @ b + c).relu(), True),
+        Case("matmul 512³ + bias, relu, to float16", [(512, 512), (512, 512), (512,)],
+             lambda a, b, c: topi.cast(nn.relu(topi.add(nn.matmul(a, b), c)), "float16"),
+             lambda a, b, c: np.maximum(a @ b + c, 0).astype("float16"), lambda a, b, c: (a @ b + c).relu().half()),
     ]  # fmt: skip
     for dtype, wide, theirs in (("bfloat16", "float32", lambda a, b: a @ b), ("int8", "int32", int_matmul)):
         found.append(Case(f"matmul 1024³, {dtype}", [(1024, 1024)] * 2, wide_matmul(wide), None, theirs, dtype=dtype))
