@@ -1,8 +1,9 @@
 """How near memory-bound kernels come to the speed at which this machine copies memory.
 
-    python benchmarks/roofline.py [--mib 64] [--rounds 15] [--threads 1,all]
+    python benchmarks/roofline.py [--mib 64] [--rounds 15] [--threads 1,all] [--only NAME]
 
-Every kernel moves at least its inputs and outputs, each once; that many bytes over its median time is its bandwidth.
+Every kernel moves at least its inputs and outputs, each once; that many bytes over its time is its bandwidth. The
+time is that in the middle; on one thread it is the least CPU time, which a busy machine disturbs less.
 There are two yardsticks, both counted in the same way: read once, written once. "Of copy" is relative to the faster
 of numpy's copy and a copy kernel of our own, both with ordinary stores (what memcpy does here, at this size): the CPU
 also reads each line before it writes it, which is not counted. "Streaming" is relative to our copy kernel as `topi`
@@ -132,17 +133,21 @@ def prepare(case: Case, target: Target, rng: np.random.Generator) -> Runs:
 Key = tuple[str, str]
 
 
-def measure(calls: dict[Key, Callable[[], Any]], rounds: int) -> tuple[dict[Key, float], dict[Key, float]]:
-    """Median seconds of each call, all taken in turns, and how many cores each kept busy."""
+def measure(
+    calls: dict[Key, Callable[[], Any]], rounds: int, threads: int
+) -> tuple[dict[Key, float], dict[Key, float]]:
+    """Seconds of each call, all taken in turns, and how many cores each kept busy."""
     times: dict[Key, list[float]] = {key: [] for key in calls}
-    busy = dict.fromkeys(calls, 0.0)
+    busy: dict[Key, list[float]] = {key: [] for key in calls}
     for _ in range(rounds):
         for key, call in calls.items():
             begin, used = time.perf_counter(), time.process_time()
             call()
+            busy[key].append(time.process_time() - used)
             times[key].append(time.perf_counter() - begin)
-            busy[key] += time.process_time() - used
-    cores = {key: busy[key] / sum(taken) for key, taken in times.items()}
+    cores = {key: sum(busy[key]) / sum(taken) for key, taken in times.items()}
+    if threads == 1:
+        return {key: min(used) for key, used in busy.items()}, cores
     return {key: statistics.median(taken) for key, taken in times.items()}, cores
 
 
@@ -152,7 +157,7 @@ def table(runs: list[Runs], source: np.ndarray, rounds: int) -> None:
     calls: dict[Key, Callable[[], Any]] = {("np.copyto", "numpy"): lambda: np.copyto(goal, source)}
     for run in runs:
         calls |= {(run.case.name, who): call for who, call in run.calls.items()}
-    took, cores = measure(calls, rounds)
+    took, cores = measure(calls, rounds, num_threads())
     copied = min(took["np.copyto", "numpy"], took[ORDINARY, "ours"])
     roof, streaming = (2 * source.nbytes / best / 1e9 for best in (copied, took[STREAMING, "ours"]))
     print(f"\n{num_threads()} threads; copying moves {roof:.1f} GB/s (np.copyto takes "
@@ -175,11 +180,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--mib", type=int, default=64, help="size of a matrix, MiB")
     parser.add_argument("--rounds", type=int, default=15, help="times each kernel is timed")
+    parser.add_argument("--only", default="", help="kernels whose names have this in them, and the copies")
     parser.add_argument("--threads", default="1,all", help="numbers of threads, or all")
     options = parser.parse_args()
     target, rng = Target("llvm").resolved(), np.random.default_rng(0)
     rows = options.mib * 2**20 // 4 // COLUMNS
-    runs = [prepare(case, target, rng) for case in cases(rows)]
+    chosen = [case for case in cases(rows) if options.only in case.name or case.name in (ORDINARY, STREAMING)]
+    runs = [prepare(case, target, rng) for case in chosen]
     source, everything = rng.standard_normal((rows, COLUMNS)).astype("float32"), num_threads()
     print(f"float32, matrices of {options.mib} MiB, {target}")
     for text in options.threads.split(","):
