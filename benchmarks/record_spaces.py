@@ -1,13 +1,14 @@
 """Record whole search spaces for benchmarks/strategies.py and the shipped cost model.
 
-    python benchmarks/record_spaces.py                      # all workloads, into benchmarks/data/
-    python benchmarks/record_spaces.py --only matmul:64,64,64 --folder /tmp/spaces
+    python benchmarks/record_spaces.py                      # all workloads, into benchmarks/data/FAMILY/
+    python benchmarks/record_spaces.py --only matmul:64,64,64 --data /tmp/spaces
 
-Workloads are tuned for one thread. A space is thinned, value by value of the decisions that have most, until it has at
-most `--points` points. Of large products, whose calls take milliseconds, `--large-points` are drawn instead: the model
-learns from them, and no strategy is played on them. Every point is built, and timed by the engine on a private server
-that is pinned to one core, in a random order. The least of many single calls counts, which a busy machine disturbs
-least. A workload whose file exists is skipped without `--again`, so a recording that was stopped goes on.
+FAMILY is this machine's target family; recordings of others are left alone. Workloads are tuned for one thread. A space
+is thinned, value by value of the decisions that have most, until it has at most `--points` points. Of large workloads
+`--drawn-points` are drawn instead: the model learns from them, and no strategy is played on them. Every point is built,
+and timed by the engine on a private server that is pinned to one core, in a random order. The least of many single
+calls counts, which a busy machine disturbs least. A workload whose file exists is skipped without `--again`, so a
+recording that was stopped goes on. All of it takes about seven minutes on two cores.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +30,7 @@ from compiler.target import Target
 from tuner.builder import LocalBuilder
 from tuner.engine import tune
 from tuner.fleets import LocalFleet
+from tuner.model.machine import target_family
 from tuner.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
@@ -42,10 +45,15 @@ WORKLOADS = (
     "batch_matmul:8,32,32,64", "conv2d:1,16,28,28,32,3,3", "conv2d:1,32,14,14,32,3,3", "conv2d:1,16,28,28,16,3,3,2,1",
     "conv2d:1,32,14,14,64,1,1,1,0", "conv2d:1,64,14,14,32,1,1,1,0",
 )  # fmt: skip
-LARGE = ("matmul:512,512,512", "matmul:509,1021,257", "matmul:1024,1024,1024")
-"""Products whose operands lie in several caches, which no small one tells of."""
+DRAWN = (
+    "matmul:512,512,512", "matmul:509,1021,257", "matmul:1024,1024,1024",  # operands in several caches
+    "matmul:16,1024,1024", "dense:16,1024,1024", "matmul:4,2048,1024", "matmul:16,2048,2048",  # few rows
+    "conv2d:1,64,28,28,64,3,3", "conv2d:1,256,14,14,256,1,1,1,0", "depthwise_conv2d:1,64,28,28,3,3",
+    "softmax:128,1000", "layer_norm:128,768",
+)  # fmt: skip
+"""What no small product tells of."""
 _CALLS = 60
-_LARGE_CALLS = 12
+_DRAWN_CALLS = 12
 
 
 class Listed:
@@ -62,13 +70,13 @@ class Listed:
 
 
 def record(
-    workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int, large: bool
+    workload: str, target: Target, fleet: LocalFleet, builder: LocalBuilder, most: int, drawn: bool
 ) -> RecordedSpace:
     """The workload's space, or at most `most` points of it, measured."""
     task = TuningTask.from_spec(workload, target)
     full = generate(task.func, task.target)
-    share, calls = most // len(full), _LARGE_CALLS if large else _CALLS
-    thin = [(sketch, draw_points(sketch, share)) if large else thinned(sketch, share) for sketch in full]
+    share, calls = most // len(full), _DRAWN_CALLS if drawn else _CALLS
+    thin = [(sketch, draw_points(sketch, share)) if drawn else thinned(sketch, share) for sketch in full]
     sketches = [sketch for sketch, _ in thin]
     everything = [Candidate(sketch, point) for sketch, points in thin for point in points]
     order = np.random.default_rng(0).permutation(len(everything))
@@ -84,37 +92,48 @@ def record(
     if sum(cost is not None for cost in by_digest.values()) < len(everything) // 2:
         raise SystemExit(f"{workload}: most points failed, first: {next(t.failure_text for t in trials if t.failure)}")
     costs = {c.key: by_digest[c.digest] for c in everything if c.digest in by_digest}
-    about = {"recorded": f"{datetime.now(UTC):%Y-%m-%d}", "machine": platform.processor() or platform.machine(),
-             "how": f"benchmarks/record_spaces.py, least of {calls} calls, one thread"}  # fmt: skip
+    about = {
+        "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
+        "machine": processor(),
+        "how": f"benchmarks/record_spaces.py, least of {calls} calls, one thread",
+    }
     return RecordedSpace(workload, str(target), about, tuple(sketches), costs)
+
+
+def processor() -> str:
+    """What the processor calls itself."""
+    about = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    names = [line.partition(":")[2].strip() for line in about.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="this workload; may be given often")
-    parser.add_argument("--points", type=int, default=240, help="most points of a space")
-    parser.add_argument("--large-points", type=int, default=120, help="most points of a large product's space")
-    parser.add_argument("--folder", type=Path, default=DATA)
+    parser.add_argument("--points", type=int, default=180, help="most points of a space")
+    parser.add_argument("--drawn-points", type=int, default=100, help="most points of a space too large to be whole")
+    parser.add_argument("--data", type=Path, default=DATA, help="where each family has its folder")
     parser.add_argument("--again", action="store_true", help="also what is recorded already")
     args = parser.parse_args()
     target = Target(f"{Target.host()} -num-cores=1")
+    paths = {w: path_of(w, target, args.data, drawn=w in DRAWN) for w in args.only or (*WORKLOADS, *DRAWN)}
+    missing = [workload for workload, path in paths.items() if args.again or not path.exists()]
+    print(f"{target_family(target)}: {len(missing)} of {len(paths)} workloads to record", file=sys.stderr)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})  # inherited by the server: one thread
     fleet = LocalFleet()
     os.sched_setaffinity(0, cores)
     builder = LocalBuilder(1, import_main=False)
     try:
-        for workload in args.only or (*WORKLOADS, *LARGE):
-            large = workload in LARGE
-            path = path_of(workload, args.folder, drawn=large)
-            if path.exists() and not args.again:
-                continue
-            most = args.large_points if large else args.points
-            space = record(workload, target, fleet, builder, most, large)
-            write(space, path)
+        for number, workload in enumerate(missing, start=1):
+            began = time.monotonic()
+            drawn = workload in DRAWN
+            space = record(workload, target, fleet, builder, args.drawn_points if drawn else args.points, drawn)
+            write(space, paths[workload])
             failed = sum(cost is None for cost in space.costs.values())
-            print(f"{workload:32}{len(space.costs):5} points, {failed} failed, best {1e6 * space.best:.1f} µs, "
-                  f"{path.stat().st_size / 1024:.1f} KiB", file=sys.stderr)  # fmt: skip
+            line = f"{number:3} {workload:32}{len(space.costs):5} points, {failed} failed, {1e6 * space.best:.1f} µs"
+            size, took = paths[workload].stat().st_size / 1024, time.monotonic() - began
+            print(f"{line}, {size:.1f} KiB, {took:.0f} s", file=sys.stderr)
     finally:
         builder.close()
         fleet.close()

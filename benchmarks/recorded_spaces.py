@@ -1,9 +1,9 @@
 """Whole search spaces with the measured time of each of their points: what strategies are compared on without a device.
 
-`benchmarks/data/spaces-*.jsonl.gz` hold one space each, as lines of JSON: what was recorded and where; each sketch with
-its trace and decisions; the points, as [sketch, [position of each decision's value], microseconds or null]. The traces
-are in the file, so a recording stays readable when the rules that derive spaces change. `drawn-*.jsonl.gz` are such
-files with some points of a large space.
+Each target family has a folder, such as `benchmarks/data/llvm-x86_64-256/`. Its `spaces-*.jsonl.gz` hold one space, as
+lines of JSON: what was recorded and where; each sketch with its trace and decisions; the points, as [sketch, [position
+of each decision's value], microseconds or null]. The traces are in the file, so a recording stays readable when the
+rules that derive spaces change. `drawn-*.jsonl.gz` are such files with some points of a large space.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from compiler.schedule.step import Step
 from compiler.schedule.trace import Trace
 from compiler.target import Target
 from rpc_server.measure import FailureKind, MeasureResult
+from tuner.model.machine import target_family
 from tuner.replay import UNTUNED
 from tuner.search.base import Candidate
 from tuner.space.sketch import Decision, Sketch, Values
@@ -46,6 +47,11 @@ class RecordedSpace:
     def task(self) -> TuningTask:
         return TuningTask.from_spec(self.workload, Target(self.target))
 
+    @property
+    def made(self) -> str:
+        """Where and when it was recorded."""
+        return f"{self.about['machine']}, {self.about['recorded']}"
+
     @cached_property
     def best(self) -> float:
         return min(cost for cost in self.costs.values() if cost is not None)
@@ -62,16 +68,23 @@ class RecordedSpace:
         return untuned | {c.digest: failed if t is None else MeasureResult(costs=(t,)) for c, t in self.candidates}
 
 
-def spaces(folder: Path = DATA, drawn: bool = False) -> Iterator[RecordedSpace]:
-    """All recorded spaces, by name; with `drawn` those too of which only some points were, which no search can walk."""
+def families(data: Path = DATA) -> tuple[str, ...]:
+    """The target families that spaces were recorded of."""
+    return tuple(sorted({path.parent.name for path in data.glob("*/*.jsonl.gz")}))
+
+
+def spaces(family: str, data: Path = DATA, drawn: bool = False) -> Iterator[RecordedSpace]:
+    """A family's recorded spaces, by name; with `drawn` those too of which only some points were, which no search can
+    walk."""
     for prefix in ("drawn", "spaces") if drawn else ("spaces",):
-        for path in sorted(folder.glob(f"{prefix}-*.jsonl.gz")):
+        for path in sorted((data / family).glob(f"{prefix}-*.jsonl.gz")):
             yield read(path)
 
 
-def path_of(workload: str, folder: Path = DATA, drawn: bool = False) -> Path:
+def path_of(workload: str, target: Target, data: Path = DATA, drawn: bool = False) -> Path:
+    """Where a recording is kept: with those of the target's family, apart from those of others."""
     name = "".join(c if c.isalnum() else "-" for c in workload)
-    return folder / f"{'drawn' if drawn else 'spaces'}-{name}.jsonl.gz"
+    return data / target_family(target) / f"{'drawn' if drawn else 'spaces'}-{name}.jsonl.gz"
 
 
 def write(space: RecordedSpace, path: Path) -> None:
@@ -110,6 +123,16 @@ def _sketch(entry: dict[str, Any], costs: dict[tuple[str, tuple[int, ...]], floa
         return tuple(values.values()) in allowed
 
     return Sketch(name, Trace.from_json(json.dumps(entry["trace"])), decisions, is_recorded, lambda values: 0.0)
+
+
+def put(page: Path, mark: str, text: str) -> None:
+    """Replace what stands between a page's marks `<!-- MARK: begin -->` and `end`, which have to be there."""
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"{page} has no marks of {mark!r}")
+    page.write_text(f"{before}{begin}{text.rstrip()}\n{end}{after}")
 
 
 # ----------------------------------------------------------------------------------- thinning

@@ -1,9 +1,11 @@
 """Search strategies compared on recorded spaces: no device, no compiler, the engine as it is.
 
     python benchmarks/strategies.py
-    python benchmarks/strategies.py --seeds 3 --trials 64 --only evolutionary --only random
+    python benchmarks/strategies.py --family llvm-x86_64-512 --only evolutionary --only random
+    python benchmarks/strategies.py --seeds 3 --trials 64 --write docs/models.md
 
-Each strategy tunes every workload of benchmarks/data/ with every seed, the engine playing recorded results back.
+Each strategy tunes every workload of benchmarks/data/FAMILY/ with every seed, the engine playing recorded results back;
+by default, those of every family that was recorded, each by itself.
 Printed is the best so far, as the share of the space's best speed, after so many trials (the geometric mean over
 workloads of the median over seeds), then the trials it took to come within 5 % of the space's best. Beside the
 strategies of `tunefarm tune --strategy` stand two of the evolutionary one with a store that knows the other workloads:
@@ -19,11 +21,11 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recorded_spaces import DATA, RecordedSpace, spaces
+from recorded_spaces import DATA, RecordedSpace, families, put, spaces
 
 from tuner.engine import tune
 from tuner.model.dataset import group_of
@@ -45,6 +47,11 @@ from tuner.transfer.warm import Warmed
 STEPS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _NEAR = 0.95  # of the best speed
 _NEIGHBOURS, _TRACES = 3, 4
+_CALLED = {
+    "evolutionary": "`evolutionary`, analytic draft only",
+    "model": "`evolutionary`, a model that has not seen the workload",
+    "warm": "the same, and traces of the nearest other workloads",
+}
 
 
 @dataclass
@@ -141,33 +148,63 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=known, help="this strategy; may be given often")
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, default=DATA)
-    parser.add_argument("--by-workload", action="store_true", help="also the trials to 5 % of each workload")
+    parser.add_argument("--family", action="append", help="of targets; may be given often (default: all recorded)")
+    parser.add_argument("--data", type=Path, default=DATA, help="where each family has its folder")
+    parser.add_argument("--by-workload", action="store_true", help="also the trials to 5 %% of each workload")
+    parser.add_argument("--write", type=Path, help="put tables of trials to 5 %% into this page, between its marks")
     args = parser.parse_args()
-    comparison = Comparison(list(spaces(args.folder)))
-    steps = [step for step in STEPS if step <= args.trials]
+    tables = []
+    for family in args.family or families(args.data):
+        recorded = list(spaces(family, args.data))
+        if not recorded:
+            parser.error(f"no space of {family} was recorded")
+        needed = compare(family, recorded, args.only or known, args.seeds, args.trials)
+        if args.by_workload:
+            print(f"\n{'workload':34}" + "".join(f"{name:>14}" for name in needed))
+            for at, space in enumerate(recorded):
+                print(f"{space.workload:34}" + "".join(f"{of[at]:14.0f}" for of in needed.values()))
+        print(flush=True)
+        points = sum(len(space.costs) for space in recorded)
+        title = f"`{family}` ({recorded[0].made}), {len(recorded)} spaces of {points} points in all:"
+        tables.append(table(title, needed))
+    if args.write is not None:
+        put(args.write, "strategies", f"Of {args.seeds} seeds, {args.trials} trials at most.\n\n" + "\n\n".join(tables))
+
+
+def compare(
+    family: str, recorded: Sequence[RecordedSpace], names: Sequence[str], seeds: int, trials: int
+) -> dict[str, list[float]]:
+    """Print a row for each strategy. Returned are, by strategy, the trials that each of the spaces took."""
+    comparison = Comparison(recorded)
+    steps = [step for step in STEPS if step <= trials]
     points = sum(len(space.costs) for space in comparison.spaces)
-    print(f"{len(comparison.spaces)} workloads, {points} recorded points, {args.seeds} seeds, {args.trials} trials")
+    print(f"{family}: {len(comparison.spaces)} workloads, {points} recorded points, {seeds} seeds, {trials} trials")
     print("share of the best speed after so many trials; trials to within 5 %: median, mean, worst; CPU a trial")
     columns = "".join(f"{step:>7}" for step in steps)
     print(f"{'strategy':14}{columns}{'median':>9}{'mean':>7}{'worst':>7}{'ms':>7}")
-    by_workload: dict[str, list[float]] = {}
-    for name in args.only or known:
+    found: dict[str, list[float]] = {}
+    for name in names:
         began = time.process_time()
         curves = [
-            [play(comparison.strategy(name, space, seed), space, args.trials) for seed in range(args.seeds)]
+            [play(comparison.strategy(name, space, seed), space, trials) for seed in range(seeds)]
             for space in comparison.spaces
         ]
         spent = time.process_time() - began
-        needed = [statistics.median(min(c.trials_to(_NEAR), args.trials) for c in of) for of in curves]
-        by_workload[name] = needed
+        needed = [statistics.median(min(c.trials_to(_NEAR), trials) for c in of) for of in curves]
+        found[name] = needed
         row = "".join(f"{mean_share(curves, step):7.3f}" for step in steps)
         row += f"{statistics.median(needed):9.1f}{statistics.mean(needed):7.1f}{max(needed):7.0f}"
         print(f"{name:14}{row}{1e3 * spent / sum(len(c.shares) for of in curves for c in of):7.1f}", flush=True)
-    if args.by_workload:
-        print(f"\n{'workload':34}" + "".join(f"{name:>14}" for name in by_workload))
-        for at, space in enumerate(comparison.spaces):
-            print(f"{space.workload:34}" + "".join(f"{needed[at]:14.0f}" for needed in by_workload.values()))
+    return found
+
+
+def table(title: str, needed: Mapping[str, Sequence[float]]) -> str:
+    """Trials to within 5 % of the best, as a page shows them."""
+    rows = [title, "", "| search | median workload | mean | worst |", "|---|---|---|---|"]
+    for name, of in needed.items():
+        called = _CALLED.get(name, f"`{name}`")
+        rows.append(f"| {called} | {statistics.median(of):.0f} | {statistics.mean(of):.0f} | {max(of):.0f} |")
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
