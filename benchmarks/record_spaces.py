@@ -110,8 +110,8 @@ def processor() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="this workload; may be given often")
-    parser.add_argument("--points", type=int, default=180, help="most points of a space")
-    parser.add_argument("--drawn-points", type=int, default=100, help="most points of a space too large to be whole")
+    parser.add_argument("--points", type=int, default=160, help="most points of a space")
+    parser.add_argument("--drawn-points", type=int, default=80, help="most points of a space too large to be whole")
     parser.add_argument("--data", type=Path, default=DATA, help="where each family has its folder")
     parser.add_argument("--again", action="store_true", help="also what is recorded already")
     args = parser.parse_args()
@@ -119,6 +119,8 @@ def main() -> None:
     paths = {w: path_of(w, target, args.data, drawn=w in DRAWN) for w in args.only or (*WORKLOADS, *DRAWN)}
     missing = [workload for workload, path in paths.items() if args.again or not path.exists()]
     print(f"{target_family(target)}: {len(missing)} of {len(paths)} workloads to record", file=sys.stderr)
+    if not missing:
+        return
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})  # inherited by the server: one thread
     fleet = LocalFleet()
