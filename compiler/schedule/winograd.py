@@ -34,8 +34,8 @@ def winograd(func: n.PrimFunc, block: str, tile: int, band: int, multiple: int) 
 
     With r × r taps a tile takes (tile + r - 1)² products where tile² · r² are plain: 16 for 36 with tile 2, 36 for 144
     with tile 4 (r = 3). Results differ from the plain sum's by rounding, more so with larger tiles, and a number that
-    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one); rows are made
-    longer until the tiles of a band are a multiple of `multiple`.
+    is not finite spreads over its tile. Tiles are taken in bands of `band` rows of them (0: all in one); tiles are
+    added until those of a band are a multiple of `multiple`: rows of them are made longer, and of one band more.
 
         block C: C[k, y, x] += D[c, y + r, x + s] * W[k, c, r, s]
 
@@ -185,10 +185,17 @@ def _plan(conv: _Convolution, tile: int, band: int, multiple: int, block: str) -
         raise Illegal(f"{rows} rows of tiles are no whole bands of {band}", block)
     if multiple < 1:
         raise Illegal(f"tiles cannot be a multiple of {multiple}", block)
-    each = band or rows
-    while each * columns % multiple:
-        columns += 1
-    return _Plan(conv, tile, rows // each, each, columns, (fast_filter(tile, taps[0]), fast_filter(tile, taps[1])))
+    each, columns = whole_tiles(rows, columns, band, multiple)
+    bands = rows // band if band else 1
+    return _Plan(conv, tile, bands, each, columns, (fast_filter(tile, taps[0]), fast_filter(tile, taps[1])))
+
+
+def whole_tiles(rows: int, columns: int, band: int, multiple: int) -> tuple[int, int]:
+    """Rows of a band and tiles in a row, where a band's tiles must be a multiple of `multiple`: of the fewest tiles
+    those with the longest rows."""
+    each = [band] if band else range(rows, rows + multiple)
+    found = [(r, c) for r in each for c in range(columns, columns + multiple) if r * c % multiple == 0]
+    return min(found, key=lambda size: (size[0] * size[1], size[0]))
 
 
 # ------------------------------------------------------------------------------------ building

@@ -94,12 +94,17 @@ def test_the_trace_is_the_record() -> None:
     assert again.func.script() == sch.func.script()
 
 
-def test_rows_of_tiles_are_made_longer() -> None:
+def test_tiles_are_added_until_vectors_are_whole() -> None:
     func = convolution((1, 2, 7, 7), filters=2)
     sch = fast(func, 2, band=2, multiple=8)
     assert [int(s) for s in sch.get(sch.get_block("pad_temp_tiles")).writes[0].buffer.shape][-1] == 8
     sch = fast(func, 2, band=4, multiple=24)
     assert [int(s) for s in sch.get(sch.get_block("pad_temp_tiles")).writes[0].buffer.shape][-1] == 24
+    sch = fast(func, 2, multiple=6)
+    assert [int(s) for s in sch.get(sch.get_block("pad_temp_tiles")).writes[0].buffer.shape][-1] == 24
+    np.testing.assert_allclose(results(sch.func), results(func), rtol=0, atol=1e-5)
+    sch = fast(func, 2, multiple=25)
+    assert [int(s) for s in sch.get(sch.get_block("conv2d_nchw_lines")).writes[0].buffer.shape][-2:] == [5, 5]
     np.testing.assert_allclose(results(sch.func), results(func), rtol=0, atol=1e-5)
 
 

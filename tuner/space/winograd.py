@@ -8,18 +8,20 @@
         results, transformed back
 
 A late layer has few pixels and many filters: one band, and what stays near is the taps of a `chunk` of filters instead.
-Larger tiles save more products, but their sums lose a digit more and take more additions: at 4 × 4 nothing was gained.
+Tiles of 4 × 4 results take 36 products where 144 are plain. Their sums lose a digit more, and their transforms have so
+many numbers under way that the saving pays only where registers hold many.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.rv import BlockRV, LoopRV
 from compiler.schedule.schedule import Schedule
+from compiler.schedule.winograd import whole_tiles
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import Axis, BlockInfo, blocks_of, consumers, is_pointwise
@@ -32,6 +34,12 @@ from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
 _TILE = 2
+_LARGE_TILE = 4
+_MANY_LANES = 512  # in all registers together
+_MOST_CHANNELS = 256  # of large tiles: the more are added up, the more digits of their sums are lost
+_MOST_ADDED = 1.35  # times the tiles there are, to make whole vectors of them
+_LEAST_CHUNK = 4
+_BUSY = 4  # vectors
 _ROWS = (1, 2, 3, 4, 5, 6, 8, 12)
 _MOST_VECTORS = 7
 _LEAST_FILLED = 0.6
@@ -45,16 +53,26 @@ _APART = 1024  # planes of 16 are this many elements apart, and a cache line mor
 
 @dataclass(frozen=True)
 class Split:
-    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time. One of them is all."""
+    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time. One of them is all. At a
+    time there are `rows` rows of tiles then, of `columns`, some of which may be there only to make whole vectors."""
 
     band: int
     chunk: int
+    rows: int
+    columns: int
+    multiple: int = 1
+
+    @property
+    def tiles(self) -> int:
+        return self.rows * self.columns
 
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The convolution's: filters, channels, rows of tiles, tiles in a row, images, products of a tile."""
+    """The convolution's: results along a tile, filters, channels, rows of tiles, tiles in a row, images, products of a
+    tile."""
 
+    tile: int
     filters: int
     channels: int
     rows: int
@@ -68,16 +86,25 @@ def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: H
     element_bytes = parse_dtype(info.output.buffer.dtype).bytes
     if element_bytes < _LEAST_BYTES:
         return []
-    sizes = _sizes(func, info, roles)
-    if sizes is None:
-        return []
-    bands = _by_bands(sizes, hardware, element_bytes)
-    even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
-    splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
-    return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
+    for tile in (_LARGE_TILE, _TILE):
+        sizes = _sizes(func, info, roles, tile)
+        if sizes is None or (tile == _LARGE_TILE and not _pays(sizes, hardware)):
+            continue
+        bands = _by_bands(sizes, hardware, element_bytes)
+        even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
+        splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
+        if any(splits):
+            return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
+    return []
 
 
-def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles) -> _Sizes | None:
+def _pays(sizes: _Sizes, hardware: Hardware) -> bool:
+    """Whether large tiles are used: their transforms take what is saved where registers hold few of their numbers, and
+    the products must be precise enough."""
+    return hardware.registers * hardware.lanes >= _MANY_LANES and sizes.channels <= _MOST_CHANNELS
+
+
+def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, tile: int) -> _Sizes | None:
     above, channels = row_above(info, roles), _channels(info)
     if above is None or roles.m is None or len(info.reduced) != 3 or len(channels) != 1:
         return None
@@ -85,15 +112,15 @@ def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles) -> _Sizes | None:
         return None
     sch = Schedule(func)
     try:
-        blocks = sch.winograd(sch.get_block(info.name), _TILE)
+        blocks = sch.winograd(sch.get_block(info.name), tile)
     except ScheduleError:
         return None
     _, many, also, *_ = (as_int(size) for size in sch.get(blocks[2]).writes[0].buffer.shape)
     assert many is not None
     assert also is not None
     return _Sizes(
-        filters=roles.m.extent, channels=channels[0].extent,
-        rows=-(-above.extent // _TILE), columns=-(-roles.v.extent // _TILE),
+        tile=tile, filters=roles.m.extent, channels=channels[0].extent,
+        rows=-(-above.extent // tile), columns=-(-roles.v.extent // tile),
         images=math.prod(a.extent for a in roles.others if a is not above), products=many * also,
     )  # fmt: skip
 
@@ -111,15 +138,24 @@ def _channels(info: BlockInfo) -> list[Axis]:
 
 def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | None:
     """Bands whose tiles fit the near cache, enough of them for all threads."""
-    row = sizes.products * sizes.channels * sizes.columns * element_bytes
+    each = sizes.products * sizes.channels * element_bytes
     fitting = [
-        band
-        for band in range(1, sizes.rows)
-        if sizes.rows % band == 0 and band * row <= hardware.l2_bytes
-        if any(w >= 2 * hardware.lanes for w in _widths(band * sizes.columns, hardware.lanes))
+        split
+        for split in (_split(sizes, band, sizes.filters, hardware) for band in range(1, sizes.rows))
+        if sizes.rows % split.band == 0 and split.tiles * each <= hardware.l2_bytes
+        if split.tiles <= _MOST_ADDED * split.band * sizes.columns
+        if any(w >= 2 * hardware.lanes for w in _widths(split.tiles, hardware.lanes))
     ]
-    even = [b for b in fitting if _even(sizes.images * sizes.rows // b, hardware.threads)] or fitting[:1]
-    return Split(max(even), sizes.filters) if even else None
+    even = [s for s in fitting if _even(sizes.images * sizes.rows // s.band, hardware.threads)] or fitting[:1]
+    return even[-1] if even else None
+
+
+def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> Split:
+    """Tiles of 4 × 4 fill their vectors: each is worth as much as four small ones, and a piece of a vector costs as
+    much as a whole one."""
+    multiple = 1 if sizes.tile == _TILE else hardware.lanes
+    rows, columns = whole_tiles(sizes.rows, sizes.columns, band, multiple)
+    return Split(band, chunk, rows, columns, multiple)
 
 
 def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> Split | None:
@@ -127,13 +163,15 @@ def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_ba
     threads can share evenly, only where filters are more than tiles: else those of a band are nearer."""
     if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
         return None
-    if not _widths(sizes.rows * sizes.columns, hardware.lanes):
+    split = _split(sizes, 0, sizes.filters, hardware)
+    if not _widths(split.tiles, hardware.lanes) or split.tiles > _MOST_ADDED * sizes.rows * sizes.columns:
         return None
     each = sizes.products * sizes.channels * element_bytes
-    fitting = [
-        c for c in range(4, sizes.filters) if sizes.filters % c == 0 and (c == 4 or c * each <= hardware.l2_bytes // 2)
-    ]
-    return Split(0, max(fitting)) if fitting else None
+    least, most = _LEAST_CHUNK, hardware.l2_bytes // 2
+    if sizes.tile != _TILE:  # what few tiles there are fill few vectors: only many filters keep the arithmetic busy
+        least = _BUSY // min(_BUSY, -(-split.tiles // hardware.lanes)) * _LEAST_CHUNK
+    fitting = [c for c in range(least, sizes.filters) if sizes.filters % c == 0 and (c == least or c * each <= most)]
+    return replace(split, chunk=max(fitting)) if fitting else None
 
 
 def _widths(tiles: int, lanes: int) -> tuple[int, ...]:
@@ -156,7 +194,7 @@ def _even(tasks: int, threads: int) -> bool:
 def _sketch(func: PrimFunc, info: BlockInfo, split: Split, sizes: _Sizes, hardware: Hardware) -> Sketch:
     sch = Schedule(func)
     recorder = Recorder(sch)
-    made = sch.winograd(sch.get_block(info.name), _TILE, split.band)
+    made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
     own = {sch.get(block).name_hint for block in made}
     inline_chains(sch, kept=own)
     last = _with_epilogue(sch, info.name)
@@ -173,11 +211,11 @@ def _sketch(func: PrimFunc, info: BlockInfo, split: Split, sizes: _Sizes, hardwa
     sch.compute_at(product, chunk, preserve_unit_loops=True)
     _multiply(sch, recorder, product, planes, info, split, sizes, hardware)
     _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
-    _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, sizes)
+    _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, split)
     parallel = bands if split.band else [*bands, chunk]
     sch.parallel(sch.fuse(*parallel))
     judge = _Judge(split, sizes, hardware)
-    name = f"winograd{_TILE}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
+    name = f"winograd{sizes.tile}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
     return Sketch(name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
 
 
@@ -206,9 +244,9 @@ def _results(
 ) -> tuple[list[LoopRV], LoopRV]:
     """The loops around all that belongs to a band, and around a chunk of filters."""
     *batch, filters, y, x = sch.get_loops(last)
-    band, row, inner_y = sch.split(y, [None, split.band or sizes.rows, _TILE])
+    band, row, inner_y = sch.split(y, [None, split.rows, sizes.tile])
     chunk, one = sch.split(filters, [None, split.chunk])
-    along, inner_x = sch.split(x, [None, _TILE])
+    along, inner_x = sch.split(x, [split.columns, sizes.tile] if split.multiple > 1 else [None, sizes.tile])
     bands = [*batch, band]
     sch.reorder(*bands, chunk, one, row, inner_y, inner_x, along)
     sch.compute_at(out_lines, row, preserve_unit_loops=True)
@@ -219,7 +257,7 @@ def _results(
     for loop in (i, b, inner_y, inner_x):
         sch.unroll(loop)
     for loop in (tiles, along):
-        _vectorize(sch, loop, sizes.columns)
+        _vectorize(sch, loop, split.columns)
     return bands, chunk
 
 
@@ -238,7 +276,7 @@ def _multiply(
     whole = split.chunk == sizes.filters
     rows = tuple(r for r in _ROWS if r <= split.chunk and (whole or split.chunk % r == 0))
     tile_rows = recorder.choose("rows", rows).rv
-    width = recorder.choose("width", _widths((split.band or sizes.rows) * sizes.columns, hardware.lanes)).rv
+    width = recorder.choose("width", _widths(split.tiles, hardware.lanes)).rv
     factors = tuple(u for u in _UNROLLS if sizes.channels % u == 0)
     unroll = recorder.choose("unroll", factors).rv
     *_, filters, tiles, channels = sch.get_loops(product)
@@ -276,7 +314,7 @@ def _transform_taps(sch: Schedule, taps: BlockRV, lines: BlockRV, at: LoopRV | N
         sch.parallel(filters)
 
 
-def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV | None, sizes: _Sizes) -> None:
+def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV | None, split: Split) -> None:
     """The tiles of a band at `at`, or of all bands first."""
     if at is not None:
         sch.compute_at(tiles, at, preserve_unit_loops=True)
@@ -290,7 +328,7 @@ def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV |
     for loop in (a, b, l_a, l_s):
         sch.unroll(loop)
     for loop in (along, l_along):
-        _vectorize(sch, loop, sizes.columns)
+        _vectorize(sch, loop, split.columns)
     if at is None:
         sch.parallel(sch.fuse(band, *batch, channel))
 
