@@ -7,8 +7,9 @@ FAMILY is this machine's target family; recordings of others are left alone. Wor
 is thinned, value by value of the decisions that have most, until it has at most `--points` points. Of large workloads
 `--drawn-points` are drawn instead: the model learns from them, and no strategy is played on them. Every point is built,
 and timed by the engine on a private server that is pinned to one core, in a random order. The least of many single
-calls counts, which a busy machine disturbs least. A workload whose file exists is skipped without `--again`, so a
-recording that was stopped goes on. All of it takes about seven minutes on two cores.
+calls counts, which a busy machine disturbs least; of those drawn, what is clearly slower than the fastest is called
+once or twice only. A workload whose file exists is skipped without `--again`, so a recording that was stopped goes on.
+All of it takes about seven minutes on two cores that have nothing else to do.
 """
 
 from __future__ import annotations
@@ -82,15 +83,17 @@ def record(
     order = np.random.default_rng(0).permutation(len(everything))
     search = sketch_task(task, Listed([everything[i] for i in order]), sketches)
     options = RunOptions(
-        trials=len(everything), samples=calls, max_samples=calls, sample_ms=0, finalists=0, reject=False,
-        equal_failures=len(everything), build_timeout_s=30.0,
+        trials=len(everything), samples=calls, max_samples=calls, sample_ms=0, finalists=0, reject=drawn,
+        equal_failures=len(everything), build_timeout_s=30.0, run_timeout_s=60.0,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, RecordStore.open(Path(folder, "r.db"), create=True) as store:
         outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store)
-        trials = [t for t in store.all_trials(outcome.snapshot.run_id) if t.purpose is TrialPurpose.SEARCH]
-    by_digest = {t.digest: min(t.samples) if t.samples else None for t in trials}
+        trials = list(store.all_trials(outcome.snapshot.run_id))
+    searched = [t for t in trials if t.purpose is TrialPurpose.SEARCH]
+    by_digest = {t.digest: min(t.samples) if t.samples else None for t in searched}
     if sum(cost is not None for cost in by_digest.values()) < len(everything) // 2:
-        raise SystemExit(f"{workload}: most points failed, first: {next(t.failure_text for t in trials if t.failure)}")
+        failure = next((t.failure_text for t in trials if t.failure), "the run ended early")
+        raise SystemExit(f"{workload}: most points failed, first: {failure}")
     costs = {c.key: by_digest[c.digest] for c in everything if c.digest in by_digest}
     about = {
         "recorded": f"{datetime.now(UTC):%Y-%m-%d}",
