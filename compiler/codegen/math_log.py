@@ -18,7 +18,9 @@ def _split(m: MathBody, x: str) -> tuple[str, str]:
 
 
 def _to_float(m: MathBody, exponent: str) -> str:
-    """A small integer as a float, by the bits: not every machine converts 64-bit integers in vectors."""
+    """A small integer as a float; 64-bit ones by the bits, which not every machine converts in vectors."""
+    if m.bits == 32:
+        return m.emit(f"sitofp {m.whole} {exponent} to {m.type}")
     magic = 1.5 * 2.0**m.mantissa
     bits = (m.bias + m.mantissa) << m.mantissa | 1 << (m.mantissa - 1)
     return m.sub(m.from_bits(m.ints("add", exponent, bits)), magic)
@@ -34,11 +36,16 @@ def normal(m: MathBody, x: str) -> tuple[str, str]:
     return m.choose(small, m.sub(e, float(shift)), e), m.sub(m.from_bits(bits), 1.0)
 
 
+def _bent(m: MathBody, f: str) -> str:
+    """(log(1 + f) - f) / f² of float32."""
+    return m.fma(f, m.polynomial(f, t.LOG32), -0.5)
+
+
 def _rest(m: MathBody, f: str) -> str:
     """log(1 + f) - f."""
     square = m.mul(f, f)
     if m.bits == 32:
-        return m.mul(square, m.fma(f, m.polynomial(f, t.LOG32), -0.5))
+        return m.mul(square, _bent(m, f))
     s = m.div(f, m.add(f, 2.0))
     z = m.mul(s, s)
     half = m.mul(square, 0.5)
@@ -47,10 +54,12 @@ def _rest(m: MathBody, f: str) -> str:
 
 def _sum(m: MathBody, e: str, f: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
     """e * step + log(1 + f) * scale; both numbers come as a leading part and the rest."""
-    rest = _rest(m, f)
     if scale == (1.0, 0.0):
-        return m.fma(e, step[0], m.add(f, m.fma(e, step[1], rest)))
-    low = m.fma(rest, scale[0], m.mul(f, scale[1]))
+        return m.fma(e, step[0], m.add(f, m.fma(e, step[1], _rest(m, f))))
+    if m.bits == 32:
+        low = m.mul(f, m.fma(m.mul(f, _bent(m, f)), scale[0], scale[1]))
+    else:
+        low = m.fma(_rest(m, f), scale[0], m.mul(f, scale[1]))
     if step[1]:
         low = m.fma(e, step[1], low)
     return m.fma(e, step[0], m.fma(f, scale[0], low))
@@ -63,16 +72,42 @@ def _finish(m: MathBody, x: str, result: str) -> str:
     return m.choose(m.test("ult", x, 0.0), math.nan, nonzero)
 
 
+def _logarithm(m: MathBody, x: str, scale: tuple[float, float], step: tuple[float, float]) -> str:
+    """The sum of the parts of x. Those of float32 carry what is special, so that most vectors pay for one test; in
+    float64 a step's second part may be negative, and infinity less infinity is no number."""
+    if m.bits == 32:
+        return _sum(m, *_parts(m, x), scale, step)
+    return _finish(m, x, _sum(m, *normal(m, x), scale, step))
+
+
+def _parts(m: MathBody, x: str) -> tuple[str, str]:
+    """(e, f) of any x: e is infinite or NaN where the logarithm is, f is never. What is no positive normal number is
+    seen to apart, in vectors that have it."""
+    exponent, bits = _split(m, x)
+    e, f = _to_float(m, exponent), m.sub(m.from_bits(bits), 1.0)
+    low, high = m.test("ult", x, 2.0 ** (1 - m.bias)), m.test("oeq", x, math.inf)
+    rare, after = "rare", "after"
+    m.lines.append(f"  br i1 {m.any(m.emit(f'or {m.mask} {low}, {high}'))}, label %{rare}, label %{after}")
+    m.lines.append(f"{rare}:")
+    rare_e, rare_f = normal(m, x)
+    rare_e = _finish(m, x, rare_e)
+    m.lines += [f"  br label %{after}", f"{after}:"]
+    return (
+        m.emit(f"phi {m.type} [ {e}, %entry ], [ {rare_e}, %{rare} ]"),
+        m.emit(f"phi {m.type} [ {f}, %entry ], [ {rare_f}, %{rare} ]"),
+    )
+
+
 def log(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *normal(m, x), (1.0, 0.0), t.LN2[m.bits]))
+    return _logarithm(m, x, (1.0, 0.0), t.LN2[m.bits])
 
 
 def log2(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *normal(m, x), t.LOG2_E[m.bits], (1.0, 0.0)))
+    return _logarithm(m, x, t.LOG2_E[m.bits], (1.0, 0.0))
 
 
 def log10(m: MathBody, x: str) -> str:
-    return _finish(m, x, _sum(m, *normal(m, x), t.LOG10_E[m.bits], t.LOG10_2[m.bits]))
+    return _logarithm(m, x, t.LOG10_E[m.bits], t.LOG10_2[m.bits])
 
 
 def log1p(m: MathBody, x: str) -> str:

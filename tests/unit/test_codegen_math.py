@@ -251,6 +251,25 @@ def test_no_function_is_called(spec: str, dtype: str, names: list[str]) -> None:
         assert not [c for c in called if not c.startswith("main")], (name, called)
 
 
+@pytest.mark.parametrize("name", ["log", "log2", "log10"])
+def test_logarithms_of_positive_normal_numbers_ask_one_question(name: str) -> None:
+    """Zeros, infinities, NaN and what is negative or denormal are seen to in a block of their own, if a vector has any;
+    its other lanes lose no bit by it."""
+    func = elementwise(["float32"], "float32", getattr(intrin, name), 64, 16)
+    text = compile_artifact(func, TARGETS["avx512"], name="main", keep=("ll",)).blobs["ll"].decode()
+    body = text.partition(f"@tunefarm.{name}.v16f32(")[2].partition("\n}")[0]
+    usual, _, rest = body.partition("rare:")
+    assert usual.count("br i1") == 1
+    assert "select" in rest.partition("after:")[0]
+    assert "select" not in usual + rest.partition("after:")[2]
+    x = np.random.default_rng(5).uniform(0.01, 100, 64).astype("float32")
+    mixed = x.copy()
+    mixed[::7] = np.resize(np.array([0, -0.0, np.inf, -np.inf, np.nan, -1, 1e-40, 1e-45], "float32"), 10)
+    alone, among = (by_machine(elementwise(["float32"], "float32", getattr(intrin, name), 64), [v]) for v in (x, mixed))
+    normal = mixed == x
+    np.testing.assert_array_equal(alone[normal], among[normal])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_steps_scales_and_classes(dtype: str) -> None:
     info = np.finfo(dtype)
