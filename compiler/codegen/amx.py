@@ -2,14 +2,21 @@
 
 `x86_amx_dpbf16ps(c, a, b)`, for i and j of 16:  c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]  with k of 16 and groups of
 two bfloat16 in g; `x86_amx_dpbssd` and its kin the same with groups of four bytes. Tiles are vectors here, rows one
-after the other. LLVM keeps such vectors in tile registers, also around loops, and sets the unit up (its pass
-X86LowerAMXType), as it does for C's `__tile1024i`. Intel, "Architecture Instruction Set Extensions", chapter 3.
+after the other; `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from each other as
+the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`, where word k
+of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit up (its pass
+X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector that two
+products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions", chapter 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from compiler.codegen.gen import Gen
-from compiler.codegen.types import lanes_of, llvm_type
+from compiler.codegen.memory import DIRECT, element_pointer, read
+from compiler.codegen.types import element_bytes, lanes_of, llvm_type
 from compiler.codegen.writer import NO_TILES
 from compiler.dtype import element_of
 from compiler.errors import CodegenError
@@ -44,7 +51,7 @@ def amx_product(g: Gen, call: n.Call) -> str:
     g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
     symbol = f"@llvm.x86.t{name.removeprefix('x86_amx_')}.internal"
     g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, i16, x86_amx, x86_amx, x86_amx)")
-    tiles = ", ".join(f"x86_amx {_tile(g, x)}" for x in call.args)
+    tiles = ", ".join(f"x86_amx {x}" for x in (_tile(g, call.args[0]), *(_operand(g, x) for x in call.args[1:])))
     size = f"i16 {TILE}, i16 {_ROW_BYTES}, i16 {_ROW_BYTES}"  # rows, and bytes in a row of sums and of the left operand
     result = g.w.inline(f"call x86_amx {symbol}({size}, {tiles})")
     words = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {result})")
@@ -62,6 +69,77 @@ def ask_for_tiles(g: Gen) -> None:
 def uses_tiles(body: n.Stmt) -> bool:
     names = {f"tir.{name}" for name in AMX_PRODUCTS}
     return any(isinstance(node, n.Call) and getattr(node.op, "name", "") in names for node in walk(body))
+
+
+def amx_kept(g: Gen, call: n.Call, place: str) -> None:
+    """Write a tile to memory by the instruction for it: what then reads parts of the tile finds them there. Vectors
+    that were parts of a tile in a register would spill all of it, also where it was summed."""
+    symbol = "@llvm.x86.tilestored64.internal"
+    g.module.declare(symbol, f"void {symbol}(i16, i16, ptr, i64, x86_amx)")
+    tile = _tile(g, call.args[0])
+    g.w.effect(f"call void {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {place}, i64 {_ROW_BYTES}, x86_amx {tile})")
+
+
+def amx_turned(g: Gen, call: n.Call, place: str) -> None:
+    """Write 16 vectors of 32-bit words turned: in four steps, each of which exchanges quarters of 2 × 2 blocks."""
+    kind = f"<{TILE} x i32>"
+    rows = [g.w.inline(f"bitcast {llvm_type(x.dtype)} {g.value(x)} to {kind}") for x in call.args]
+    for step in (1, 2, 4, 8):
+        for low in (i for i in range(TILE) if not i & step):
+            pair = f"{kind} {rows[low]}, {kind} {rows[low + step]}"
+            first = [j if not j & step else TILE + j - step for j in range(TILE)]
+            second = [j + step if not j & step else TILE + j for j in range(TILE)]
+            rows[low], rows[low + step] = (
+                g.w.inline(f"shufflevector {pair}, {kind} <{', '.join(f'i32 {j}' for j in picks)}>")
+                for picks in (first, second)
+            )
+    for at, row in enumerate(rows):
+        pointer = g.w.inline(f"getelementptr i8, ptr {place}, i64 {at * _ROW_BYTES}")
+        g.w.effect(f"store {kind} {row}, ptr {pointer}, align 4")
+
+
+DIRECT.update({"tir.x86_amx_kept": amx_kept, "tir.x86_amx_turned": amx_turned})
+
+
+def amx_rows(g: Gen, call: n.Call) -> str:
+    """A tile of rows as a vector, where no product takes it."""
+    words, kind = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {_operand(g, call)})"), llvm_type(call.dtype)
+    g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
+    return words if kind == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {kind}")
+
+
+def _operand(g: Gen, vector: n.PrimExpr) -> str:
+    """The tile `vector`, straight from memory where it lies there."""
+    match vector:
+        case n.BufferLoad(indices=(n.Ramp(stride=n.IntImm(value=1)),), predicate=None):
+            return _load(g, vector, _ROW_BYTES)
+        case n.Call(args=args) if getattr(vector.op, "name", "") == "tir.x86_amx_rows":
+            return _load(g, args[0], _distance(g, args))
+    return _tile(g, vector)
+
+
+def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
+    """The tile whose rows lie `stride` bytes apart, from the vector `first` on; loaded once between stores."""
+    assert isinstance(first, n.BufferLoad)
+    assert isinstance(first.indices[0], n.Ramp)
+    symbol = "@llvm.x86.tileloadd64.internal"
+    g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, ptr, i64)")
+    pointer = element_pointer(g, n.BufferLoad(first.buffer, (first.indices[0].base,)))
+    return read(g, first.buffer, f"call x86_amx {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {pointer}, i64 {stride})")
+
+
+def _distance(g: Gen, rows: Sequence[n.PrimExpr]) -> int:
+    """The bytes between neighbours of `rows`. Raises CodegenError where they differ, or are no rows of one buffer."""
+    forms = []
+    for row in rows:
+        match row:
+            case n.BufferLoad(indices=(n.Ramp(base=base, stride=n.IntImm(value=1), lanes=lanes),), predicate=None):
+                if row.buffer is rows[0].buffer and lanes * element_bytes(row.dtype) == _ROW_BYTES:  # type: ignore[attr-defined]
+                    forms.append(g.forms.form(base))
+    steps = {b.offset - a.offset for a, b in pairwise(forms)}
+    if len(forms) != TILE or len(steps) != 1 or any(form.terms != forms[0].terms for form in forms):
+        raise CodegenError(f"{g.symbol}: x86_amx_rows takes {TILE} rows of {_ROW_BYTES} bytes, equally far apart")
+    return steps.pop() * element_bytes(rows[0].dtype)
 
 
 def _tile(g: Gen, vector: n.PrimExpr) -> str:

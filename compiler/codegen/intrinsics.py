@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.codegen import ptx_threads
-from compiler.codegen.amx import AMX_PRODUCTS, amx_product
+from compiler.codegen.amx import AMX_PRODUCTS, amx_product, amx_rows
 from compiler.codegen.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.math_exp import SMALL
@@ -37,6 +37,7 @@ _CALLS: dict[str, Emit] = {}
 _LLVM_UNARY = ("sqrt", "floor", "ceil", "round", "trunc", "nearbyint", "fabs")
 _CALLS.update({f"tir.{name}": dot_product for name in DOT_PRODUCTS})
 _CALLS.update({f"tir.{name}": amx_product for name in AMX_PRODUCTS})
+_CALLS["tir.x86_amx_rows"] = amx_rows
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from compiler.codegen.gen import NONTEMPORAL, Gen, Storage, emits, runs
 from compiler.codegen.index import in_64_bits, resolve
 from compiler.codegen.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
@@ -13,6 +15,8 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
+DIRECT: dict[str, Callable[[Gen, n.Call, str], None]] = {}
+"""By the names of operators: what writes the value of a call to an address without making a vector of it first."""
 
 
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
@@ -85,7 +89,15 @@ def _load(g: Gen, expr: n.BufferLoad) -> str:
 
 def _read(g: Gen, memory: Storage, pointer: str, ty: str, align: int) -> str:
     """A load, or the value that an earlier load of the same place gave."""
-    rhs = f"load {ty}, ptr {pointer}, align {align}"
+    return _seen(g, memory, f"load {ty}, ptr {pointer}, align {align}")
+
+
+def read(g: Gen, buffer: n.Buffer, rhs: str) -> str:
+    """The value of `rhs`, an instruction that reads `buffer`, or what the same one gave before."""
+    return _seen(g, g.storage_of(buffer), rhs)
+
+
+def _seen(g: Gen, memory: Storage, rhs: str) -> str:
     seen = g.w.loaded.setdefault(memory.pointer, {})
     name = seen.get(rhs)
     if name is None:
@@ -230,6 +242,12 @@ def _store(g: Gen, stmt: n.BufferStore) -> None:
         mask = None
     if lanes_of(position.dtype) == 1:
         _store_one(g, stmt, memory, position, mask)
+        return
+    if isinstance(stmt.value, n.Call) and getattr(stmt.value.op, "name", "") in DIRECT:
+        assert isinstance(position, n.Ramp)
+        pointer = element_pointer(g, n.BufferLoad(buffer, (position.base,)))
+        DIRECT[stmt.value.op.name](g, stmt.value, pointer)  # type: ignore[union-attr]
+        _forget(g, memory)
         return
     value = _in_memory(g, g.value(stmt.value), dtype)
     ty = memory_type(dtype)

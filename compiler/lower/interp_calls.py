@@ -166,6 +166,18 @@ def _tile_product(group: int, dtype: str) -> Callable[[ExprWriter, n.Call, int],
     return write
 
 
+def _tile_of_rows(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    """A lane of vectors put behind each other."""
+    return w.operand(e.args[lane // lanes_of(e.args[0].dtype)], lane % lanes_of(e.args[0].dtype))
+
+
+def _turned(w: ExprWriter, e: n.Call, lane: int) -> Value:
+    """A lane of 16 vectors of 32-bit words, the first words of all of them first."""
+    group = lanes_of(e.args[0].dtype) // len(e.args)
+    word, row, part = lane // group // len(e.args), lane // group % len(e.args), lane % group
+    return w.operand(e.args[row], word * group + part)
+
+
 _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "if_then_else": _if_then_else,
     "likely": _likely,
@@ -190,6 +202,9 @@ _SPECIAL: dict[str, Callable[[ExprWriter, n.Call, int], Value]] = {
     "x86_dpwssd": _dot(2, "int32"),
     "x86_amx_dpbf16ps": _tile_product(2, "float32"),
     **{f"x86_amx_dpb{signs}d": _tile_product(4, "int32") for signs in ("ss", "su", "us", "uu")},
+    "x86_amx_rows": _tile_of_rows,
+    "x86_amx_turned": _turned,
+    "x86_amx_kept": _likely,
     "prefetch": _prefetch,
     "call_extern": _extern,
     "tvm_storage_sync": _no_threads,

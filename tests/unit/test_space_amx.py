@@ -14,6 +14,7 @@ from compiler.codegen.writer import NO_TILES
 from compiler.cpu_features import host_cpu
 from compiler.driver import compile_artifact
 from compiler.errors import CodegenError
+from compiler.ir.base import Node
 from compiler.lower.interp import run
 from compiler.lower.pipeline import lower_func
 from compiler.runtime import native
@@ -22,7 +23,9 @@ from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
+from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.visit import map_children, replace
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 
@@ -36,20 +39,29 @@ CASES = {  # sketch: dtypes of the operands and the sums, the instruction
 }
 
 
-def scheduled(name: str, shape: tuple[int, int, int], transposed: bool = False, **wanted: int) -> PrimFunc:
+def scheduled(
+    name: str, shape: tuple[int, int, int], transposed: bool = False, free: tuple[int, ...] = (), **wanted: int
+) -> PrimFunc:
     a, b, c, _ = CASES[name]
     func = product(shape, a, b, c, transposed)
+    func = func.with_attr("layout_free_buffers", list(free)) if free else func
     [sketch] = [s for s in generate(func, SAPPHIRE) if s.name == name]
     point = [d.values.index(wanted.get(d.name, 1)) for d in sketch.decisions]
     assert sketch.is_allowed(point)
     return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
 
 
-@pytest.mark.parametrize(("name", "transposed"), [*((name, False) for name in CASES), ("amx_bf16", True)])
-def test_tiles_are_multiplied(name, transposed):
+@pytest.mark.parametrize(
+    ("name", "transposed", "free"),
+    [
+        *((name, False, ()) for name in CASES), ("amx_bf16", True, ()), ("amx_s8u8", True, ()),
+        ("amx_bf16", False, (0, 1)), ("amx_s8s8", True, (1,)),
+    ],
+)  # fmt: skip
+def test_tiles_are_multiplied(name, transposed, free):
     a, b, c, _ = CASES[name]
-    shape = (32, 16, 128 if c == "int32" else 64)
-    func = scheduled(name, shape, transposed, rows=2)
+    shape = (32, 32, 128 if c == "int32" else 64)
+    func = scheduled(name, shape, transposed, free, rows=2, columns=2)
     held = operands(shape, a, b)
     x, y = (numbers(h) if c == "float32" else h.astype("int32") for h in held)
     held[1] = np.ascontiguousarray(held[1].T) if transposed else held[1]
@@ -58,9 +70,10 @@ def test_tiles_are_multiplied(name, transposed):
     np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(32, 32, 4096), (128, 128, 1024)])
 @pytest.mark.parametrize("name", ["amx_bf16", "amx_u8s8"])
-def test_the_loop_holds_four_tiles_of_sums(name):
-    func = scheduled(name, (32, 32, 4096), rows=2, columns=2)
+def test_the_loop_holds_four_tiles_of_sums(name, shape):
+    func = scheduled(name, shape, rows=2, columns=2, panel=shape[1] // 64 or 1)
     asm = compile_artifact(func, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
     instruction = CASES[name][3]
     inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
@@ -70,6 +83,26 @@ def test_the_loop_holds_four_tiles_of_sums(name):
     assert "tilestored" not in between
     assert "zmm" not in between
     assert asm.count("ldtilecfg") == asm.count("tilerelease") == 1
+
+
+@pytest.mark.parametrize(("transposed", "instruction"), [(False, "vpermt2w"), (True, "vpermt2d|vpunpck|vshuf")])
+def test_columns_are_packed_by_shuffles_of_whole_vectors(transposed, instruction):
+    func = scheduled("amx_bf16", (128, 128, 1024), transposed, columns=2)
+    asm = compile_artifact(func, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert len(re.findall(instruction, asm)) >= 16
+    assert not re.search("vpinsrw|movw\\t%[a-z]+, .*\\(%r", asm)
+
+
+def test_rows_that_are_no_tile_are_refused():
+    func = scheduled("amx_bf16", (32, 32, 64))
+
+    def without_the_last(node: Node) -> Node:
+        if isinstance(node, n.Call) and getattr(node.op, "name", "") == "tir.x86_amx_rows":
+            return replace(node, args=(*node.args[:-1], node.args[0]))
+        return map_children(node, without_the_last)
+
+    with pytest.raises(CodegenError, match="equally far apart"):
+        compile_artifact(func.with_body(without_the_last(func.body)), SAPPHIRE, name="main")
 
 
 def test_vectors_are_tried_beside_tiles_and_alone_where_tiles_do_not_fit():
@@ -114,16 +147,17 @@ def test_the_runtime_asks_linux():
 
 
 @pytest.mark.skipif("amx-tile" not in host_cpu().features, reason="this CPU has no matrix unit (AMX)")
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_machine_code_gives_the_same(name):
+def test_machine_code_gives_the_same(name, transposed):
     a, b, c, _ = CASES[name]
     shape = (64, 96, 256)
-    func = scheduled(name, shape, rows=2, columns=2)
+    func = scheduled(name, shape, transposed, rows=2, columns=2)
     left, right = operands(shape, a, b)
     x, y = (numbers(h) if c == "float32" else h for h in (left, right))
     out = empty(shape[:2], c)
     kernel = load_artifact(compile_artifact(func, Target("llvm").resolved(), name="main"))["main"]
-    kernel(array(x, dtype=a), array(y, dtype=b), out)
+    kernel(array(x, dtype=a), array(np.ascontiguousarray(y.T) if transposed else y, dtype=b), out)
     np.testing.assert_allclose(out.numpy(), x.astype(c) @ y.astype(c), rtol=1e-4, atol=1e-4)
 
 

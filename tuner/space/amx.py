@@ -1,12 +1,13 @@
 """Sketches of products in narrow numbers on Intel's matrix unit (AMX): tiles of 16 × 16 sums in tile registers.
 
-Both operands are packed into tiles of 16 rows of 64 bytes, each 1 KiB in one piece, in the order of their use:
+A tile of an operand has 16 rows of 64 bytes. Those of A are loaded as they lie, row by row. B is packed, a panel of
+columns at a time and right before its use, into tiles of 1 KiB in one piece:
 
-    A[i, k]  →  rows[i // 16, k // 32, i % 16, k % 32]                               32 bfloat16, or 64 bytes
     B[k, j]  →  columns[j // 16, k // 32, k % 32 // 2, j % 16, k % 2]                neighbours along k side by side
-    rows × columns tiles of sums:  C[16 i ..., 16 j ...] += rows[i, k] · columns[j, k]    one instruction
+    rows × columns tiles of sums:  C[16 i ..., 16 j ...] += A[16 i ..., 32 k ...] · columns[j, k]    one instruction
 
-A tile of sums is kept in one piece too, and copied to its place by vectors when it is finished.
+The tiles of bytes are 64 deep, with groups of 4. A tile of sums is stored in one piece when it is finished, and from
+there copied to its place by vectors. An operand that is the same at every call is packed ahead, A too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
 from compiler.lower.split_preproc import layout_free
-from compiler.schedule.schedule import BlockRV, Schedule
+from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.x86_intrin import TILE, TILE_GROUPS
@@ -27,10 +28,17 @@ from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 
 _TILES = 8  # registers
+_TILE_BYTES = 1024
 _SPEED = 8.0  # of a tile's instruction, beside those on vectors
 _ROWS = _COLUMNS = (1, 2, 3, 4)
 _PANELS = (1, 2, 4, 8, 16)
-_UNROLLS = (1, 2, 4)
+_UNROLLS = (1, 2)
+_PRODUCT, _NEAR, _FAR = (
+    16.0,
+    20.0,
+    40.0,
+)  # cycles: of a product, of a tile from the second-level cache, of one from beyond
+_NEAR_BYTES = 1 << 20  # half of the second-level cache of all CPUs with the unit
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
         return None
     assert roles.m is not None
     row_tiles, column_tiles = roles.m.extent // TILE, roles.v.extent // TILE
+    depth_tiles = info.reduced[0].extent // unit.depth
     threads = max(1, target.num_cores or 1)
 
     def allowed(values: Values) -> bool:
@@ -92,11 +101,14 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
         return rows * columns + min(rows, columns) + 1 <= _TILES
 
     def draft(values: Values) -> float:
-        rows, columns = values["rows"], values["columns"]
-        sums = rows * columns
-        chunks = column_tiles // (columns * values["panel"])
+        """Tiles of the columns are read for each tile of rows, from where their panel is; those of rows come from far
+        once for each panel, and then from near."""
+        rows, columns, width = values["rows"], values["columns"], values["columns"] * values["panel"]
+        far = width * _TILE_BYTES * depth_tiles > _NEAR_BYTES
+        loads = (_NEAR + _FAR * far) / rows + _NEAR / columns + _FAR / width
+        chunks = column_tiles // width
         balance = chunks / (-(-chunks // threads) * threads)
-        return _SPEED * min(1.0, sums / 4) * sums / (sums + (rows + columns) / 2) * balance
+        return _SPEED * _PRODUCT / max(_PRODUCT, loads) * balance
 
     return Sketch(unit.intrin, sch.trace, tuple(recorder.decisions), allowed, draft)
 
@@ -123,19 +135,28 @@ def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit
     tiles = _in_tiles(info, m, v)
     for made in (block, copy):
         sch.transform_layout(made, ("write", 0), tiles)
-    _pack(sch, block, operands.scalar, m, k, unit, left=True)
-    _pack(sch, block, operands.vector, v, k, unit, left=False)
+    free = layout_free(sch.func)
+    apart = operands.scalar.buffer not in free
+    if not apart:
+        _pack_rows(sch, block, operands.scalar, (m, k), unit)
+    at = None if operands.vector.buffer in free else v_outer
+    _pack_columns(sch, block, operands.vector, (v, k), unit, columns, at)
     sch.parallel(v_outer)
     init = sch.decompose_reduction(block, k_outer)
     for loop in [k_inner, m_tile, v_tile]:
         sch.unroll(loop)
-    sch.tensorize(m_lane, unit.intrin)
+    sch.tensorize(m_lane, f"{unit.intrin}_rows" if apart else unit.intrin)
     zeroed = sch.get_loops(init)[-4:]
     for loop in zeroed[:2]:
         sch.unroll(loop)
     sch.tensorize(zeroed[2], f"amx_zero_{unit.dtypes[0]}")
     _copy_tiles(sch, copy, f"amx_copy_{unit.dtypes[0]}")
-    _, lane = sch.split(sch.get_loops(writer)[-1], [None, TILE])
+    down, across = sch.get_loops(writer)[-2:]
+    tile, row = sch.split(down, [None, TILE])
+    vectors, lane = sch.split(across, [None, TILE])
+    sch.reorder(tile, row, vectors, lane)
+    for loop in [tile, row, vectors]:
+        sch.unroll(loop)
     sch.vectorize(lane)
 
 
@@ -156,21 +177,61 @@ def _copy_tiles(sch: Schedule, copy: BlockRV, intrin: str) -> None:
     sch.tensorize(m_lane, intrin)
 
 
-def _pack(sch: Schedule, block: BlockRV, operand: Access, axis: int, k_axis: int, unit: TileUnit, left: bool) -> None:
-    """All tiles of an operand, rows of tiles each made by one thread."""
-    dim, k_dim, group = panel_dim(operand, axis), panel_dim(operand, k_axis), unit.group
-    assert dim is not None
-    assert k_dim is not None
+def _pack_rows(sch: Schedule, block: BlockRV, operand: Access, axes: tuple[int, int], unit: TileUnit) -> None:
+    """All tiles of the rows, ahead of all calls. `axes`: of the rows and the reduction."""
+    dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
-    if operand.buffer in layout_free(sch.func):
-        ahead_of_time(sch, packed)
-    across, along = f"i{dim} % {TILE}", f"i{k_dim} % {unit.depth} // {group}"
-    tile = f"{across}, {along}" if left else f"{along}, {across}"
-    place = f"i{dim} // {TILE}, i{k_dim} // {unit.depth}, {tile}, i{k_dim} % {group}"
-    sch.transform_layout(packed, ("write", 0), f"lambda i0, i1: ({place})")
+    ahead_of_time(sch, packed)
+    _lay_out(sch, packed, dim, k_dim, unit, f"i{dim} % {TILE}, i{k_dim} % {unit.depth} // {unit.group}")
     loops = sch.get_loops(packed)
     outer, lane = sch.split(loops[dim], [None, TILE])
-    k_outer, k_group = sch.split(loops[k_dim], [None, group])
-    sch.reorder(outer, k_outer, lane, k_group)
-    sch.unroll(k_group)
+    k_outer, k_lane = sch.split(loops[k_dim], [None, unit.depth])
+    sch.reorder(outer, k_outer, lane, k_lane)
+    sch.vectorize(k_lane)
     sch.parallel(outer)
+
+
+def _pack_columns(
+    sch: Schedule,
+    block: BlockRV,
+    operand: Access,
+    axes: tuple[int, int],
+    unit: TileUnit,
+    beside: ExprRV,
+    at: LoopRV | None,
+) -> None:
+    """The tiles of the columns that are used under `at`, made there; without it all, ahead of all calls. `axes`: of the
+    columns and the reduction; the tiles of `beside` columns are filled together."""
+    dim, k_dim = _dims(operand, axes)
+    packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
+    if at is None:
+        ahead_of_time(sch, packed)
+    else:
+        sch.compute_at(packed, at, preserve_unit_loops=True)
+    _lay_out(sch, packed, dim, k_dim, unit, f"i{k_dim} % {unit.depth} // {unit.group}, i{dim} % {TILE}")
+    loops = sch.get_loops(packed)[-2:]
+    outer, tile, lane = sch.split(loops[dim], [None, beside, TILE])
+    k_outer, k_lane, k_group = sch.split(loops[k_dim], [None, TILE_GROUPS, unit.group])
+    if dim > k_dim:  # rows of the operand are read as far as they are near each other
+        sch.reorder(k_outer, outer, k_lane, tile, lane, k_group)
+        sch.unroll(k_lane)
+        sch.unroll(tile)
+        sch.tensorize(lane, f"amx_pack_{operand.buffer.dtype}")
+    else:
+        sch.reorder(outer, tile, k_outer, k_lane, lane, k_group)
+        sch.tensorize(k_lane, f"amx_turn_{operand.buffer.dtype}")
+    if at is None:
+        sch.parallel(k_outer if dim > k_dim else outer)
+
+
+def _dims(operand: Access, axes: tuple[int, int]) -> tuple[int, int]:
+    dim, k_dim = (panel_dim(operand, axis) for axis in axes)
+    assert dim is not None
+    assert k_dim is not None
+    return dim, k_dim
+
+
+def _lay_out(sch: Schedule, packed: BlockRV, dim: int, k_dim: int, unit: TileUnit, tile: str) -> None:
+    """A packed operand as tiles; `tile` says where an element is in its own."""
+    place = f"i{dim} // {TILE}, i{k_dim} // {unit.depth}, {tile}, i{k_dim} % {unit.group}"
+    sch.transform_layout(packed, ("write", 0), f"lambda i0, i1: ({place})")
