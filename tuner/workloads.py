@@ -107,12 +107,12 @@ def _usage() -> str:
 
 
 def _summed_in(spec: WorkloadSpec) -> str | None:
-    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes, and those of bfloat16
-    would lose their small terms. Matrix units sum so, too."""
+    """The result's dtype where it is not the inputs': sums of products of bytes are not bytes, and those of 16-bit
+    floats would lose their small terms. Matrix units sum so, too."""
     match spec.dtype:
         case "int8" | "uint8":
             return "int32"
-        case "bfloat16":
+        case "float16" | "bfloat16":
             return "float32"
         case _:
             return None

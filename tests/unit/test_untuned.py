@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from gpu_checks import run_threads
@@ -11,19 +13,26 @@ from compiler.driver import compile_artifact, lower
 from compiler.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import Tensor
 from tuner.untuned import device_type, runnable
 from tuner.workloads import WorkloadSpec
 
 
-@pytest.mark.parametrize("spec", ["matmul:4,5,300:float16", "dense:3,4,60:float16", "matmul:4,4,6"])
-def test_long_sums_of_narrow_floats_are_near_the_truth(spec: str) -> None:
-    func = WorkloadSpec.parse(spec).prim_func()
-    made = runnable(func, Target("cuda"))
-    shapes = [[int(str(extent)) for extent in func.buffer_map[p].shape] for p in func.params]
-    dtype = WorkloadSpec.parse(spec).dtype
-    x, w, out = [np.random.default_rng(1).standard_normal(shape).astype(dtype) for shape in shapes]
+@pytest.mark.parametrize(
+    ("product", "shapes", "dtype"),
+    [(topi.matmul, ((4, 300), (300, 5)), "float16"), (topi.nn.dense, ((3, 60), (4, 60)), "float16"),
+     (topi.matmul, ((4, 6), (6, 4)), "float32")],
+)  # fmt: skip
+def test_long_sums_of_narrow_floats_are_near_the_truth(
+    product: Callable[[Tensor, Tensor], Tensor], shapes: tuple[tuple[int, int], tuple[int, int]], dtype: str
+) -> None:
+    rng = np.random.default_rng(1)
+    x, w = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    tensors = [placeholder(shape, dtype, name=name) for shape, name in zip(shapes, "xw")]
+    made = runnable(create_prim_func([*tensors, product(*tensors)]), Target("cuda"))
+    wanted = x.astype(np.float64) @ (w.T if product is topi.nn.dense else w).astype(np.float64)
+    out = np.zeros(wanted.shape, dtype)
     run_threads(lower(made), x, w, out)
-    wanted = x.astype(np.float64) @ (w.T if "dense" in spec else w).astype(np.float64)
     np.testing.assert_allclose(out, wanted, rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-3)
 
 

@@ -68,3 +68,11 @@ def test_every_operator_documents_its_sizes():
 def test_products_of_bytes_are_summed_as_integers_of_32_bits(text: str) -> None:
     first, second, result = WorkloadSpec.parse(text).tensors()
     assert (first.dtype, second.dtype, result.dtype) == (text.split(":")[2],) * 2 + ("int32",)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("text", ["matmul:3,4,5", "dense:3,4,5", "batch_matmul:2,3,4,5", "conv2d:1,2,4,4,3,3,3"])
+def test_products_of_16_bit_floats_are_summed_as_float32(text: str, dtype: str) -> None:
+    *inputs, result = WorkloadSpec.parse(f"{text}:{dtype}").tensors()
+    assert {x.dtype for x in inputs} == {dtype}
+    assert result.dtype == "float32"
