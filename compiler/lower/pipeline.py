@@ -31,6 +31,7 @@ from compiler.lower.thread_reduction import lower_thread_reductions
 from compiler.lower.unroll import NO_MORE, unroll
 from compiler.lower.vectorize import vectorize
 from compiler.lower.warp_products import lower_warp_products
+from compiler.lower.whole_lanes import whole_lanes
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
 from compiler.tir.visit import walk
@@ -108,7 +109,10 @@ def passes(
         LoweringPass("partition_loops", "LoopPartition", on_cpu(partition_loops), Stage.FLAT, 1),
         LoweringPass("simplify_tiles", "SimplifyTiles", simplify, Stage.FLAT, 1),
     ]
-    to_vectors = partial(vectorize, vector_bits=vector_bits, enable=options.vectorize)
+
+    def to_vectors(func: n.PrimFunc) -> n.PrimFunc:
+        return whole_lanes(vectorize(func, vector_bits, enable=options.vectorize))
+
     to_unrolled = partial(unroll, vector_bits=vector_bits, config=options.unroll)
     last = [
         LoweringPass("inject_prefetch", "InjectPrefetch", inject_prefetch, Stage.FLAT),

@@ -1,0 +1,151 @@
+"""Sums in registers are computed in all lanes at the edge too, where nobody looks at the lanes that are over.
+
+    acc[T.Ramp(16, 1, 16)] = acc[...] + x, where lanes < 13     →     acc[T.Ramp(16, 1, 16)] = acc[...] + x
+
+A masked store keeps the other lanes as they were: each sum then waits for a choice between its old and its new value,
+and zeroed with a mask it even depends on what the register held before. Where each access to a place of a small array
+has the same mask, nothing but the place itself is ever made of those lanes, so they may hold anything. What is read
+from memory stays masked, and so do loads of the place that go anywhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+from compiler.arith.analyzer import Analyzer
+from compiler.ir.base import Node
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.structural import structural_equal
+from compiler.tir.visit import children, free_vars, map_children, replace, substitute, walk
+
+_MOST_PLACES = 1024  # of a statement: larger arrays are no registers
+
+
+def whole_lanes(func: n.PrimFunc) -> n.PrimFunc:
+    """Drop the masks of what is only added up in places of local arrays."""
+
+    def go(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        rebuilt = map_children(node, go)
+        if isinstance(rebuilt, n.Allocate) and rebuilt.scope == "local":
+            return _unmasked(rebuilt)
+        return rebuilt
+
+    body = go(func.body)
+    assert isinstance(body, Stmt)
+    return func.with_body(body)
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A load or store of the array, under these loops."""
+
+    node: n.BufferLoad | n.BufferStore
+    loops: Mapping[n.Var, n.For]
+
+
+def _unmasked(allocation: n.Allocate) -> n.Allocate:
+    size = ops.as_int(allocation.extents[0]) if len(allocation.extents) == 1 else None
+    accesses = list(_accesses(allocation.body, allocation, {}))
+    if size is None or all(access.node.predicate is None for access in accesses):
+        return allocation
+    if not _alike(accesses, allocation, size):
+        return allocation
+
+    def go(node: Node) -> Node:
+        if isinstance(node, n.BufferStore) and _is_of(node, allocation) and _in_lanes(node.value):
+            return replace(node, predicate=None, value=_plain(node.value, allocation))
+        return map_children(node, go) if isinstance(node, Stmt) else node
+
+    body = go(allocation.body)
+    assert isinstance(body, Stmt)
+    return replace(allocation, body=body)
+
+
+def _plain(value: PrimExpr, allocation: n.Allocate) -> PrimExpr:
+    """What is stored, with the loads of the array itself unmasked."""
+
+    def go(node: Node) -> Node:
+        if isinstance(node, n.BufferLoad) and _is_of(node, allocation):
+            return replace(node, predicate=None)
+        return node if isinstance(node, n.BufferLoad) else map_children(node, go)
+
+    plain = go(value)
+    assert isinstance(plain, PrimExpr)
+    return plain
+
+
+def _is_of(node: Node, allocation: n.Allocate) -> bool:
+    return isinstance(node, n.BufferLoad | n.BufferStore) and node.buffer.data is allocation.buffer_var
+
+
+def _in_lanes(value: PrimExpr) -> bool:
+    """Whether each lane of a value is made of the same lane of others."""
+    return not any(isinstance(node, n.Call | n.Shuffle | n.Let) for node in walk(value))
+
+
+def _accesses(node: Node, allocation: n.Allocate, loops: Mapping[n.Var, n.For]) -> Iterator[_Access]:
+    if isinstance(node, n.BufferLoad | n.BufferStore) and _is_of(node, allocation):
+        yield _Access(node, loops)
+    if isinstance(node, n.For):
+        loops = {**loops, node.loop_var: node}
+    for child in children(node):
+        yield from _accesses(child, allocation, loops)
+
+
+def _alike(accesses: list[_Access], allocation: n.Allocate, size: int) -> bool:
+    """Whether the array is only read and written in whole vectors, none across another, and each with one mask."""
+    uses = sum(node is allocation.buffer_var for node in walk(allocation.body) if isinstance(node, n.Var))
+    inside = {node.loop_var for node in walk(allocation.body) if isinstance(node, n.For)}
+    inside |= {node.var for node in walk(allocation.body) if isinstance(node, n.LetStmt | n.Let)}
+    masks: dict[int, PrimExpr | None] = {}
+    lanes = {getattr(access.node.indices[0], "lanes", 1) for access in accesses}
+    if uses or len(lanes) != 1:
+        return False
+    (width,) = lanes
+    if any(access.node.buffer.dtype != allocation.dtype for access in accesses):
+        return False
+    for access in accesses:
+        for place, mask in _places(access, inside):
+            if place is None or place % width or not 0 <= place <= size - width:
+                return False
+            if place in masks and not _same(masks[place], mask):
+                return False
+            masks[place] = mask
+    return True
+
+
+def _places(access: _Access, inside: set[n.Var]) -> Iterator[tuple[int | None, PrimExpr | None]]:
+    """The places that an access touches while the loops around it run, each with its mask; None where that can't be
+    told."""
+    (index,), mask = access.node.indices, access.node.predicate
+    if not isinstance(index, n.Ramp) or ops.as_int(index.stride) != 1:
+        yield None, mask
+        return
+    used = free_vars(index.base) | (free_vars(mask) if mask is not None else set())
+    moving = [access.loops[var] for var in used if var in inside and var in access.loops]
+    extents = [ops.as_int(loop.extent) for loop in moving]
+    starts = [ops.as_int(loop.min) for loop in moving]
+    fixed = [e for e in (*extents, *starts) if e is not None]
+    loads = mask is not None and any(isinstance(node, n.BufferLoad | n.Call) for node in walk(mask))
+    known = len(fixed) == 2 * len(moving) and all(v in access.loops for v in used if v in inside)
+    if not known or loads or math.prod(e or 0 for e in extents) > _MOST_PLACES:
+        yield None, mask
+        return
+    analyzer = Analyzer()
+    for position in product(*(range(s or 0, (s or 0) + (e or 0)) for s, e in zip(starts, extents, strict=True))):
+        values = {loop.loop_var: n.IntImm(loop.loop_var.dtype, at) for loop, at in zip(moving, position, strict=True)}
+        place = ops.as_int(analyzer.simplify(substitute(index.base, values)))
+        yield place, None if mask is None else analyzer.simplify(substitute(mask, values))
+
+
+def _same(one: PrimExpr | None, other: PrimExpr | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return structural_equal(one, other)
