@@ -114,7 +114,10 @@ def cases() -> list[Case]:
              lambda a, b, c: np.maximum(a @ b + c, 0).astype("float16"), lambda a, b, c: (a @ b + c).relu().half()),
     ]  # fmt: skip
     for dtype, wide, theirs in (("bfloat16", "float32", lambda a, b: a @ b), ("int8", "int32", int_matmul)):
-        found.append(Case(f"matmul 1024³, {dtype}", [(1024, 1024)] * 2, wide_matmul(wide), None, theirs, dtype=dtype))
+        found += [
+            Case(f"matmul {n}³, {dtype}", [(n, n)] * 2, wide_matmul(wide), None, theirs, dtype=dtype)
+            for n in (1024, 2048)
+        ]
     for name, *sizes in RESNET50:
         found.append(convolution(name, *sizes))
     for channels, height, stride in ((32, 112, 1), (64, 112, 2), (128, 56, 1), (256, 28, 1), (512, 14, 1)):
