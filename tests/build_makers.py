@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -54,6 +55,10 @@ def leaving() -> PrimFunc:
 
 def buggy() -> PrimFunc:
     raise ZeroDivisionError("my own mistake")
+
+
+def collections() -> PrimFunc:
+    raise RuntimeError(f"objects before it is collected: {gc.get_threshold()[0]}")
 
 
 def gated(folder: Path) -> PrimFunc:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import gc
 import multiprocessing
 import os
 import pickle
@@ -18,9 +19,9 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from compiler.artifact import Artifact
 from compiler.errors import ScheduleError, TunefarmError
@@ -28,10 +29,16 @@ from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.measure import FailureKind
 
+if TYPE_CHECKING:
+    from compiler.schedule.effects import Effects
+
 HARD = 3.0
 """Times its limit after which a build that cannot be interrupted is ended with its process."""
 _LOOK_S = 0.5
 """How often a build is looked at that takes long."""
+_COLLECT = (50_000, 10, 10)
+"""When a worker's garbage is collected (see `gc.set_threshold`). A build makes some ten thousand objects that live
+until its end: looking through them after every 700, as is usual, takes a fifteenth of its time."""
 _NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
 
 
@@ -91,6 +98,7 @@ def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str
     os.environ.update(environment)
     threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     os.nice(niceness)
+    gc.set_threshold(*_COLLECT)
     if memory_bytes:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     import tuner.build_preload  # noqa: F401  (there already, unless the fork server is one of the program's own)
@@ -144,7 +152,7 @@ def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
         case TraceSource(func, trace):
             if trace is None:
                 return runnable(_unpack(func), target)
-            return apply_trace(_unpack(func), Trace.from_json(trace)).func
+            return apply_trace(_unpack(func), Trace.from_json(trace), effects=_effects()).func
         case FuncSource(func):
             return _unpack(func)
         case MakeSource(make):
@@ -155,6 +163,14 @@ def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
 def _unpack(blob: bytes) -> PrimFunc:
     func: PrimFunc = pickle.loads(blob)
     return func
+
+
+@cache
+def _effects() -> Effects:
+    """What the steps of this worker's builds did: the next candidate begins as others did."""
+    from compiler.schedule.effects import Effects
+
+    return Effects()
 
 
 class _BuildTimeout(Exception):

@@ -16,7 +16,7 @@ from compiler.ir.base import Node
 from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk
+from compiler.tir.visit import map_children, replace, walk_stmts
 
 BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute that stands for it once it dissolved
 
@@ -56,7 +56,7 @@ def align_storage(func: n.PrimFunc) -> n.PrimFunc:
 
     body = collect(func.body)
     assert isinstance(body, Stmt)
-    held = {buffer.data for node in walk(body) if isinstance(node, n.Block) for buffer in node.alloc_buffers}
+    held = {buffer.data for node in walk_stmts(body) if isinstance(node, n.Block) for buffer in node.alloc_buffers}
     ours = {data: dims for data, dims in wishes.items() if data in held}  # the caller lays out its own
     return func.with_body(_restrided(body, ours) if ours else body)
 

@@ -17,7 +17,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.ptx_intrin import COPY_BYTES, ptx_cp_async
-from compiler.tir.visit import map_children, walk
+from compiler.tir.visit import map_children, walk_stmts
 
 ASYNC_SCOPE = "async_scope"  # an attribute around copies whose end is waited for
 _SHARED = ("shared", "shared.dyn")
@@ -26,9 +26,9 @@ _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
     """Make the copies of a function whose buffers are flat and whose vectors are written."""
-    if not any(isinstance(node, n.AttrStmt) and node.attr_key == ASYNC_SCOPE for node in walk(func.body)):
+    if not any(isinstance(node, n.AttrStmt) and node.attr_key == ASYNC_SCOPE for node in walk_stmts(func.body)):
         return func
-    scopes = {node.buffer_var: node.scope for node in walk(func.body) if isinstance(node, n.Allocate)}
+    scopes = {node.buffer_var: node.scope for node in walk_stmts(func.body) if isinstance(node, n.Allocate)}
     analyzer = Analyzer()
 
     def outside(node: Node) -> Node:

@@ -30,7 +30,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.ptx_intrin import MEMORY, ptx_commit_group, ptx_wait_group
-from compiler.tir.visit import map_children, replace, seq, transform, walk
+from compiler.tir.visit import map_children, replace, seq, transform, walk_stmts
 
 STAGE = "software_pipeline_stage"
 ORDER = "software_pipeline_order"
@@ -53,7 +53,7 @@ def mark_parts(func: n.PrimFunc) -> n.PrimFunc:
             return replace(rebuilt, body=_marked(rebuilt.body))
         return rebuilt
 
-    if not any(isinstance(node, n.For) and STAGE in node.annotations for node in walk(func.body)):
+    if not any(isinstance(node, n.For) and STAGE in node.annotations for node in walk_stmts(func.body)):
         return func
     body = go(func.body)
     assert isinstance(body, Stmt)
@@ -100,7 +100,7 @@ def inject_software_pipeline(func: n.PrimFunc) -> n.PrimFunc:
             return _Pipeline(rebuilt, on_gpu).made()
         return rebuilt
 
-    if not any(isinstance(node, n.For) and node.annotations for node in walk(func.body)):
+    if not any(isinstance(node, n.For) and node.annotations for node in walk_stmts(func.body)):
         return func
     body = go(func.body)
     assert isinstance(body, Stmt)

@@ -19,12 +19,12 @@ from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk
+from compiler.tir.visit import map_children, replace, walk_stmts
 
 
 def lower_match_buffer(func: n.PrimFunc) -> n.PrimFunc:
     """`func` without views of regions. Raises LoweringError for a view whose declared layout is not the region's."""
-    if not any(isinstance(node, n.Block) and node.match_buffers for node in walk(func.body)):
+    if not any(isinstance(node, n.Block) and node.match_buffers for node in walk_stmts(func.body)):
         return func
     body = _Views().go(func.body)
     assert isinstance(body, Stmt)

@@ -26,7 +26,7 @@ from compiler.lower.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, free_vars, map_children, replace, walk
+from compiler.tir.visit import children, free_vars, map_children, replace, walk, walk_stmts
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
 _MOST_EXACT = 2  # conditions whose edge tiles are made exactly; each doubles the code
@@ -74,7 +74,7 @@ class _Splitter:
 
     def tile(self, stmt: Stmt) -> Stmt:
         inside: set[n.Var] = set()
-        for node in walk(stmt):
+        for node in walk_stmts(stmt):
             if isinstance(node, n.For):
                 remember_range(node, self.forms)
                 inside.add(node.loop_var)
@@ -113,7 +113,7 @@ def _compact_code(stmt: Stmt) -> Stmt:
 
     Those too, where the arrays are too large for registers anyway.
     """
-    own = {node.buffer_var for node in walk(stmt) if isinstance(node, n.Allocate)}
+    own = {node.buffer_var for node in walk_stmts(stmt) if isinstance(node, n.Allocate)}
     if _operations(stmt) > _LARGE:
         own = set()
     indexing: set[n.Var] = set()
@@ -153,9 +153,9 @@ def _allocates_in_loops(stmt: n.Allocate) -> bool:
     """Whether there are smaller tiles inside: `stmt` is then a panel that they share."""
     return any(
         isinstance(inside, n.Allocate)
-        for node in walk(stmt.body)
+        for node in walk_stmts(stmt.body)
         if isinstance(node, n.For)
-        for inside in walk(node.body)
+        for inside in walk_stmts(node.body)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk
+from compiler.tir.visit import map_children, replace, walk_stmts
 
 # Each axis as the place of its number: which tuple, and where in it.
 AXES = {f"{kind}.{axis}": (kind, position) for kind in ("blockIdx", "threadIdx") for position, axis in enumerate("xyz")}
@@ -14,7 +14,7 @@ AXES = {f"{kind}.{axis}": (kind, position) for kind in ("blockIdx", "threadIdx")
 def bound_extents(stmt: Stmt) -> dict[str, list[PrimExpr]]:
     """The extents of the loops under `stmt` by thread axis, "vthread" left out."""
     found: dict[str, list[PrimExpr]] = {}
-    for node in walk(stmt):
+    for node in walk_stmts(stmt):
         match node:
             case n.For(kind=ForKind.THREAD_BINDING, thread_binding=n.IterVar(thread_tag=tag), extent=extent):
                 pass

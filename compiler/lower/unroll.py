@@ -14,7 +14,7 @@ from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, walk
+from compiler.tir.visit import free_vars, map_children, replace, walk, walk_stmts
 from compiler.transform.config import UnrollConfig
 
 MOST_OPERATIONS = 1024
@@ -127,7 +127,7 @@ class _Unroller:
 
 
 def _has_loops(body: Stmt) -> bool:
-    return any(isinstance(node, n.For) and node.kind is not ForKind.UNROLLED for node in walk(body))
+    return any(isinstance(node, n.For) and node.kind is not ForKind.UNROLLED for node in walk_stmts(body))
 
 
 def _number(value: object) -> int | None:

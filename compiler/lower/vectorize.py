@@ -17,7 +17,7 @@ from compiler.lower.vectorizer import CannotVectorize, Vectorizer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, walk
+from compiler.tir.visit import map_children, replace, seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
 
@@ -56,7 +56,7 @@ def _vectorized(loop: n.For, vector_bits: int) -> Stmt:
 
 def _widest_bits(body: Stmt) -> int:
     """Bits of the widest element the body stores."""
-    stores = [s for s in walk(body) if isinstance(s, n.BufferStore)]
+    stores = [s for s in walk_stmts(body) if isinstance(s, n.BufferStore)]
     return max((parse_dtype(s.buffer.dtype).bits for s in stores), default=32)
 
 

@@ -14,6 +14,7 @@ from compiler.errors import IRError, ScheduleError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
+from compiler.schedule.effects import Effects
 from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.state import Illegal, State, block_path, loop_at, loop_path, realize_at
 from compiler.schedule.step import (
@@ -71,8 +72,11 @@ class Recorder:
         self._rng = np.random.default_rng(seed)
 
     @classmethod
-    def replay(cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None) -> Self:
-        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`."""
+    def replay(
+        cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None, effects: Effects | None = None
+    ) -> Self:
+        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. Steps whose effect `effects`
+        knows are not taken again, and those that are taken are kept there."""
         sch = cls(func, seed=seed)
         decisions = iter(trace.decisions)
         for step in trace.steps:
@@ -81,7 +85,7 @@ class Recorder:
                 decision = next(decisions)
                 decision = sch._drawn(step) if decision is None else decision
                 sch._decisions.append(decision)
-            sch._state = apply(sch._state, step, decision)
+            sch._state = apply(sch._state, step, decision, effects)
             sch._steps.append(step)
             for rv in step.outputs:
                 sch._count[type(rv)] = max(sch._count[type(rv)], rv.id + 1)

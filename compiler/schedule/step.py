@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import IRError, ScheduleError
 from compiler.schedule import tree
 from compiler.schedule.rv import RV, BlockRV, ExprRV, LoopRV
 from compiler.schedule.state import Effect, Illegal, State, Value
 from compiler.tir import nodes as n
+
+if TYPE_CHECKING:
+    from compiler.schedule.effects import Effects
 
 Input = RV | int | None
 Decision = int | tuple[int, ...]
@@ -168,13 +171,13 @@ def _kind_text(kind: str) -> str:
 # ----------------------------------------------------------------------------- applying steps
 
 
-def apply(state: State, step: Step, decision: Decision | None = None) -> State:
-    """The state after `step`; `decision` is the outcome of a sampling step.
+def apply(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> State:
+    """The state after `step`; `decision` is the outcome of a sampling step. What `effects` knows is not done again.
 
     Pure. Raises ScheduleError that names the primitive and the rule broken and shows the loops, when the step
     is illegal or does not have the outcome that `step.outputs` names.
     """
-    effect = perform(state, step, decision)
+    effect = perform(state, step, decision, effects)
     if len(effect.outputs) != len(step.outputs):
         raise ScheduleError(
             f"{step.prim}: gives {len(effect.outputs)} results here, the step names {len(step.outputs)}",
@@ -183,7 +186,7 @@ def apply(state: State, step: Step, decision: Decision | None = None) -> State:
     return bind_outputs(state, effect, step.outputs)
 
 
-def perform(state: State, step: Step, decision: Decision | None = None) -> Effect:
+def perform(state: State, step: Step, decision: Decision | None = None, effects: Effects | None = None) -> Effect:
     """What `step` does to `state`, before its outputs are named. Raises as `apply` does."""
     prim = check_step(step)
     func: n.PrimFunc | None = None
@@ -195,8 +198,14 @@ def perform(state: State, step: Step, decision: Decision | None = None) -> Effec
         if prim.draw is not None:
             if decision is None:
                 raise Illegal("a sampling step needs a decision")
-            attrs["decision"] = decision
-        return replace(prim.rewrite(func, *values, **attrs), home=home)
+            return replace(prim.rewrite(func, *values, **attrs, decision=decision), home=home)
+        if effects is None:
+            return replace(prim.rewrite(func, *values, **attrs), home=home)
+        effect = effects.find(func, step, values)
+        if effect is None:
+            effect = replace(prim.rewrite(func, *values, **attrs), home=home)
+            effects.keep(func, step, values, effect)
+        return effect
     except Illegal as broken:
         raise as_error(step.prim, func, _placed(broken, values)) from None
     except IRError as error:

@@ -16,6 +16,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from compiler.errors import ScheduleError
@@ -25,11 +26,14 @@ from compiler.schedule.step import Decision, Input, Step, check_step, get_primit
 from compiler.tir import nodes as n
 
 if TYPE_CHECKING:
+    from compiler.schedule.effects import Effects
     from compiler.schedule.schedule import Schedule
 
 FORMAT = "tunefarm.trace"
 VERSION = 1
 _MAX_STEPS = 20_000
+_BEFORE_STEPS = f'{{"format":"{FORMAT}","version":{VERSION},"steps":'
+_BEFORE_DECISIONS = ',"decisions":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,10 @@ class Trace:
         Raises ScheduleError when it is no trace, of another version, names an unknown primitive, or a step is
         malformed; it says which.
         """
+        return _of_known_steps(text) or Trace._parsed(text)
+
+    @staticmethod
+    def _parsed(text: str | bytes) -> Trace:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -143,17 +151,44 @@ class Trace:
         return "\n".join(lines)
 
 
-def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None) -> Schedule:
-    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`.
+def apply_trace(
+    func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None
+) -> Schedule:
+    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. With `effects`, what steps did
+    to functions is kept there for the next trace, and not done again.
 
     Raises ScheduleError when a step is illegal on this function.
     """
     from compiler.schedule.schedule import Schedule
 
-    return Schedule.replay(func, trace, seed)
+    return Schedule.replay(func, trace, seed, effects)
 
 
 # -------------------------------------------------------------------------------- reading JSON
+
+
+def _of_known_steps(text: str | bytes) -> Trace | None:
+    """The trace of a text that `to_json` wrote, its steps read only once: traces of one sketch differ in the decisions.
+    None for other texts, and where something is wrong."""
+    if not isinstance(text, str) or not text.startswith(_BEFORE_STEPS):
+        return None
+    # What stands between is JSON of its own on both sides, so the whole is an object of just these members.
+    before, _, after = text.rpartition(_BEFORE_DECISIONS)
+    try:
+        steps, decisions = _steps_of(before[len(_BEFORE_STEPS) :]), json.loads(after.removesuffix("}"))
+    except (ValueError, RecursionError, ScheduleError):
+        return None
+    if not after.endswith("}") or not isinstance(decisions, list):
+        return None
+    return Trace(steps, tuple(_as_decision(d) for d in decisions))
+
+
+@lru_cache(maxsize=32)
+def _steps_of(text: str) -> tuple[Step, ...]:
+    items = json.loads(text)
+    if not isinstance(items, list) or len(items) > _MAX_STEPS:
+        raise ScheduleError("trace: no list of steps")
+    return _read_steps(items)
 
 
 def _read_steps(items: list[Any]) -> tuple[Step, ...]:

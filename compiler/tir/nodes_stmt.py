@@ -83,6 +83,24 @@ class For(Stmt):
     span: Span | None = None
 
     def __post_init__(self) -> None:
+        if not self._is_ready():
+            self._complete()
+
+    def _is_ready(self) -> bool:
+        """Whether all is as it should be: what the compiler itself makes, and quicker to see than what is missing."""
+        low, extent, var = self.min, self.extent, self.loop_var
+        return (
+            type(self.kind) is ForKind
+            and isinstance(self.body, Stmt)
+            and self.annotations is not None
+            and isinstance(var, Var)
+            and isinstance(low, PrimExpr)
+            and isinstance(extent, PrimExpr)
+            and var.dtype in ("int32", "int64")
+            and low.dtype == var.dtype == extent.dtype
+        )
+
+    def _complete(self) -> None:
         to_exprs(self, "min", "extent")
         if self.kind not in _KINDS:
             known = ", ".join(kind.value for kind in ForKind)

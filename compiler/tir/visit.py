@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_not
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
@@ -29,8 +29,15 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def _children(node: Node) -> list[Node]:
+    cls = type(node)
+    if cls is n.BufferLoad:
+        return [*node.indices] if node.predicate is None else [*node.indices, node.predicate]  # type: ignore[attr-defined]
+    if cls is n.For:
+        return [node.min, node.extent, node.body]  # type: ignore[attr-defined]
+    if cls is n.SeqStmt:
+        return [*node.seq]  # type: ignore[attr-defined]
     found: list[Node] = []
-    for name in _FIELDS[type(node)]:
+    for name in _FIELDS[cls]:
         value = getattr(node, name)
         if isinstance(value, PrimExpr | Stmt):
             found.append(value)
@@ -139,6 +146,9 @@ def map_children(node: NodeT, f: Fn) -> NodeT:
         return cls(a, b, node.span)  # type: ignore[call-arg,attr-defined]
     if cls in _LEAVES:
         return node
+    rebuild = _REBUILD.get(cls)
+    if rebuild is not None:
+        return rebuild(node, f)  # type: ignore[no-any-return]
     fields = _FIELDS.get(cls)
     if fields is None:
         raise IRError(f"map_children has no rule for {cls.__name__}")
@@ -160,6 +170,52 @@ def _flat(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 _BINARY_SET = frozenset(_BINARY)
 _LEAVES = frozenset(cls for cls, fields in _FIELDS.items() if not fields)
+_WITH_BODY = frozenset({n.For, n.While, n.LetStmt, n.AttrStmt, n.AssertStmt, n.Allocate, n.DeclBuffer})
+_NO_STMTS = frozenset({n.BufferStore, n.Evaluate})
+
+
+# The same for the types that most of a function is made of, without looking their fields up.
+
+
+def _rebuild_load(node: n.BufferLoad, f: Fn) -> n.BufferLoad:
+    indices = tuple([f(index) for index in node.indices])
+    predicate = None if node.predicate is None else f(node.predicate)
+    if predicate is node.predicate and not any(map(is_not, indices, node.indices)):
+        return node
+    return n.BufferLoad(node.buffer, indices, predicate, node.span)  # type: ignore[arg-type]
+
+
+def _rebuild_store(node: n.BufferStore, f: Fn) -> n.BufferStore:
+    value = f(node.value)
+    indices = tuple([f(index) for index in node.indices])
+    predicate = None if node.predicate is None else f(node.predicate)
+    if value is node.value and predicate is node.predicate and not any(map(is_not, indices, node.indices)):
+        return node
+    return n.BufferStore(node.buffer, value, indices, predicate, node.span)  # type: ignore[arg-type]
+
+
+def _rebuild_for(node: n.For, f: Fn) -> n.For:
+    low, extent, body = f(node.min), f(node.extent), f(node.body)
+    if low is node.min and extent is node.extent and body is node.body:
+        return node
+    bounds: tuple[PrimExpr, PrimExpr] = (low, extent)  # type: ignore[assignment]
+    rest = (node.thread_binding, node.annotations, node.span)
+    return n.For(node.loop_var, *bounds, node.kind, body, *rest)  # type: ignore[arg-type]
+
+
+def _rebuild_seq(node: n.SeqStmt, f: Fn) -> n.SeqStmt:
+    parts = tuple([f(stmt) for stmt in node.seq])
+    if not any(map(is_not, parts, node.seq)):
+        return node
+    return n.SeqStmt(_flat(parts), node.span)  # type: ignore[arg-type]
+
+
+_REBUILD: dict[type, Callable[[Any, Fn], Any]] = {
+    n.BufferLoad: _rebuild_load,
+    n.BufferStore: _rebuild_store,
+    n.For: _rebuild_for,
+    n.SeqStmt: _rebuild_seq,
+}
 
 
 def replace(node: NodeT, **changes: object) -> NodeT:
@@ -181,7 +237,25 @@ def walk(node: Node) -> Iterator[Node]:
             push(current.b)  # type: ignore[attr-defined]
             push(current.a)  # type: ignore[attr-defined]
         elif cls not in _LEAVES:
-            stack.extend(reversed(_children(current)))
+            stack += _children(current)[::-1]
+
+
+def walk_stmts(node: Node) -> Iterator[Stmt]:
+    """Every statement under `node`, itself first (pre-order): what `walk` gives, without the expressions."""
+    stack: list[Node] = [node]
+    pop, push = stack.pop, stack.append
+    while stack:
+        current = pop()
+        cls = type(current)
+        if cls is n.SeqStmt:
+            stack += current.seq[::-1]  # type: ignore[attr-defined]
+        elif cls in _WITH_BODY:
+            push(current.body)  # type: ignore[attr-defined]
+        elif cls not in _NO_STMTS:
+            if isinstance(current, PrimExpr):
+                continue
+            stack += [child for child in _children(current) if isinstance(child, Stmt)][::-1]
+        yield current  # type: ignore[misc]
 
 
 def transform(node: NodeT, pre: Callable[[Node], Node | None] | None = None,

@@ -103,6 +103,11 @@ def test_time_limits(builder: LocalBuilder) -> None:
     assert loads(run(builder, MakeSource(build_makers.add_one)))
 
 
+def test_garbage_is_looked_for_seldom_in_a_worker(builder: LocalBuilder) -> None:
+    text = run(builder, MakeSource(build_makers.collections)).text
+    assert text.strip().endswith("objects before it is collected: 50000")
+
+
 def test_what_cannot_be_sent_to_a_worker(builder: LocalBuilder) -> None:
     result = run(builder, MakeSource(lambda: build_makers.add_one()))
     assert result.failure is FailureKind.BUILD

@@ -248,3 +248,36 @@ def test_blocks_around_one() -> None:
     assert [s.get(b).name_hint for b in s.get_consumers(middle)] == ["D"]
     assert [s.get(b).name_hint for b in s.get_child_blocks(s.get_block("root"))] == ["B", "C", "D"]
     assert [s.get(b).name_hint for b in s.get_child_blocks(s.get_loops(middle)[0])] == ["C"]
+
+
+def test_steps_are_read_once_for_all_decisions() -> None:
+    text = tiled(7).trace.to_json()
+    first, second = Trace.from_json(text), Trace.from_json(text)
+    assert first.steps is second.steps
+    other = Trace.from_json(first.with_decisions([None] * 3).to_json())
+    assert other.steps is first.steps
+    assert other.decisions == (None,) * 3
+
+
+@pytest.mark.parametrize("after", ["[1]", "[1]}}", "[1]},", "{}}", "[1],[2]}", '[1],"more":2}', "[true]}", "[1,2]}"])
+def test_decisions_of_known_steps_are_checked_all_the_same(after: str) -> None:
+    s = Schedule(w.matmul(12, 16, 10))
+    s.sample_categorical([2, 4], [0.5, 0.5], decision=1)
+    text = s.trace.to_json()
+    Trace.from_json(text)
+    wrong = text.removesuffix("[1]}") + after
+    assert wrong != text
+    if after == '[1],"more":2}':  # as before: what else stands there is not read
+        assert Trace.from_json(wrong) == s.trace
+        return
+    with pytest.raises(ScheduleError, match="trace:"):
+        Trace.from_json(wrong)
+
+
+def test_an_attribute_called_decisions() -> None:
+    """The words that part steps from decisions may stand in a step as well."""
+    step = '["get_block",[],{"name":"a","decisions":[1]}'
+    text = f'{{"format":"tunefarm.trace","version":1,"steps":[{step}]'
+    for wrong in (f"{text}}}", f'{text}],"decisions":[]}}', f'{text},["b0"]],"decisions":[]}}'):
+        with pytest.raises(ScheduleError, match="trace:"):
+            Trace.from_json(wrong)
