@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from compiler.codegen.division import divide
 from compiler.codegen.gen import Gen, emits
 from compiler.codegen.index import index, narrow, widen
@@ -191,7 +193,10 @@ def _extreme(g: Gen, expr: n.BinaryOp) -> str:
 
 
 def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number: bool) -> str:
-    """b where it is beyond a or NaN, else a: NaN stays whichever side it is on. `is_number`: b is not NaN."""
+    """b where it is beyond a, NaN where b is, else a: NaN stays whichever side it is on. `is_number`: b is not NaN.
+
+    On a CPU that NaN is a number of its own: were it b, LLVM would see one choice by two questions in place of the
+    machine's maximum (or minimum) and a choice."""
     if bits_of(dtype) == 16:
         wide = with_lanes("float32", lanes_of(dtype))
         x, y = convert(g, a, dtype, wide), convert(g, b, dtype, wide)
@@ -200,7 +205,11 @@ def _float_extreme(g: Gen, relation: str, dtype: str, a: str, b: str, is_number:
     found = choose(g, compare(g, relation, dtype, b, a), lanes, ty, b, a)
     if g.module.options.nan_free or is_number:
         return found
-    return choose(g, compare(g, "ne", dtype, b, b), lanes, ty, b, found)
+    missing = b
+    if g.module.options.device is None:
+        nan = float_constant(math.nan, element_of(dtype))
+        missing = nan if lanes == 1 else f"splat ({llvm_type(element_of(dtype))} {nan})"
+    return choose(g, compare(g, "ne", dtype, b, b), lanes, ty, missing, found)
 
 
 # ------------------------------------------------------------------- comparisons and booleans

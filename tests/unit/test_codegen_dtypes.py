@@ -198,3 +198,13 @@ def test_16_bit_scalars_are_refused(dtype: str) -> None:
     func = n.PrimFunc((handle, scale), n.BufferStore(out, scale, (ops.const(0),)), None, {handle: out})
     with pytest.raises(CodegenError, match=f"argument 'scale': a {dtype} scalar cannot be passed"):
         compile_artifact(func, HOST)
+
+
+@pytest.mark.parametrize("op", [ops.minimum, ops.maximum], ids=lambda op: op.__name__)
+def test_an_extreme_of_floats_is_one_instruction_and_a_choice(op: Callable[..., PrimExpr]) -> None:
+    func = elementwise(["float32"] * 2, "float32", op, 64, 16)
+    target = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
+    asm = compile_artifact(func, target, name="main", keep=("asm",)).blobs["asm"].decode()
+    loop = max(asm.split("LBB"), key=lambda block: block.count("%zmm"))
+    assert loop.count(f"v{'min' if op is ops.minimum else 'max'}ps") == 1
+    assert loop.count("vcmp") == 1

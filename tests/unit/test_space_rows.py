@@ -18,6 +18,7 @@ from compiler.te.prim_func import create_prim_func
 from tuner.space.generate import generate
 
 TARGET = Target("llvm -num-cores=2").resolved()
+EIGHT_LANES = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3 -num-cores=2")
 
 
 def softmax(x):
@@ -72,18 +73,32 @@ def test_rows_that_are_only_reduced_are_read_several_at_a_time():
     for name in ("sum of rows", "rows of images", "sum of all", "max of rows", "softmax"):
         shapes, make, _, _ = CASES[name]
         tensors = [placeholder(shape, name=f"X{i}") for i, shape in enumerate(shapes)]
-        sketch = generate(create_prim_func([*tensors, make(*tensors)]), TARGET)[-1]
+        sketch = generate(create_prim_func([*tensors, make(*tensors)]), EIGHT_LANES)[-1]
         decisions = {d.name: d.values for d in sketch.decisions}
         assert ("steps" in decisions) == (name == "softmax")
         offered[name] = decisions.get("abreast")
         together = {**dict.fromkeys(decisions, 2), "abreast": 8}
-        assert not sketch.allowed({**together, "vectors": 4})  # 32 registers
+        assert not sketch.allowed({**together, "vectors": 4})  # 16 registers
         assert sketch.allowed(together) == ("parts" not in decisions)
     assert offered["sum of rows"] == (1, 2, 4, 8)
     assert offered["rows of images"] == (1, 2, 4)
     assert offered["sum of all"] == (1, 2, 4, 8)
     assert offered["max of rows"] is None  # too few to share
     assert offered["softmax"] is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "dtype", "most"), [("x86-64-v3", "float32", 8), ("skylake-avx512", "float32", 16), ("znver3", "float64", 8)]
+)
+def test_more_rows_together_where_a_vector_is_a_line(cpu, dtype, most):
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=1")
+    x = placeholder((64, 4096), dtype, name="X")
+    for make in (lambda: topi.sum(x, -1), lambda: topi.sum(x)):
+        sketch = generate(create_prim_func([x, make()]), target)[-1]
+        [abreast] = [d.values for d in sketch.decisions if d.name == "abreast"]
+        assert max(abreast) == most
+        values = {"vectors": 1, "task": 1, "parts": 16, "abreast": most}
+        assert sketch.allowed({d.name: values[d.name] for d in sketch.decisions})
 
 
 def test_rows_read_together_are_summed_in_registers():
@@ -103,7 +118,7 @@ def test_rows_read_together_are_summed_in_registers():
 
 def test_sums_of_columns_read_whole_pages_of_few_rows():
     x = placeholder((4096, 4096), name="X")
-    sketches = {sketch.name: sketch for sketch in generate(create_prim_func([x, topi.sum(x, 0)]), TARGET)}
+    sketches = {sketch.name: sketch for sketch in generate(create_prim_func([x, topi.sum(x, 0)]), EIGHT_LANES)}
     wide = {"depth": 8, "rows": 1, "vectors": 4, "panel": 128, "unroll": 2}
     assert sketches["deep"].allowed(wide)
     assert not sketches["deep"].allowed({**wide, "depth": 64})

@@ -32,6 +32,8 @@ from tuner.space.sketch import Sketch, Values
 _VECTORS = (1, 2, 4, 8, 16)  # of partial sums
 _STEPS = (1, 2, 4, 8)  # vectors of a row worked on at a time
 _ABREAST = (1, 2, 4, 8)  # rows read at the same time
+_LINES_ABREAST = (*_ABREAST, 16)  # where a vector is a whole line, of which nothing has to stay in a cache meanwhile
+_LINE = 64  # bytes
 _TASKS = (1, 2, 4, 8, 16, 32, 64)  # rows that a thread takes at a time
 _PARTS = (2, 4, 8, 16, 32, 64, 128)
 _SHARED = 1 << 15  # elements worth handing to other threads
@@ -141,7 +143,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
     if row and (parts or rows.count * rows.length >= _SHARED):
         tasks = tuple(t for t in _TASKS if t <= max(1, rows.count // hardware.threads))
         task = recorder.choose("task", tasks).rv
-        abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts)).rv]
+        abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts, hardware)).rv]
         outer, place, *_ = sch.split(fuse_all(sch, row), [None, task, *abreast])
         sch.parallel(outer)
     if not last.reduced:
@@ -199,10 +201,13 @@ def _fitting(counts: tuple[int, ...], length: int, lanes: int) -> tuple[int, ...
     return tuple(c for c in counts if c * lanes <= length) or (1,)
 
 
-def _abreast(rows: Rows, parts: tuple[int, ...]) -> tuple[int, ...]:
+def _abreast(rows: Rows, parts: tuple[int, ...], hardware: Hardware) -> tuple[int, ...]:
     """How many rows (or parts) can be read at the same time, none left over."""
-    counts = parts or (rows.blocks[-1].axes[rows.kept - 1].extent,)
-    return tuple(a for a in _ABREAST if any(count % a == 0 for count in counts))
+    [info] = rows.blocks
+    counts = parts or (info.axes[rows.kept - 1].extent,)
+    narrowest = min(parse_dtype(i.buffer.dtype).bytes for i in info.inputs)
+    known = _LINES_ABREAST if hardware.lanes * narrowest >= _LINE else _ABREAST
+    return tuple(a for a in known if any(count % a == 0 for count in counts))
 
 
 def _bytes(info: BlockInfo) -> int:
