@@ -146,6 +146,17 @@ def test_a_space_of_no_schedules_has_no_features():
         SketchFeatures.of(sketch, of.func, of.target)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
+def test_instructions_for_groups_of_narrow_numbers_are_left_to_their_own_drafts(dtype):
+    of = TuningTask.from_spec(f"matmul:64,64,64:{dtype}", Target(WIDE))
+    sketches = generate(of.func, of.target)
+    guide = Guide.of(sketches, of.func, of.target)
+    assert "there are no features" in guide.says
+    point = sketches[0].random(np.random.default_rng(0))
+    assert point is not None
+    assert guide.describe(sketches[0], [point])[1][0] == sketches[0].score(point)
+
+
 def test_families_are_by_architecture_and_width_of_vectors():
     assert target_family(task("matmul:8,8,8").target) == "llvm-x86_64-256"
     wide = Target("llvm -mcpu=skylake-avx512 -mtriple=x86_64-unknown-linux-gnu")

@@ -145,6 +145,8 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
     middle). Raises FeatureError when it has none that can be described."""
     if len(sketch.trace.sampling_steps) != len(sketch.decisions):
         raise FeatureError(f"{sketch.name}: its decisions are not those of a schedule")
+    if any(step.prim == "tensorize" for step in sketch.trace.steps):
+        raise FeatureError(f"{sketch.name}: what its instructions for groups of numbers do is not described")
     point = example if example is not None else _allowed_point(sketch)
     if point is None:
         raise FeatureError(f"{sketch.name}: no allowed point was found")
