@@ -14,7 +14,7 @@ from compiler.codegen.types import lanes_of
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, walk
+from compiler.tir.visit import children, walk, walk_stmts
 
 UNKNOWN_EXTENT = 16
 RARE = 1 / 8  # how often the other side of a condition is taken
@@ -30,7 +30,7 @@ class Effort(enum.Enum):
 
 def effort_for(func: n.PrimFunc) -> Effort:
     """FULL when much of the work is done in innermost loops that are left for LLVM to improve."""
-    local = {s.buffer_var for s in walk(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
+    local = {s.buffer_var for s in walk_stmts(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
     work = _work(func.body, local, None)
     return Effort.FULL if work.improvable > SMALL_SHARE * work.elements else Effort.LIGHT
 

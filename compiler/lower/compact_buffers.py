@@ -61,6 +61,12 @@ def _collect(
     analyzer: Analyzer,
 ) -> None:
     match node:
+        case n.IntImm():
+            return
+        case n.BinaryOp():
+            _collect(node.a, loops, uses, by_data, analyzer)
+            _collect(node.b, loops, uses, by_data, analyzer)
+            return
         case n.For():
             analyzer.bind(node.loop_var, n.Range(node.min, node.extent))
             loops = (*loops, node)

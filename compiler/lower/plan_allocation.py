@@ -54,6 +54,12 @@ class _Finder:
 
     def visit(self, node: Node, loops: Loops) -> None:
         match node:
+            case n.IntImm():
+                return
+            case n.BinaryOp():
+                self.visit(node.a, loops)
+                self.visit(node.b, loops)
+                return
             case n.For():
                 self.visit(node.min, loops)
                 self.visit(node.extent, loops)

@@ -16,7 +16,7 @@ from compiler.lower.warp_kernel import ATTRS
 from compiler.lower.warp_match import warp_product
 from compiler.lower.warpgroup import WarpgroupTile
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
+from compiler.tir.visit import walk_stmts
 
 WARP_TILE, WARPGROUP_TILE = "warp_tile.", "warpgroup_tile."
 
@@ -26,7 +26,7 @@ def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
     no such product, IRError for a tile that is none."""
     asked = [
         b
-        for b in walk(func.body)
+        for b in walk_stmts(func.body)
         if isinstance(b, n.Block) and any(k.startswith((WARP_TILE, WARPGROUP_TILE)) for k in b.annotations)
     ]
     if not asked:

@@ -21,6 +21,8 @@ from compiler.tir.nodes import PrimExpr
 
 def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
     """A constant. Without a dtype: bool → bool, int → int32, float → float32. `span` is taken and left unused."""
+    if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
+        return n.IntImm(dtype or "int32", value)  # as nearly all are
     if dtype is None:
         dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
     parsed = parse_dtype(dtype)
@@ -183,7 +185,8 @@ _DIVISIONS = (n.Div, n.Mod, n.FloorDiv, n.FloorMod)
 
 def binary(kind: type[n.BinaryOp], lhs: Any, rhs: Any) -> PrimExpr:
     """`kind(lhs, rhs)` with matched dtypes, integer constants folded and units removed."""
-    a, b = match_types(lhs, rhs)
+    same = isinstance(lhs, PrimExpr) and isinstance(rhs, PrimExpr) and lhs.dtype == rhs.dtype
+    a, b = (lhs, rhs) if same else match_types(lhs, rhs)
     if a.dtype == "bool" and issubclass(kind, n.NumberOp):
         return kind(a, b)  # which refuses bools
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
