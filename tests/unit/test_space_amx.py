@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from narrow_products import numbers, operands, product
 
+from compiler import topi
 from compiler.codegen.writer import NO_TILES
 from compiler.cpu_features import host_cpu
 from compiler.driver import compile_artifact
@@ -23,9 +24,13 @@ from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
+from compiler.te.operation import compute, placeholder, reduce_axis
+from compiler.te.operation import sum as te_sum
+from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.visit import map_children, replace
+from compiler.tir.visit import map_children, replace, walk
+from compiler.topi import nn
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 
@@ -91,6 +96,29 @@ def test_columns_are_packed_by_shuffles_of_whole_vectors(transposed, instruction
     asm = compile_artifact(func, SAPPHIRE, name="main", keep=("asm",)).blobs["asm"].decode()
     assert len(re.findall(instruction, asm)) >= 16
     assert not re.search("vpinsrw|movw\\t%[a-z]+, .*\\(%r", asm)
+
+
+def test_what_follows_is_computed_where_tiles_are_copied_to_their_places():
+    """Bias, relu and a cast, in one pass over the results."""
+    shape = (32, 64, 64)
+    x, y = (placeholder(s, "bfloat16", name=w) for s, w in zip(((32, 64), (64, 64)), "AB"))
+    k, bias = reduce_axis((0, 64), name="k"), placeholder((64,), "float32", name="bias")
+    c = compute((32, 64), lambda i, j: te_sum(x[i, k].astype("float32") * y[k, j].astype("float32"), axis=k))
+    func = create_prim_func([x, y, bias, topi.cast(nn.relu(topi.add(c, bias)), "bfloat16")])
+    [sketch] = [s for s in generate(func, SAPPHIRE) if s.name == "amx_bf16"]
+    point = sketch.random(np.random.default_rng(0))
+    made = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    whole = [b for b in allocated(made) if [int(e) for e in b.shape] == list(shape[:2])]
+    assert not whole, "the results lie in memory before they are finished"
+    held = [*operands(shape, "bfloat16", "bfloat16"), np.linspace(-1, 1, 64, dtype="float32")]
+    out = np.zeros(shape[:2], "uint16")
+    run(lower_func(made, 512), *held, out)
+    expected = np.maximum(numbers(held[0]) @ numbers(held[1]) + held[2], 0)
+    np.testing.assert_allclose(numbers(out), expected, rtol=1e-2, atol=1e-5)
+
+
+def allocated(func: PrimFunc) -> list[n.Buffer]:
+    return [b for node in walk(func.body) if isinstance(node, n.Block) for b in node.alloc_buffers]
 
 
 def test_rows_that_are_no_tile_are_refused():

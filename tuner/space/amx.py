@@ -20,9 +20,10 @@ from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.target import Target
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.x86_intrin import TILE, TILE_GROUPS
-from tuner.space.analysis import Access, BlockInfo, blocks_of
+from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
 from tuner.space.contraction import Roles
 from tuner.space.dots import operands_of, spread_others
+from tuner.space.elementwise import inline_chains
 from tuner.space.panels import ahead_of_time, panel_dim
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
@@ -82,10 +83,13 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
     sch = Schedule(func)
     recorder = Recorder(sch)
-    spread_others(sch, name, target)
-    info = next(b for b in blocks_of(func) if b.name == name)
+    inline_chains(sch)
+    blocks = blocks_of(sch.func)
+    info = next(b for b in blocks if b.name == name)
+    epilogue = epilogue_of(sch.func, info, blocks)
+    spread_others(sch, {name, epilogue}, target)
     try:
-        _tile(sch, recorder, info, roles, unit)
+        _tile(sch, recorder, info, roles, unit, epilogue)
     except ScheduleError:
         return None
     assert roles.m is not None
@@ -113,13 +117,18 @@ def tile_sketch(func: PrimFunc, name: str, roles: Roles, unit: TileUnit, target:
     return Sketch(unit.intrin, sch.trace, tuple(recorder.decisions), allowed, draft)
 
 
-def _tile(sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit: TileUnit) -> None:
+def _tile(
+    sch: Schedule, recorder: Recorder, info: BlockInfo, roles: Roles, unit: TileUnit, epilogue: str | None
+) -> None:
+    """Schedule the product; the block `epilogue` is computed where finished tiles are copied to their places."""
     block = sch.get_block(info.name)
     operands = operands_of(info, roles)
     assert operands is not None  # the unit was found for them
     assert roles.m is not None
     m, v, k = roles.m.position, roles.v.position, info.reduced[0].position
     writer = sch.cache_write(block, 0, "global")
+    if epilogue is not None:
+        sch.reverse_compute_inline(sch.get_block(epilogue))
     copy = sch.cache_write(block, 0, "local")
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     rows = recorder.choose("rows", tuple(r for r in _ROWS if roles.m.extent // TILE % r == 0)).rv

@@ -11,6 +11,7 @@ Where the instruction takes wider numbers than the operands are (bytes as int16)
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from compiler.errors import ScheduleError
@@ -98,7 +99,7 @@ def dot_sketch(func: PrimFunc, name: str, roles: Roles, unit: Unit, target: Targ
     """The sketch that uses `unit`; None where the block's body is not what the unit computes."""
     sch = Schedule(func)
     recorder = Recorder(sch)
-    spread_others(sch, name, target)
+    spread_others(sch, {name}, target)
     info = next(b for b in blocks_of(func) if b.name == name)
     try:
         _tile(sch, recorder, info, roles, unit)
@@ -125,10 +126,10 @@ def dot_sketch(func: PrimFunc, name: str, roles: Roles, unit: Unit, target: Targ
     return Sketch(unit.intrin, sch.trace, tuple(recorder.decisions), allowed, draft)
 
 
-def spread_others(sch: Schedule, name: str, target: Target) -> None:
-    """Threads and vectors for the blocks before and after the product `name`."""
+def spread_others(sch: Schedule, names: Collection[str | None], target: Target) -> None:
+    """Threads and vectors for the blocks before and after the product, which is among `names`."""
     for other in blocks_of(sch.func):
-        if other.name != name and other.injective:
+        if other.name not in names and other.injective:
             spread(sch, other, Hardware.of(target, other.output.buffer.dtype).lanes)
 
 
