@@ -30,3 +30,27 @@ def test_the_best_draft_of_an_odd_product(cpu):
     assert all("%zmm" in line for line in products)
     assert not re.search(r"zmm\d+, [-\d]*\(%rsp\)", inner)  # nothing spilled
     assert "{%k" in asm
+
+
+def judge(cpu: str, name: str = "panels+pack"):
+    func = product((1024, 1024, 1024), "float32", "float32", "float32")
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=1")
+    return next(s for s in generate(func, target) if s.name == name)
+
+
+def values(rows, vectors, panel):
+    return {"rows": rows, "vectors": vectors, "panel": panel, "unroll": 1}
+
+
+def test_tiles_whose_sums_would_be_spilled_are_not_built():
+    sketch = judge("sapphirerapids")
+    assert all(sketch.allowed(values(*tile)) for tile in ((6, 4, 4), (14, 2, 8), (16, 1, 8)))
+    assert not any(sketch.allowed(values(*tile)) for tile in ((7, 4, 4), (10, 3, 4)))
+    assert judge("x86-64-v3").allowed(values(5, 3, 4))  # 16 registers: as before, though one is too few
+
+
+def test_panels_of_half_a_second_level_are_near():
+    near, far = values(6, 4, 4), values(6, 4, 8)  # 1 MiB, 2 MiB
+    server, desktop = judge("sapphirerapids"), judge("x86-64-v3")
+    assert server.draft(near) > 1.1 * server.draft(far)
+    assert desktop.draft(values(6, 2, 2)) > 1.1 * desktop.draft(values(6, 2, 8))  # 256 KiB, 1 MiB of narrower vectors

@@ -21,6 +21,7 @@ from compiler.tir.ops import as_int
 from tuner.space.analysis import blocks_of
 from tuner.space.contraction import packed_depths
 from tuner.space.generate import generate
+from tuner.space.hardware import Hardware
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
 
@@ -104,7 +105,8 @@ def test_what_is_offered_fits_registers_and_caches(text):
             assert values["rows"] * values["vectors"] < TARGET.vector_registers
             if "pad" in sketch.name:
                 assert 516 % values["rows"] == 0
-                assert 272 % (values["vectors"] * TARGET.vector_bits // 32) == 0
+                lanes = TARGET.vector_bits // 32
+                assert -(-257 // (2 * lanes)) * 2 % values["vectors"] == 0
             assert math.isfinite(sketch.score(point))
             assert 0 <= sketch.score(point) <= 1
 
@@ -122,7 +124,7 @@ def test_blocks_of_a_long_sum_keep_columns_and_rows_near():
         point = sketch.random(rng)
         assert point is not None
         values = sketch.values(point)
-        assert values["vectors"] * TARGET.vector_bits // 8 * values["depth"] <= 32 << 10
+        assert values["vectors"] * TARGET.vector_bits // 8 * values["depth"] <= Hardware.of(TARGET, "float32").l1_bytes
         assert values["rows"] * values["chunk"] * values["depth"] * 4 <= 512 << 10
     small, large = ({"rows": 6, "vectors": 2, "panel": 32, "chunk": c, "depth": 256, "unroll": 4} for c in (8, 32))
     assert sketch.draft(small) < sketch.draft(large), "more rows for the columns that were brought near"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.dtype import parse_dtype
 from compiler.target import Target
@@ -11,15 +11,19 @@ from compiler.target import Target
 @dataclass(frozen=True)
 class Hardware:
     """`lanes` of one dtype in a vector register, how many `registers` there are, and how large the caches near a
-    core are. A target does not say the last, so they are those most cores of this decade have at least."""
+    core are. A target does not say the last, so they are those most cores of this decade have at least.
+    `panel_bytes` of packed columns stay in the second level while rows pass: half of it, and servers with vectors of
+    512 bits have one of 2 MiB."""
 
     lanes: int
     registers: int
     threads: int
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
+    panel_bytes: int = 256 << 10
 
     @staticmethod
     def of(target: Target, dtype: str) -> Hardware:
         lanes = max(1, target.vector_bits // parse_dtype(dtype).bits)
-        return Hardware(lanes, target.vector_registers, max(1, target.num_cores or 1))
+        hardware = Hardware(lanes, target.vector_registers, max(1, target.num_cores or 1))
+        return replace(hardware, l1_bytes=48 << 10, panel_bytes=1 << 20) if target.vector_bits >= 512 else hardware

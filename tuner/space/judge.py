@@ -16,6 +16,7 @@ _LINE = 64  # bytes that come from memory at once
 _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
 _FEW = 16  # streams that prefetchers follow
+_MANY_REGISTERS = 32
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,10 @@ class Judge:
     element_bytes: int
 
     def allowed(self, values: Values) -> bool:
-        """The accumulators and one operand vector fit the registers; panels fit the L2 cache and are not much wider
-        than the axis they run along; padded axes are cut in whole tiles."""
+        """The accumulators and one operand vector fit the registers, where there are many all that are in use; panels
+        fit the L2 cache and are not much wider than the axis they run along; padded axes are cut in whole tiles."""
         rows, vectors = values["rows"], values["vectors"]
-        if rows * vectors + 1 > self.hardware.registers:
+        if rows * vectors + self._beside_sums(rows, vectors) > self.hardware.registers:
             return False
         if self.shape.padded and not self._whole_tiles(values):
             return False
@@ -51,6 +52,15 @@ class Judge:
         packed = self._panel_bytes(values) if self.shape.pack else 0
         packed += self._chunk_bytes(values) if self.shape.pack_rows else 0
         return packed <= 4 * self.hardware.l2_bytes
+
+    def _beside_sums(self, rows: int, vectors: int) -> int:
+        """Registers of a tile beside its sums: one operand's vectors, which all rows use, and the other's element in
+        all lanes; of one row or one vector either is part of the instruction. One register too few is a sum stored and
+        loaded in each step. 16 registers leave so few tiles that those are tried, too."""
+        shared = self.roles.vector_operand is not None and self.roles.scalar_operand is not None
+        if self.hardware.registers < _MANY_REGISTERS or not shared or 1 in (rows, vectors):
+            return 1
+        return vectors + 1
 
     def _keeps_near(self, values: Values) -> bool:
         """In blocks of a sum, tiles run down a chunk of rows: it stays in the second-level cache while all columns of a
@@ -93,7 +103,7 @@ class Judge:
         if self.shape.blocked:
             near = self._blocking(values)
         else:
-            near = 1.0 if self._panel_bytes(values) <= self.hardware.l2_bytes // 2 else 0.85
+            near = 1.0 if self._panel_bytes(values) <= self.hardware.panel_bytes else 0.85
         if self.shape.pack_rows:  # copying a row panel costs an element's load and store for each panel of columns
             near *= self._width(values) / (self._width(values) + 16)
         return near
