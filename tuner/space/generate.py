@@ -248,11 +248,11 @@ def _contraction(
     """The sketch of `shape`; None where the function cannot be padded as it asks."""
     sch = Schedule(func)
     recorder = Recorder(sch, begin)
-    flat = _flattened(sch, name, hardware) if shape.flat else None
+    flat = _flattened(sch, name, shape, hardware) if shape.flat else None
     grown = shape.padded or shape.filled
     if grown and not _pad(sch, name, shape, hardware):
         return None
-    columns = {flat.columns} if flat is not None and not (flat.dense and grown) else frozenset[str]()
+    columns = {flat.columns} if flat is not None and not (flat.by_pixels and grown) else frozenset[str]()
     unfolded = _unfolded(sch, name) if shape.unfolded else frozenset[str]()
     if flat is not None and flat.dense and not shape.pack:  # before others become part of the columns
         sch.compute_inline(sch.get_block(flat.columns))
@@ -263,7 +263,7 @@ def _contraction(
     main = next(b for b in blocks if b.name == name)
     roles = assign_roles(main)
     assert roles is not None  # padding and inlining leave the axes as they are
-    making = columns if flat is not None and flat.dense else unfolded
+    making = columns if flat is not None and flat.by_pixels else unfolded
     made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
@@ -288,12 +288,12 @@ def _unfolded(sch: Schedule, name: str) -> frozenset[str]:
     return frozenset({columns})
 
 
-def _flattened(sch: Schedule, name: str, hardware: Hardware) -> Flat | None:
+def _flattened(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> Flat | None:
     """The block `name` with all pixels in one row."""
     main = next(b for b in blocks_of(sch.func) if b.name == name)
     roles = assign_roles(main)
     assert roles is not None
-    return flatten(sch, main, roles, hardware.lanes)
+    return flatten(sch, main, roles, hardware.lanes, packed=shape.pack)
 
 
 def _pad(sch: Schedule, name: str, shape: Shape, hardware: Hardware) -> bool:

@@ -21,6 +21,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
 from compiler.schedule.schedule import BlockRV, Schedule
 from compiler.tir.ops import as_int
@@ -28,6 +29,8 @@ from tuner.space.analysis import Access, Axis, BlockInfo, blocks_of, consumers
 from tuner.space.contraction import Roles
 from tuner.space.loops import fuse_all
 
+_GATHERED_BYTES = 64  # of a vector
+_LEAST_GATHERED = 4  # bytes of an element
 STREAMS = 64  # lines of memory in a first-level TLB: rows of an unpacked operand that one tile goes through
 
 
@@ -61,15 +64,18 @@ def _reads_few_rows(info: BlockInfo, operand: Access, roles: Roles) -> bool:
 
 @dataclass(frozen=True)
 class Flat:
-    """What `flatten` made of a convolution: the block that makes the columns, and whether these are its operand as it
-    lies in memory, so that nothing need be copied."""
+    """What `flatten` made of a convolution: the block that makes the columns; whether these are its operand as it
+    lies in memory, so that nothing need be copied; and whether the block runs along pixels, so that panels can be made
+    of what it reads."""
 
     columns: str
     dense: bool
+    by_pixels: bool
 
 
-def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> Flat | None:
-    """Make one axis of `v` and its neighbour; None if that is not legal. Reduction axes of one step are left out."""
+def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int, packed: bool = False) -> Flat | None:
+    """Make one axis of `v` and its neighbour; None if that is not legal. Reduction axes of one step are left out. With
+    `packed`, the columns are read in panels only, which are gathered where the machine can."""
     above = row_above(info, roles)
     assert above is not None
     assert roles.vector_operand is not None
@@ -80,6 +86,7 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> Flat | 
     dropped = [a for a in info.reduced if a not in steps] if len(steps) == 1 else []
     read = [a for a in info.axes if a.position in operand.axes]
     dense = is_dense(info, roles)
+    by_pixels = dense or (packed and _gathers(operand, lanes))
     try:
         columns = sch.reindex(block, ("read", sch.read_index(block, operand.buffer.name)))
         sch.reindex(block, ("write", 0))
@@ -87,13 +94,20 @@ def flatten(sch: Schedule, info: BlockInfo, roles: Roles, lanes: int) -> Flat | 
         sch.transform_layout(block, ("read", read_at), _joined(read, pair, dropped, last=True))
         sch.transform_layout(block, ("write", 0), _joined(list(info.spatial), pair))
         sch.transform_block_layout(block, _joined(list(info.axes), pair, dropped))
-        if dense:
+        if by_pixels:
             sch.transform_block_layout(columns, _joined(read, pair, dropped, last=True))
     except ScheduleError:
         return None
-    if not dense:
+    if not by_pixels:
         _copy(sch, columns, [a for a in read if a not in pair], pair, read, lanes)
-    return Flat(sch.get(columns).name_hint, dense)
+    return Flat(sch.get(columns).name_hint, dense, by_pixels)
+
+
+def _gathers(operand: Access, lanes: int) -> bool:
+    """Whether elements from anywhere fill a vector sooner than columns are copied twice, in rows and in panels. There
+    are instructions for elements of 4 bytes and more; in vectors of 64 bytes they pay."""
+    element_bytes = parse_dtype(operand.buffer.dtype).bytes
+    return element_bytes >= _LEAST_GATHERED and lanes * element_bytes >= _GATHERED_BYTES
 
 
 def is_dense(info: BlockInfo, roles: Roles) -> bool:
