@@ -101,6 +101,29 @@ def test_more_rows_together_where_a_vector_is_a_line(cpu, dtype, most):
         assert sketch.allowed({d.name: values[d.name] for d in sketch.decisions})
 
 
+@pytest.mark.parametrize("name", ["softmax", "layer_norm"])
+def test_the_next_row_is_asked_for_while_one_is_computed(name):
+    """Where rows come from a cache that is far, and a vector is a line."""
+    _, make, _, _ = CASES[name]
+    shapes = ((512, 1024), (1024,), (1024,))[: 1 if name == "softmax" else 3]
+    func = create_prim_func([*(x := [placeholder(s, name=f"X{i}") for i, s in enumerate(shapes)]), make(*x)])
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=1")
+    [sketch] = generate(func, target)
+    decisions = {d.name: d.values for d in sketch.decisions}
+    assert decisions["ahead"] == (0, 8, 16, 32, 64)
+    point = {"vectors": 8, "steps": 4, "task": 1, "ahead": 16}
+    assert sketch.allowed(point)
+    assert sketch.allowed({**point, "ahead": 0})
+    assert not sketch.allowed({**point, "steps": 8})  # two rows
+    best, idle = (tuple(decisions[n].index({**point, "ahead": a}[n]) for n in decisions) for a in (16, 0))
+    assert sketch.score(best) > sketch.score(idle)
+    scheduled = [apply_trace(func, Trace.from_json(sketch.trace_json(p))).func for p in (best, idle)]
+    asked = [build(f, target=target).get_source("asm").count("prefetcht0") for f in scheduled]
+    assert asked[0] >= 4 > asked[1] == 0
+    [other] = generate(func, EIGHT_LANES)
+    assert "ahead" not in {d.name for d in other.decisions}
+
+
 def test_rows_read_together_are_summed_in_registers():
     """Each row's partial sums stay in vectors: nothing in the loop over them is written to memory."""
     target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3 -num-cores=2")

@@ -37,6 +37,7 @@ _LINE = 64  # bytes
 _TASKS = (1, 2, 4, 8, 16, 32, 64)  # rows that a thread takes at a time
 _PARTS = (2, 4, 8, 16, 32, 64, 128)
 _SHARED = 1 << 15  # elements worth handing to other threads
+_STREAMED = 1 << 19  # elements that do not stay in a cache near the core
 _PAST_CACHES = 1 << 25  # bytes of a result that no cache keeps for its reader
 
 
@@ -146,6 +147,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
         abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts, hardware)).rv]
         outer, place, *_ = sch.split(fuse_all(sch, row), [None, task, *abreast])
         sch.parallel(outer)
+    ahead = _asking(recorder, rows, hardware)
     if not last.reduced:
         _vectorise(sch, out, sch.get_loops(out)[-(len(last.axes) - rows.kept) :], steps, hardware.lanes)
         if _bytes(last) >= _PAST_CACHES:
@@ -158,6 +160,19 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
             _vectorise(sch, block, sch.get_loops(block)[-(len(info.axes) - rows.kept) :], steps, hardware.lanes)
         for partial in reversed(chains.get(info.name, [])):
             _place_partial(sch, partial, place, rows.kept)
+    if ahead is not None:
+        sch.annotate(sch.get_loops(sch.get_block(computed[0].name))[-2], "software_prefetch", ahead)
+
+
+def _asking(recorder: Recorder, rows: Rows, hardware: Hardware) -> ExprRV | None:
+    """How many vectors of steps ahead the first pass that computes a row asks memory for what it reads: one row, for
+    any number of steps, or nothing. Then the next row comes while this one is computed. Only large rows are asked for,
+    where a vector is a line and each pass over a row has a loop of its own."""
+    computed = [b for b in rows.blocks if not b.reduced]
+    whole = rows.length % (hardware.lanes * max(_STEPS)) == 0 and len(rows.blocks[-1].axes) == rows.kept + 1
+    if not computed or not whole or rows.count * rows.length < _STREAMED or not _takes_lines(rows, hardware):
+        return None
+    return recorder.choose("ahead", (0, *(rows.length // (hardware.lanes * s) for s in reversed(_STEPS)))).rv
 
 
 def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> list[BlockRV]:
@@ -203,11 +218,15 @@ def _fitting(counts: tuple[int, ...], length: int, lanes: int) -> tuple[int, ...
 
 def _abreast(rows: Rows, parts: tuple[int, ...], hardware: Hardware) -> tuple[int, ...]:
     """How many rows (or parts) can be read at the same time, none left over."""
-    [info] = rows.blocks
-    counts = parts or (info.axes[rows.kept - 1].extent,)
-    narrowest = min(parse_dtype(i.buffer.dtype).bytes for i in info.inputs)
-    known = _LINES_ABREAST if hardware.lanes * narrowest >= _LINE else _ABREAST
+    counts = parts or (rows.blocks[-1].axes[rows.kept - 1].extent,)
+    known = _LINES_ABREAST if _takes_lines(rows, hardware) else _ABREAST
     return tuple(a for a in known if any(count % a == 0 for count in counts))
+
+
+def _takes_lines(rows: Rows, hardware: Hardware) -> bool:
+    """Whether a vector of what is read is a cache line."""
+    narrowest = min(parse_dtype(i.buffer.dtype).bytes for b in rows.blocks for i in b.inputs)
+    return hardware.lanes * narrowest >= _LINE
 
 
 def _bytes(info: BlockInfo) -> int:
@@ -223,9 +242,11 @@ class _Judge:
     hardware: Hardware
 
     def allowed(self, values: Values) -> bool:
-        """Partial results fit the registers; rows that are parts are read in whole groups."""
+        """Partial results fit the registers; parts are read in whole groups; memory is asked for the very next row."""
         abreast = values.get("abreast", 1)
         whole = values.get("parts", abreast) % abreast == 0
+        if values.get("ahead", 0) and values["ahead"] * values["steps"] * self.hardware.lanes != self.rows.length:
+            return False
         return whole and max(abreast * values["vectors"], values.get("steps", 1)) <= self.hardware.registers
 
     def draft(self, values: Values) -> float:
@@ -234,6 +255,7 @@ class _Judge:
         abreast, parts = values.get("abreast", 1), values.get("parts", 1)
         latency = min(1.0, values["vectors"] * abreast / 8) * (0.6 + 0.4 * min(1.0, values.get("steps", 4) / 4))
         streams = min(1.0, 0.7 + 0.1 * abreast) if "abreast" in values else 1.0
+        streams *= 1.0 if values.get("ahead", 1) else 0.8  # the next row is waited for
         task = values.get("task", 1) * abreast
         tasks = -(-self.rows.count * parts // task)
         rounds = -(-tasks // self.hardware.threads)
