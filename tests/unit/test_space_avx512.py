@@ -54,3 +54,16 @@ def test_panels_of_half_a_second_level_are_near():
     server, desktop = judge("sapphirerapids"), judge("x86-64-v3")
     assert server.draft(near) > 1.1 * server.draft(far)
     assert desktop.draft(values(6, 2, 2)) > 1.1 * desktop.draft(values(6, 2, 8))  # 256 KiB, 1 MiB of narrower vectors
+
+
+def test_columns_that_do_not_fill_vectors_cost_little_where_vectors_have_masks():
+    func = product((509, 1021, 257), "float32", "float32", "float32")
+    share = {}
+    for cpu in ("sapphirerapids", "x86-64-v3"):
+        target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=1")
+        plain = next(s for s in generate(func, target) if s.name == "panels+pack")
+        whole = next(s for s in generate(product((509, 1024, 257), *["float32"] * 3), target) if s.name == plain.name)
+        tile = {"rows": 5, "vectors": 2, "panel": 4}
+        share[cpu] = plain.draft(tile) / whole.draft(tile)
+    assert share["sapphirerapids"] > 0.95
+    assert share["x86-64-v3"] < 0.97

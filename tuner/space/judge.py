@@ -17,6 +17,7 @@ _BUSY = 8  # accumulators that keep two multiply-add units busy
 _LONG_STREAM = 4096  # bytes read in one go: what prefetchers follow ends with a page
 _FEW = 16  # streams that prefetchers follow
 _MANY_REGISTERS = 32
+_MASKED = 64  # bytes of vectors
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,10 @@ class Judge:
         return waste * latency * loads * spill * self._caching(values) * self._balance(values)
 
     def _filled(self) -> float:
-        """The part of the vectors' work that is useful: what does not fill one is computed element by element."""
+        """The part of the vectors' work that is useful: what does not fill one is computed element by element, or by
+        vectors of 64 bytes, which have masks, as one of them."""
+        if self.hardware.lanes * self.element_bytes >= _MASKED:
+            return 1.0
         full, rest = divmod(self.roles.v.extent, self.hardware.lanes)
         return self.roles.v.extent / self.hardware.lanes / (full + rest)
 
