@@ -5,6 +5,8 @@ Parameters keep their shaped buffer in `buffer_map`; accesses go through a flat 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -15,6 +17,13 @@ from compiler.tir.visit import map_children, replace
 def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:
     """Make every access one-dimensional, honouring strides and element offsets."""
     flat: dict[n.Buffer, n.Buffer] = {}
+    layouts: dict[n.Buffer, _Layout] = {}
+
+    def position(buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        layout = layouts.get(buffer)
+        if layout is None:
+            layout = layouts[buffer] = _Layout.of(buffer)
+        return layout.position(indices)
 
     def flattened(buffer: n.Buffer) -> n.Buffer:
         found = flat.get(buffer)
@@ -29,7 +38,7 @@ def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:
                 buffer = flattened(rebuilt.buffer)
                 if buffer is rebuilt.buffer:
                     return rebuilt
-                return replace(rebuilt, buffer=buffer, indices=(_offset(rebuilt.buffer, rebuilt.indices),))
+                return replace(rebuilt, buffer=buffer, indices=(position(rebuilt.buffer, rebuilt.indices),))
             case n.DeclBuffer():
                 return rebuilt.body  # accesses say themselves what memory they go to
             case n.Allocate() if len(rebuilt.extents) != 1:
@@ -71,14 +80,26 @@ def _times(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return ops.mul(a, b)
 
 
-def _offset(buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
-    """The position of an element behind the data pointer, counted in elements."""
-    strides = buffer.strides or _row_major(buffer.shape)
-    wide = _needs_64_bits(buffer)
-    total = buffer.elem_offset if buffer.elem_offset is not None else ops.const(0, "int32")
-    for index, stride in zip(indices, strides):
-        total = ops.add(total, ops.mul(ops.cast("int64", index) if wide else index, stride))
-    return total
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where a buffer's elements are: the position of the first behind the data pointer, how far apart neighbours are
+    along each dimension, and whether positions go beyond int32."""
+
+    first: PrimExpr
+    strides: tuple[PrimExpr, ...]
+    wide: bool
+
+    @staticmethod
+    def of(buffer: n.Buffer) -> _Layout:
+        first = buffer.elem_offset if buffer.elem_offset is not None else ops.const(0, "int32")
+        return _Layout(first, buffer.strides or _row_major(buffer.shape), _needs_64_bits(buffer))
+
+    def position(self, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The position of an element behind the data pointer, counted in elements."""
+        total = self.first
+        for index, stride in zip(indices, self.strides):
+            total = ops.add(total, ops.mul(ops.cast("int64", index) if self.wide else index, stride))
+        return total
 
 
 def _needs_64_bits(buffer: n.Buffer) -> bool:

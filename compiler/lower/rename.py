@@ -33,6 +33,8 @@ def renamed(stmt: Stmt) -> Stmt:
         match node:
             case n.Var():
                 return fresh.get(node, node)
+            case n.BinaryOp() | n.IntImm() | n.FloatImm():
+                return map_children(node, go)
             case n.For():
                 define(node.loop_var)
             case n.Let() | n.LetStmt():
