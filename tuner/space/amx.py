@@ -213,9 +213,7 @@ def _pack_columns(
     columns and the reduction; the tiles of `beside` columns are filled together."""
     dim, k_dim = _dims(operand, axes)
     packed = sch.cache_read(block, sch.read_index(block, operand.buffer.name), "global")
-    if at is None:
-        ahead_of_time(sch, packed)
-    else:
+    if at is not None:
         sch.compute_at(packed, at, preserve_unit_loops=True)
     _lay_out(sch, packed, dim, k_dim, unit, f"i{k_dim} % {unit.depth} // {unit.group}, i{dim} % {TILE}")
     loops = sch.get_loops(packed)[-2:]
@@ -230,7 +228,10 @@ def _pack_columns(
         sch.reorder(outer, tile, k_outer, k_lane, lane, k_group)
         sch.tensorize(k_lane, f"amx_turn_{operand.buffer.dtype}")
     if at is None:
-        sch.parallel(k_outer if dim > k_dim else outer)
+        first = k_outer if dim > k_dim else outer
+        sch.parallel(first)
+        [made] = sch.get_child_blocks(first)  # the block that became the intrinsic's
+        ahead_of_time(sch, made)
 
 
 def _dims(operand: Access, axes: tuple[int, int]) -> tuple[int, int]:
