@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
 from compiler.target import Target
+from compiler.target_options import merge_mattr
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
@@ -104,9 +105,31 @@ def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:
     if any(values.get(limit) for limit in ("total_trials", "seconds", "task_seconds")):
         values.setdefault("trials", 0)  # the other limit is the one meant
     asked = given["target"] or (str(given_target(job.run["target"])) if job.run.get("target") else "")
-    bare = asked and Target(asked).device_type == "cuda" and Target(asked).arch is None
-    values["target"] = fleet.target() if not asked or bare else asked  # "cuda" means the device's architecture
+    values["target"] = target_for(asked, fleet)
     return RunOptions(workloads=tuple(item.record for item in job.items), **values)
+
+
+class Targeted(Protocol):
+    """A fleet, as far as its target goes."""
+
+    def target(self) -> str: ...
+
+
+def target_for(asked: str, fleet: Targeted) -> str:
+    """The target asked for; where it leaves open which GPU or CPU, that of the first device. "llvm" without `mcpu` and
+    `mtriple` is the device's CPU as it is for `tvm.build` this machine's: other options stay as given."""
+    target = Target(asked) if asked else None
+    if target is None or (target.device_type == "cuda" and target.arch is None):
+        return fleet.target()
+    if target.kind != "llvm" or target.mcpu is not None or target.mtriple is not None:
+        return asked
+    device = Target(fleet.target())
+    if device.kind != "llvm":
+        return asked
+    options = dict(device.options) | dict(target.options)
+    if merged := merge_mattr((*device.mattr, *target.mattr)):
+        options["mattr"] = merged
+    return str(Target({"kind": "llvm", **options}))
 
 
 def _run(
