@@ -326,7 +326,8 @@ class TuningRun:
         self._hear(_BuildDone(job, BuildResult(None, FailureKind.INSTANTIATE, text, 0.0)))
 
     def _measure(self, command: ev.SubmitMeasure) -> None:
-        request, artifacts = measurement(command, self._searches[command.job.task].task.rounding, self._options)
+        task = self._searches[command.job.task].task
+        request, artifacts = measurement(command, task.rounding, self._options, task.flops)
         self._jobs[command.job.id] = command.job
         work = fl.Work(command.job.id, request, artifacts, self._device_numbers[command.slot])
         self._slots[command.slot].give(work)
