@@ -24,6 +24,7 @@ from tuner import engine_events as ev
 from tuner import fleet as fl
 from tuner.builder import Builder, BuildRequest, BuildResult
 from tuner.builders import make_builder
+from tuner.device_wait import DeviceWait
 from tuner.engine_state import EngineState
 from tuner.engine_turns import cores_shared
 from tuner.errors import NoDevicesError
@@ -148,8 +149,9 @@ class TuningRun:
         self._usage = Usage()
         self._activity = Activity()
         self._showed = 0.0
-        self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
+        self._began = self._renewed = self._ticked = time.monotonic()
         self._restored = 0
+        self._device_wait = DeviceWait(options.device_wait_s)
         self._last_loss = ""
         self._knows_incumbents = False
 
@@ -160,7 +162,7 @@ class TuningRun:
             return self._run()
 
     def _run(self) -> Snapshot:
-        self._began = self._deviceless_since = self._renewed = self._ticked = time.monotonic()
+        self._began = self._renewed = self._ticked = time.monotonic()
         try:
             threading.Thread(target=self._recruit, name="recruiter", daemon=True).start()
             self._restore()
@@ -358,9 +360,8 @@ class TuningRun:
 
     def _check_devices(self, now: float) -> None:
         self._renew_if_due()
-        if self._state.slots_up or (isinstance(self._fleet, fl.Queueing) and self._fleet.has_turn_coming()):
-            self._deviceless_since = now
-        elif now - self._deviceless_since > self._options.device_wait_s:
+        coming = isinstance(self._fleet, fl.Queueing) and self._fleet.has_turn_coming()
+        if self._device_wait.is_over(now, found=self._state.slots_up > 0 or coming):
             raise NoDevicesError(
                 f"no device of {self._fleet.label()} was available for {self._options.device_wait_s:g} s"
                 + (f"; the last reason: {self._last_loss}" if self._last_loss else ""),
