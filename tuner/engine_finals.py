@@ -20,6 +20,10 @@ def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]
     return [jobs.new(task.index, TrialPurpose.FINAL, candidate) for candidate in missing]
 
 
+LONGEST_CLOSING_S = 10.0
+"""An untuned function that takes longer is not timed again at the end: that one call would be most of many a run."""
+
+
 def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
     """Make the next measurement ready: a finalist's, and at last the untuned build's. False when there is none, or when
     whose it is depends on those under way."""
@@ -29,12 +33,16 @@ def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:
     if candidate is not None:
         jobs.put_first(Ready(jobs.new(task.index, TrialPurpose.FINAL, candidate), task.builds[candidate.digest]))
         return True
-    if finals.are_over and not finals.closing and task.reference is not None and device_seen:
+    if finals.are_over and not finals.closing and task.reference is not None and device_seen and _is_short(task):
         finals.closing = True
         job = jobs.new(task.index, TrialPurpose.BASELINE, None)
         jobs.put_first(Ready(job, BuildResult(task.reference, None, "", 0.0)))
         return True
     return False
+
+
+def _is_short(task: TaskState) -> bool:
+    return task.baseline_cost is None or task.baseline_cost <= LONGEST_CLOSING_S
 
 
 def on_its_device(finals: Finals, slot: int, slots: Slots) -> bool:

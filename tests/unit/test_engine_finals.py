@@ -185,6 +185,22 @@ def test_the_untuned_function_is_measured_first_and_last():
     assert state.ended
 
 
+def test_an_untuned_function_of_many_seconds_is_measured_once():
+    state, _ = engine(trials=4, finalists=2, final_rounds=1)
+    driver = Driver(state)
+    plain = driver.cost
+
+    def cost(job: Job) -> MeasureResult:
+        return MeasureResult(costs=(10.5,)) if job.candidate is None else plain(job)
+
+    driver.cost = cost  # type: ignore[method-assign]
+    driver.run()
+    purposes = [c.job.purpose for c in of(driver.log, RecordTrial)]
+    assert purposes == [Purpose.BASELINE, *[Purpose.SEARCH] * 4, *[Purpose.FINAL] * 2]
+    assert (state.tasks[0].baseline_cost, state.tasks[0].last_baseline_cost) == (10.5, None)
+    assert state.ended
+
+
 @pytest.mark.parametrize("result", [FailureKind.RUN_TIMEOUT, FailureKind.DEVICE_LOST])
 def test_a_last_baseline_that_fails_changes_nothing(result):
     state, _ = engine(trials=3, finalists=0, lost_retries=0)
