@@ -42,6 +42,7 @@ declare i32 @sched_yield()
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i32 @llvm.umin.i32(i32, i32)
@@ -589,7 +590,23 @@ next:
   br i1 %again, label %look, label %fresh
 fresh:
   %total = add i64 %size, 64
-  %base = call ptr @aligned_alloc(i64 64, i64 %total)
+  %nearly = add i64 %total, 1048576
+  %huge = and i64 %nearly, -2097152                ; whole pages of 2 MiB, if a last one is at least half used
+  %some = icmp ugt i64 %total, 2097152
+  br i1 %some, label %wide, label %narrow
+narrow:
+  %small.base = call ptr @aligned_alloc(i64 64, i64 %total)
+  br label %got
+wide:                                             ; fewer address translations for panels of many rows
+  %whole = call i64 @llvm.umax.i64(i64 %total, i64 %huge)
+  %wide.base = call ptr @aligned_alloc(i64 2097152, i64 %whole)
+  %absent = icmp eq ptr %wide.base, null
+  br i1 %absent, label %none, label %advise
+advise:
+  %advised = call i32 @madvise(ptr %wide.base, i64 %huge, i32 14) ; MADV_HUGEPAGE; not every kernel has it
+  br label %got
+got:
+  %base = phi ptr [ %small.base, %narrow ], [ %wide.base, %advise ]
   %failed = icmp eq ptr %base, null
   br i1 %failed, label %none, label %made
 made:
