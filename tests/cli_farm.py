@@ -1,4 +1,7 @@
-"""Real `tunefarm` processes for tests: each with its log, each stopped by its own pid."""
+"""Real `tunefarm` processes for tests: each with its log, each stopped by its own pid.
+
+The report of a test that fails has the logs of the processes that it, or a fixture of it, had started (conftest.py).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ from typing import Any
 from warm_cli import Command
 
 PATIENCE_S = 300.0
+_SHOWN_LINES = 100
+
+FARMS: list[CliFarm] = []
+"""Those whose processes a failed test may have had to do with: all that run, and those that ended with it."""
 
 
 @dataclass
@@ -49,6 +56,7 @@ class CliFarm:
         self.folder = folder
         self.db = str(folder / "farm.db")
         self.processes: list[Process] = []
+        self.stopped = False
         self.environ = {k: v for k, v in os.environ.items() if not k.startswith("TUNEFARM_")}
         self.environ |= {"XDG_CONFIG_HOME": str(folder), "COLUMNS": "200"}
 
@@ -86,7 +94,18 @@ class CliFarm:
     def json(self, *args: str) -> Any:
         return json.loads(self.run(*args, "--json").stdout)
 
+    def logs(self) -> Iterator[tuple[str, str]]:
+        """Of each process how it is or was, and the end of what it said."""
+        for process in self.processes:
+            ended = process.handle.poll()
+            state = "runs" if ended is None else f"ended with {ended}"
+            lines = process.log.read_text(errors="replace").splitlines()
+            left_out = len(lines) - _SHOWN_LINES
+            said = [f"... {left_out} lines before"] * (left_out > 0) + lines[-_SHOWN_LINES:]
+            yield f"{process.name}: tunefarm {' '.join(process.handle.args)} ({state})", "\n".join(said)
+
     def stop(self) -> None:
+        self.stopped = True
         for process in reversed(self.processes):
             if process.handle.poll() is None:
                 process.handle.terminate()
@@ -101,10 +120,16 @@ class CliFarm:
 @contextmanager
 def cli_farm(folder: Path) -> Iterator[CliFarm]:
     farm = CliFarm(folder)
+    FARMS.append(farm)
     try:
         yield farm
     finally:
         farm.stop()
+
+
+def forget_stopped_farms() -> None:
+    """No test after this one had to do with them."""
+    FARMS[:] = [farm for farm in FARMS if not farm.stopped]
 
 
 def until(true: Callable[[], Any], explain: Callable[[], str] = lambda: "", patience: float = PATIENCE_S) -> None:

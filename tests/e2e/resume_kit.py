@@ -23,6 +23,7 @@ def begin(farm: CliFarm, *flags: str) -> Process:
     tuner = farm.start("tune", "tune", KERNEL, "--trials", "400", "--db", farm.db, *flags)
     with RecordStore.open(farm.db) as store:
         until(lambda: any(run.trials >= 5 for run in store.runs()) or tuner.handle.poll() is not None, tuner.text)
+    assert tuner.handle.poll() is None, tuner.text()
     return tuner
 
 
