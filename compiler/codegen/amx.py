@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from compiler.codegen.gen import Gen
-from compiler.codegen.memory import DIRECT, element_pointer, read
+from compiler.codegen.gen import Gen, stores
+from compiler.codegen.memory import element_pointer, read
 from compiler.codegen.types import element_bytes, lanes_of, llvm_type
 from compiler.codegen.writer import NO_TILES
 from compiler.dtype import element_of
@@ -71,7 +71,8 @@ def uses_tiles(body: n.Stmt) -> bool:
     return any(isinstance(node, n.Call) and getattr(node.op, "name", "") in names for node in walk(body))
 
 
-def amx_kept(g: Gen, call: n.Call, place: str) -> None:
+@stores("tir.x86_amx_kept")
+def _kept(g: Gen, call: n.Call, place: str) -> None:
     """Write a tile to memory by the instruction for it: what then reads parts of the tile finds them there. Vectors
     that were parts of a tile in a register would spill all of it, also where it was summed."""
     symbol = "@llvm.x86.tilestored64.internal"
@@ -80,7 +81,8 @@ def amx_kept(g: Gen, call: n.Call, place: str) -> None:
     g.w.effect(f"call void {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {place}, i64 {_ROW_BYTES}, x86_amx {tile})")
 
 
-def amx_turned(g: Gen, call: n.Call, place: str) -> None:
+@stores("tir.x86_amx_turned")
+def _turned(g: Gen, call: n.Call, place: str) -> None:
     """Write 16 vectors of 32-bit words turned: in four steps, each of which exchanges quarters of 2 × 2 blocks."""
     kind = f"<{TILE} x i32>"
     rows = [g.w.inline(f"bitcast {llvm_type(x.dtype)} {g.value(x)} to {kind}") for x in call.args]
@@ -96,9 +98,6 @@ def amx_turned(g: Gen, call: n.Call, place: str) -> None:
     for at, row in enumerate(rows):
         pointer = g.w.inline(f"getelementptr i8, ptr {place}, i64 {at * _ROW_BYTES}")
         g.w.effect(f"store {kind} {row}, ptr {pointer}, align 4")
-
-
-DIRECT.update({"tir.x86_amx_kept": amx_kept, "tir.x86_amx_turned": amx_turned})
 
 
 def amx_rows(g: Gen, call: n.Call) -> str:

@@ -139,6 +139,8 @@ class Gen:
 
 VALUE: dict[type, Callable[[Gen, Any], str]] = {}
 STMT: dict[type, Callable[[Gen, Any], None]] = {}
+Stored = Callable[[Gen, n.Call, str], None]
+STORED: dict[str, Stored] = {}
 
 
 def emits(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], str]], Callable[[Gen, Any], str]]:
@@ -147,6 +149,17 @@ def emits(*kinds: type[Node]) -> Callable[[Callable[[Gen, Any], str]], Callable[
     def register(function: Callable[[Gen, Any], str]) -> Callable[[Gen, Any], str]:
         for kind in kinds:
             VALUE[kind] = function
+        return function
+
+    return register
+
+
+def stores(name: str) -> Callable[[Stored], Stored]:
+    """Register the function that writes the value of a call of the operator `name` to an address, without a vector made
+    of it first. Such calls stand in stores only."""
+
+    def register(function: Stored) -> Stored:
+        STORED[name] = function
         return function
 
     return register

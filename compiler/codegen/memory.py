@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from compiler.codegen.gen import NONTEMPORAL, Gen, Storage, emits, runs
+from compiler.codegen.gen import NONTEMPORAL, STORED, Gen, Storage, emits, runs
 from compiler.codegen.index import in_64_bits, resolve
 from compiler.codegen.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
 from compiler.codegen.values import choose, convert, is_constant, splat
@@ -15,8 +13,6 @@ from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
 _MAX_ALIGN = 64
-DIRECT: dict[str, Callable[[Gen, n.Call, str], None]] = {}
-"""By the names of operators: what writes the value of a call to an address without making a vector of it first."""
 
 
 def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
@@ -243,10 +239,9 @@ def _store(g: Gen, stmt: n.BufferStore) -> None:
     if lanes_of(position.dtype) == 1:
         _store_one(g, stmt, memory, position, mask)
         return
-    if isinstance(stmt.value, n.Call) and getattr(stmt.value.op, "name", "") in DIRECT:
+    if isinstance(stmt.value, n.Call) and (store := STORED.get(getattr(stmt.value.op, "name", ""))) is not None:
         assert isinstance(position, n.Ramp)
-        pointer = element_pointer(g, n.BufferLoad(buffer, (position.base,)))
-        DIRECT[stmt.value.op.name](g, stmt.value, pointer)  # type: ignore[union-attr]
+        store(g, stmt.value, element_pointer(g, n.BufferLoad(buffer, (position.base,))))
         _forget(g, memory)
         return
     value = _in_memory(g, g.value(stmt.value), dtype)
