@@ -6,8 +6,9 @@
 
 Fetched are the parts of the function's own buffers that move with the loop and that it only reads: what it allocates
 was made here, and is near. A line of the cache is fetched once an iteration. A prefetch never faults, so that the last
-iterations ask for what lies behind the buffer and no condition is needed; a distance of 0 asks for nothing. Memory of
-GPUs has no such hint: in functions with bound loops the annotation says nothing.
+iterations ask for what lies behind the buffer and no condition is needed; a distance of 0 asks for nothing, and
+"extent" is as many iterations as the loop has: what it reads when it runs next, unless that is the same again. Memory
+of GPUs has no such hint: in functions with bound loops the annotation says nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import free_vars, map_children, replace, seq, walk
 
 SOFTWARE_PREFETCH = "software_prefetch"
+WHOLE_LOOP = "extent"  # a distance
 CACHE_LINE = 64  # bytes: what one prefetch fetches
 _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
 
@@ -54,19 +56,20 @@ def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
 
 
 def _fetching(loop: n.For, given: frozenset[n.Var]) -> n.For:
-    distance = ops.as_int(loop.annotations[SOFTWARE_PREFETCH])
-    name = loop.loop_var.name
+    found, name = loop.annotations[SOFTWARE_PREFETCH], loop.loop_var.name
+    next_run = isinstance(found, str) and found == WHOLE_LOOP
+    distance = ops.as_int(loop.extent if next_run else found)
     if distance is None or distance < 0:
-        found = loop.annotations[SOFTWARE_PREFETCH]
         raise LoweringError(
-            f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}", hint="it is a number of iterations, at least 0"
+            f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}",
+            hint=f"it is a number of iterations, at least 0, or {WHOLE_LOOP!r}, where that is known",
         )
     if loop.kind is ForKind.VECTORIZED:
         raise LoweringError(f"{SOFTWARE_PREFETCH}: loop {name!r} is vectorized", hint="annotate a loop around it")
     without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
     if distance == 0:
         return replace(loop, annotations=without)
-    streams = _streams(loop, given)
+    streams = [s for s in _streams(loop, given) if not next_run or free_vars(s.start)]
     lines = sum(len(stream.lines) for stream in streams)
     if lines > _MOST_LINES:
         raise _too_much(loop, lines)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from compiler import topi
 from compiler.driver import compile_artifact
 from compiler.errors import LoweringError
 from compiler.lower.pipeline import lower_func
@@ -15,6 +16,8 @@ from compiler.runtime.ndarray import array
 from compiler.schedule.schedule import Schedule
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
+from compiler.te.operation import placeholder
+from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from tuner.workloads import WorkloadSpec
 
@@ -66,6 +69,20 @@ def test_a_sampled_distance_is_part_of_the_trace():
     again = apply_trace(product(), Trace.from_json(sch.trace.to_json())).func
     assert fetched(again) == fetched(sch.func) != []
     assert fetched(apply_trace(product(), sch.trace.with_decisions([0])).func) == []
+
+
+def test_a_distance_of_the_whole_loop():
+    """What the loop reads when it runs next."""
+    sch = scheduled(0)
+    tile = sch.get_loops(sch.get_block("T_matmul"))[1]
+    sch.unannotate(tile, "software_prefetch")
+    sch.annotate(tile, "software_prefetch", "extent")
+    extent = sch.get(tile).extent
+    assert fetched(sch.func) == fetched(scheduled(int(extent)).func) != []
+    x, y = placeholder((8, 64), name="X"), placeholder((64,), name="Y")
+    added = Schedule(create_prim_func([x, y, topi.add(x, y)]), seed=0)
+    added.annotate(added.get_loops(added.get_block("T_add"))[1], "software_prefetch", "extent")
+    assert [place.partition("[")[0] for place in fetched(added.func)] == ["X_1"]  # all of Y is near
 
 
 def test_results_stay_and_the_machine_code_asks():

@@ -9,6 +9,7 @@ import pytest
 
 from compiler import topi
 from compiler.driver import build, compile_artifact
+from compiler.lower.pipeline import lower_func
 from compiler.runtime.module import load_artifact
 from compiler.runtime.ndarray import array, empty
 from compiler.schedule.trace import Trace, apply_trace
@@ -103,25 +104,32 @@ def test_more_rows_together_where_a_vector_is_a_line(cpu, dtype, most):
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm"])
 def test_the_next_row_is_asked_for_while_one_is_computed(name):
-    """Where rows come from a cache that is far, and a vector is a line."""
+    """Where rows come from a cache that is far, a vector is a line, and near caches hold two rows and their results."""
     _, make, _, _ = CASES[name]
-    shapes = ((512, 1024), (1024,), (1024,))[: 1 if name == "softmax" else 3]
-    func = create_prim_func([*(x := [placeholder(s, name=f"X{i}") for i, s in enumerate(shapes)]), make(*x)])
+    inputs = 1 if name == "softmax" else 3
+
+    def asked(count, length, target):
+        """How many lines one step asks for, and how many steps ahead."""
+        shapes = ((count, length), (length,), (length,))[:inputs]
+        func = create_prim_func([*(x := [placeholder(s, name=f"X{i}") for i, s in enumerate(shapes)]), make(*x)])
+        [sketch] = generate(func, target)
+        values = {"vectors": 8, "steps": 4, "task": 1}
+        assert {d.name for d in sketch.decisions} == set(values)
+        point = tuple(d.values.index(values[d.name]) for d in sketch.decisions)
+        scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+        source = build(scheduled, target=target).get_source("asm")
+        steps = re.findall(
+            r"T\.prefetch\(X0_1\[.* \+ (\d+)\) \* \d+", lower_func(scheduled, target.vector_bits).script()
+        )
+        assert (source.count("prefetcht0") > 0) == bool(steps)
+        return [int(ahead) for ahead in steps]
+
     target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=1")
-    [sketch] = generate(func, target)
-    decisions = {d.name: d.values for d in sketch.decisions}
-    assert decisions["ahead"] == (0, 8, 16, 32, 64)
-    point = {"vectors": 8, "steps": 4, "task": 1, "ahead": 16}
-    assert sketch.allowed(point)
-    assert sketch.allowed({**point, "ahead": 0})
-    assert not sketch.allowed({**point, "steps": 8})  # two rows
-    best, idle = (tuple(decisions[n].index({**point, "ahead": a}[n]) for n in decisions) for a in (16, 0))
-    assert sketch.score(best) > sketch.score(idle)
-    scheduled = [apply_trace(func, Trace.from_json(sketch.trace_json(p))).func for p in (best, idle)]
-    asked = [build(f, target=target).get_source("asm").count("prefetcht0") for f in scheduled]
-    assert asked[0] >= 4 > asked[1] == 0
-    [other] = generate(func, EIGHT_LANES)
-    assert "ahead" not in {d.name for d in other.decisions}
+    assert asked(512, 1024, target) == [16] * 4
+    assert asked(16, 1 << 15, target) == [512] * 4
+    assert asked(8, 1 << 16, target) == []  # long rows
+    assert asked(128, 1024, target) == []  # all of it stays near
+    assert asked(512, 1024, EIGHT_LANES) == []
 
 
 def test_rows_read_together_are_summed_in_registers():

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.lower.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
@@ -147,7 +148,6 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
         abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts, hardware)).rv]
         outer, place, *_ = sch.split(fuse_all(sch, row), [None, task, *abreast])
         sch.parallel(outer)
-    ahead = _asking(recorder, rows, hardware)
     if not last.reduced:
         _vectorise(sch, out, sch.get_loops(out)[-(len(last.axes) - rows.kept) :], steps, hardware.lanes)
         if _bytes(last) >= _PAST_CACHES:
@@ -160,19 +160,19 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
             _vectorise(sch, block, sch.get_loops(block)[-(len(info.axes) - rows.kept) :], steps, hardware.lanes)
         for partial in reversed(chains.get(info.name, [])):
             _place_partial(sch, partial, place, rows.kept)
-    if ahead is not None:
-        sch.annotate(sch.get_loops(sch.get_block(computed[0].name))[-2], "software_prefetch", ahead)
+    if computed and _asks_ahead(rows, hardware):
+        first = sch.get_block(computed[0].name)
+        sch.annotate(sch.get_loops(first)[-2], SOFTWARE_PREFETCH, WHOLE_LOOP)
 
 
-def _asking(recorder: Recorder, rows: Rows, hardware: Hardware) -> ExprRV | None:
-    """How many vectors of steps ahead the first pass that computes a row asks memory for what it reads: one row, for
-    any number of steps, or nothing. Then the next row comes while this one is computed. Only large rows are asked for,
-    where a vector is a line and each pass over a row has a loop of its own."""
-    computed = [b for b in rows.blocks if not b.reduced]
+def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
+    """Whether the first pass that computes a row asks memory for the next row, which then comes while this one is
+    computed: of many rows, each short enough that the near caches hold the two and what is made of them, where a vector
+    is a line and each pass over a row has a loop of its own."""
     whole = rows.length % (hardware.lanes * max(_STEPS)) == 0 and len(rows.blocks[-1].axes) == rows.kept + 1
-    if not computed or not whole or rows.count * rows.length < _STREAMED or not _takes_lines(rows, hardware):
-        return None
-    return recorder.choose("ahead", (0, *(rows.length // (hardware.lanes * s) for s in reversed(_STEPS)))).rv
+    widest = max(parse_dtype(i.buffer.dtype).bytes for b in rows.blocks for i in b.inputs)
+    held = 8 * rows.length * widest <= hardware.panel_bytes
+    return whole and held and rows.count * rows.length >= _STREAMED and _takes_lines(rows, hardware)
 
 
 def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> list[BlockRV]:
@@ -242,11 +242,9 @@ class _Judge:
     hardware: Hardware
 
     def allowed(self, values: Values) -> bool:
-        """Partial results fit the registers; parts are read in whole groups; memory is asked for the very next row."""
+        """Partial results fit the registers; parts are read in whole groups."""
         abreast = values.get("abreast", 1)
         whole = values.get("parts", abreast) % abreast == 0
-        if values.get("ahead", 0) and values["ahead"] * values["steps"] * self.hardware.lanes != self.rows.length:
-            return False
         return whole and max(abreast * values["vectors"], values.get("steps", 1)) <= self.hardware.registers
 
     def draft(self, values: Values) -> float:
@@ -255,7 +253,6 @@ class _Judge:
         abreast, parts = values.get("abreast", 1), values.get("parts", 1)
         latency = min(1.0, values["vectors"] * abreast / 8) * (0.6 + 0.4 * min(1.0, values.get("steps", 4) / 4))
         streams = min(1.0, 0.7 + 0.1 * abreast) if "abreast" in values else 1.0
-        streams *= 1.0 if values.get("ahead", 1) else 0.8  # the next row is waited for
         task = values.get("task", 1) * abreast
         tasks = -(-self.rows.count * parts // task)
         rounds = -(-tasks // self.hardware.threads)
