@@ -1,6 +1,6 @@
 """Being here puts this folder on the import path, for helpers that several kinds of test share.
 
-It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order).
+It also decides in which order the files are handed out to the processes that run them (forked.py).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # most tests have no database
     from seed_records import Seeded
 
     from tuner.records.store import RecordStore
+
+pytest_plugins = ["forked"]
 
 fuzzing.load_profile()
 

@@ -79,7 +79,8 @@ _control: socket.socket | None = None
 
 
 def _forking() -> socket.socket:
-    """The way to this process's forking one, started with the first command; it ends with this process."""
+    """The way to the forking process, started with the first command; it ends with this process and all that this one
+    has forked since."""
     global _control
     if _control is None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -91,13 +92,20 @@ def _forking() -> socket.socket:
                 stdout=subprocess.DEVNULL,
             )
         _control = ours
+        starter = os.getpid()
 
         def end() -> None:
             ours.close()
-            started.wait(60)
+            if os.getpid() == starter:
+                started.wait(60)
 
         atexit.register(end)
     return _control
+
+
+def prepare() -> None:
+    """Start the forking process now, for this process and those that it forks."""
+    _forking()
 
 
 def _forget() -> None:
