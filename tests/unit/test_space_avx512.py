@@ -12,6 +12,7 @@ from compiler.driver import compile_artifact
 from compiler.schedule.trace import Trace, apply_trace
 from compiler.target import Target
 from tuner.space.generate import generate
+from tuner.workloads import WorkloadSpec
 
 
 @pytest.mark.parametrize("cpu", ["skylake-avx512", "sapphirerapids"])
@@ -67,3 +68,29 @@ def test_columns_that_do_not_fill_vectors_cost_little_where_vectors_have_masks()
         share[cpu] = plain.draft(tile) / whole.draft(tile)
     assert share["sapphirerapids"] > 0.95
     assert share["x86-64-v3"] < 0.97
+
+
+@pytest.mark.parametrize(("cpu", "by_rows"), [("sapphirerapids", True), ("x86-64-v3", False)])
+def test_columns_are_packed_row_by_row_where_a_vector_is_a_line(cpu, by_rows):
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=1")
+    func = product((64, 256, 32), "float32", "float32", "float32")
+    assert packs_by_rows(func, target, "panels+pack") == by_rows
+    image = WorkloadSpec.parse("conv2d:1,32,14,14,64,1,1,1,0").prim_func()  # read as it lies, with zeros behind it
+    assert packs_by_rows(image, target, "panels+pack+flat+fill") == by_rows
+
+
+def test_columns_that_are_gathered_are_packed_tile_by_tile():
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1")
+    strided = WorkloadSpec.parse("conv2d:1,16,28,28,16,3,3,2,1").prim_func()
+    assert not packs_by_rows(strided, target, "panels+pack+flat+fill")
+
+
+def packs_by_rows(func, target, name):
+    """Whether the first copy into panels runs along all tiles of a panel in each row."""
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    some = (sketch.random(np.random.default_rng(seed)) for seed in range(99))
+    point = next(p for p in some if p is not None and sketch.values(p)["panel"] > 1)
+    text = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func.script()
+    found = re.search(r"for (\w+(?:, \w+)+) in T.grid\(.*\n +for (\w+)_1 in T.unroll", text)
+    assert found is not None
+    return found[1].endswith(f", {found[2]}_0")

@@ -14,9 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.arith.affine import as_affine
+from compiler.dtype import parse_dtype
 from compiler.lower.split_preproc import PREPROC
 from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.ops import add, const, mul
 from tuner.space.analysis import Access
+
+_LINE = 64  # bytes of the cache
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,10 @@ def pack(sch: Schedule, block: BlockRV, panel: Panel, at: LoopRV | None, ahead: 
     others = [loop for d, loop in enumerate(loops) if d != panel.dim]
     if panel.dim == rank - 1 and panel.lanes > 1:
         tile, vector, lane = sch.split(loops[panel.dim], [None, panel.size, panel.lanes])
-        sch.reorder(tile, *others, vector, lane)
+        if at is not None and _fills_lines(panel) and _reads_straight(sch, copy):
+            sch.reorder(*others, tile, vector, lane)
+        else:
+            sch.reorder(tile, *others, vector, lane)
         sch.unroll(vector)
         sch.vectorize(lane)
     else:
@@ -91,6 +100,28 @@ def copy_at(sch: Schedule, copy: BlockRV, at: LoopRV, lanes: int) -> None:
     sch.compute_at(copy, at, preserve_unit_loops=True)
     _, lane = sch.split(sch.get_loops(copy)[-1], [None, lanes])
     sch.vectorize(lane)
+
+
+def _fills_lines(panel: Panel) -> bool:
+    """Whether a vector of the copy is a whole line of the cache. Then each line is written once, by one store, and
+    nothing is lost when all tiles of a panel are written in turns, while a row of what they come from is read straight
+    on: prefetchers see it, and its page is looked up once."""
+    dtype = panel.access.used_as or panel.access.buffer.dtype
+    return panel.lanes * parse_dtype(dtype).bytes >= _LINE
+
+
+def _reads_straight(sch: Schedule, copy: BlockRV) -> bool:
+    """Whether neighbours of the copy are neighbours where they come from, as all pixels of an image are that is read as
+    it lies. Others are gathered, by an index that is computed once a tile."""
+    block = sch.get(copy)
+    if len(block.reads) != 1:
+        return False
+    [read], last = block.reads, block.iter_vars[-1].var
+    place: PrimExpr = const(0)
+    for size, dim in zip(read.buffer.shape, read.region):
+        place = add(mul(place, size), dim.min)
+    found = as_affine(place, (last,))
+    return found is not None and found[0] == (1,)
 
 
 def _copying(sch: Schedule, block: BlockRV, panel: Panel) -> BlockRV:
