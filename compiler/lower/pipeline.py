@@ -13,6 +13,7 @@ from compiler.lower.compact_buffers import compact_buffers
 from compiler.lower.convert_blocks import convert_blocks
 from compiler.lower.flatten_buffers import flatten_buffers
 from compiler.lower.hoist_guards import hoist_guards
+from compiler.lower.in_place import in_place
 from compiler.lower.inject_async_copy import inject_async_copy
 from compiler.lower.inject_double_buffer import inject_double_buffer
 from compiler.lower.inject_prefetch import inject_prefetch
@@ -79,9 +80,7 @@ class LoweringOptions:
 _DEFAULT = LoweringOptions()
 
 
-def passes(
-    vector_bits: int = 256, *, simple: bool = False, options: LoweringOptions = _DEFAULT
-) -> list[LoweringPass]:
+def passes(vector_bits: int = 256, *, simple: bool = False, options: LoweringOptions = _DEFAULT) -> list[LoweringPass]:
     """The passes in order. `simple` leaves out those that only make code faster."""
     asserts = [] if options.asserts else [LoweringPass("skip_assert", "SkipAssert", skip_assert)]
     blocks = [
@@ -91,7 +90,7 @@ def passes(
         LoweringPass("plan_allocation", "PlanAndUpdateBufferAllocationLocation", plan_allocation),
         LoweringPass("lower_match_buffer", "LowerMatchBuffer", lower_match_buffer),
         LoweringPass("convert_blocks", "ConvertBlocksToOpaque", convert_blocks),
-        LoweringPass("compact_buffers", "CompactBufferAllocation", compact_buffers),
+        LoweringPass("compact_buffers", "CompactBufferAllocation", lambda func: compact_buffers(in_place(func))),
         LoweringPass("align_storage", "AlignStorage", align_storage),
         LoweringPass("lower_allocations", "LowerOpaqueBlock", lower_allocations, Stage.LOOPS),
         LoweringPass("inject_software_pipeline", "InjectSoftwarePipeline", inject_software_pipeline, Stage.LOOPS),

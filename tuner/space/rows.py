@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.lower.in_place import IN_PLACE
 from compiler.lower.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimFunc
@@ -152,6 +153,8 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
         _vectorise(sch, out, sch.get_loops(out)[-(len(last.axes) - rows.kept) :], steps, hardware.lanes)
         if _bytes(last) >= _PAST_CACHES:
             sch.annotate(sch.get_loops(out)[-2], "pragma_nontemporal", 1)
+        elif _takes_lines(rows, hardware):
+            sch.annotate(sch.get_loops(out)[-2], IN_PLACE, 1)
     for info in reversed(rows.blocks):
         block = sch.get_block(info.name)
         if info is not last and place is not None:
