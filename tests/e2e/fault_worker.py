@@ -25,9 +25,8 @@ from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import TrackerError
 
 N = 512
-PAUSE_S = 0.2
-"""At most, between uses: faults have to strike devices that are held, not a machine at the end of its strength, and each
-lease begins with a new process on the box."""
+PAUSE_S = 0.05
+"""At most, between uses: faults have to strike devices that are held, not a machine at the end of its strength."""
 QUICK = EvaluatorOptions(number=2, repeat=2)
 BAD = {"segfault": FailureKind.CRASH, "exit": FailureKind.CRASH, "forever": FailureKind.RUN_TIMEOUT}
 

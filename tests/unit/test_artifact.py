@@ -8,7 +8,7 @@ import pickle
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.artifact import FORMAT_VERSION, MAGIC, ArgSpec, Artifact, EntryPoint, ImplicitArg
@@ -166,6 +166,7 @@ values = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(
     field=st.sampled_from(["format", "target", "cpu_features", "entries", "meta", "blobs"]),
     value=values,

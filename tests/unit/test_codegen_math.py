@@ -24,13 +24,15 @@ from compiler.tir import intrin, ops
 
 def erf(x: Array) -> Array:
     """2 / sqrt(pi) e^-x² times a sum of positive terms, which loses nothing (Abramowitz and Stegun, 7.1.6)."""
-    wide, where = np.unique(np.clip(x.astype(np.longdouble), -7, 7), return_inverse=True)  # many are past the ends
-    term = total = wide
-    for k in range(1, 250):
-        term = term * (2 * wide * wide) / (2 * k + 1)
-        total = total + term
+    wide, where = np.unique(np.clip(np.abs(x.astype(np.longdouble)), 0, 7), return_inverse=True)  # many past the end
+    total, term, left = wide.copy(), wide, wide  # what is left of the numbers and of their sums: the sum of large ones
+    for k in range(1, 250):  # goes on longest
+        term = term * (2 * left * left) / (2 * k + 1)
+        total[len(total) - len(left) :] += term
+        first = int(np.argmax(~(term <= total[len(total) - len(left) :] * 1e-21)))
+        term, left = term[first:], left[first:]
     result: Array = 2 / np.sqrt(np.longdouble("3.14159265358979323846264")) * np.exp(-wide * wide) * total
-    return result[where]
+    return np.copysign(result[where], x)
 
 
 def logistic(x: Array) -> Array:
@@ -69,6 +71,7 @@ def error(got: Array, want: Array) -> Array:
         return np.where(same, 0, np.where(np.isfinite(distance), distance, np.inf))
 
 
+@lru_cache
 def samples(dtype: str) -> Array:
     """All over the bits, all over the line, and the neighbourhood of where something changes."""
     rng = np.random.default_rng(11)
