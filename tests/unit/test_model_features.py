@@ -97,6 +97,40 @@ def test_of_a_large_product_the_draft_tries_packed_columns_and_many_accumulators
 WIDE = "llvm -mcpu=sapphirerapids -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
 
 
+@pytest.mark.parametrize("spec", ["matmul:512,512,512", "matmul:1024,1024,1024", "conv2d:1,512,28,28,128,1,1,1,0"])
+def test_where_vectors_are_lines_the_draft_tries_tiles_that_nearly_fill_32_registers_first(spec):
+    of = TuningTask.from_spec(spec, Target(WIDE))
+    rng = np.random.default_rng(0)
+    scored = []
+    for sketch in generate(of.func, of.target):
+        points = [point for point in (sketch.random(rng) for _ in range(600)) if point is not None]
+        scores = SketchFeatures.of(sketch, of.func, of.target).matrix(points)[:, NAMES.index("draft")]
+        scored += [(score, sketch.values(point)) for score, point in zip(scores.tolist(), points)]
+    first = [values for _, values in sorted(scored, key=lambda found: -found[0])[:8]]
+    assert all(values["rows"] * values["vectors"] >= 20 for values in first), first
+    assert any(values["unroll"] >= 4 for values in first)  # there is room for code
+
+
+def test_rows_read_in_place_are_drafted_by_their_sets_and_lines():
+    """Of 512 rows 2 KiB apart each finds a place in the second-level cache, of 1024 rows 4 KiB apart half do; of 1021
+    elements, no row but the first begins with a line."""
+
+    def lost(spec):  # by not packing
+        of = TuningTask.from_spec(spec, Target(WIDE))
+        found = {}
+        for sketch in generate(of.func, of.target):
+            if sketch.name in ("panels", "panels+pack"):
+                values = {"rows": 6, "vectors": 4, "panel": 4, "unroll": 4}
+                point = [d.values.index(values[d.name]) for d in sketch.decisions]
+                matrix = SketchFeatures.of(sketch, of.func, of.target).matrix([point])
+                found[sketch.name] = matrix[0, NAMES.index("draft")]
+        return found["panels+pack"] - found["panels"]
+
+    assert lost("matmul:512,512,512") < 0.1
+    assert lost("matmul:512,1024,1024") > 1.0
+    assert lost("matmul:512,1021,256") > 0.3
+
+
 @pytest.mark.parametrize("target", [str(task("matmul:8,8,8").target), WIDE])
 @pytest.mark.parametrize("spec", ["matmul:16,1024,1024", "dense:16,1024,1024"])
 def test_sketches_whose_middle_no_cache_holds_have_features_too(spec, target):

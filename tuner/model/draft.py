@@ -2,49 +2,100 @@
 
 The time an operation takes is the largest of what the arithmetic takes (held up by too few accumulators, operand loads,
 spills, lanes and tails that are not filled) and what each cache level takes to deliver its bytes, plus copies and loop
-overhead, over how evenly the threads are loaded. The numbers are those of a common desktop core, chosen
-among plausible ones by how well they order the recorded spaces of benchmarks/data; only the order counts.
+overhead, over how evenly the threads are loaded. The numbers are those of a common desktop core, and of a server's core
+with vectors of 64 bytes, chosen among plausible ones by how well they order measured spaces (benchmarks/data); only the
+order counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from compiler.dtype import parse_dtype
 from tuner.model.machine import Machine
 from tuner.model.nest import Nest
 from tuner.model.types import Floats
 
-_LATENCY = 12.0  # accumulators in flight that keep two multiply-add units busy, also where operands are late
-_LOADS_A_CYCLE = 1.25  # of two, less what meets in one bank, crosses a line or waits for a register
-_BYTES_A_CYCLE = {"l1_traffic": 48.0, "l2_traffic": 20.0, "l3_traffic": 5.0}  # into L1, into L2, from memory
-_COPIED_A_CYCLE = 16.0  # bytes, in vectors
-_COPIED_SINGLY_A_CYCLE = 7.0  # bytes, element by element: what is shared across vectors is transposed on the way
-_LOOP_STEP = 0.25  # cycles: counters and jumps go on beside the arithmetic
 _SPILL = 3.0
 _GATHER = 2.0
-_STRAIGHT = 3.5  # vector operations written out, as a logarithm; of more, some registers are stored and loaded between
-_LONGER = 0.1  # the time that each doubling of them costs
-_RUNS = 7.0  # pieces of memory that a tile can go through, as a logarithm, before their pages and lines are in the way
-_APART = 0.3  # the time that each doubling of them costs
+_LINE = 64  # bytes of a line of the cache
+
+
+@dataclass(frozen=True)
+class _Core:
+    """What a core does in a cycle, and what holds it up.
+
+    `latency`: accumulators in flight that keep two multiply-add units busy, also where operands are late. `loads`:
+    of two, less what meets in one bank, crosses a line or waits for a register. Bytes that come `into_l1`,
+    `into_l2`, or `from_memory`; that are `copied` in vectors, or `copied_singly`: what is shared across vectors is
+    transposed on the way. `step`: cycles of a loop's counters and jumps, which go on beside the arithmetic.
+    `straight`: vector operations written out, as a logarithm, before some registers are stored and loaded between;
+    each doubling of them takes `longer`. `runs`: pieces of memory that a tile can go through, as a logarithm,
+    before their pages and lines are in the way; each doubling takes `apart`, and each by which they are too many
+    for their sets of the second level `crowded`. `ragged`: what loads take of rows that begin inside of lines.
+    `overlap`: times of which the largest counts are added up at this power; the higher, the less the others matter.
+    """
+
+    latency: float = 12.0
+    loads: float = 1.25
+    into_l1: float = 48.0
+    into_l2: float = 20.0
+    from_memory: float = 5.0
+    copied: float = 16.0
+    copied_singly: float = 7.0
+    step: float = 0.25
+    straight: float = 3.5
+    longer: float = 0.1
+    runs: float = 7.0
+    apart: float = 0.3
+    crowded: float = 0.0
+    ragged: float = 1.0
+    overlap: float = math.inf
+
+
+_DESKTOP = _Core()
+_SERVER = _Core(
+    latency=28.0, loads=0.8, into_l1=58.0, into_l2=24.0, from_memory=4.0, copied=12.0, copied_singly=3.5, step=0.4,
+    longer=0.0, runs=10.0, crowded=5.0, ragged=2.0, overlap=2.0,
+)  # fmt: skip
+"""With vectors of a whole line and 32 registers: unrolled code has room, columns come from the second level in each
+step, which is never quite hidden, and so larger tiles pay. Rows in many pages cost little, until they meet in the same
+sets of the second level."""
 
 
 def draft(of: Mapping[str, Floats], nest: Nest, machine: Machine) -> Floats:
     """The negative logarithm (base 2) of the estimated cycles an operation takes, from the other features by name."""
+    core = _SERVER if machine.lanes * parse_dtype(nest.dtype).bytes >= _LINE else _DESKTOP
     used = np.minimum(machine.lanes, np.exp2(of["lanes"]))
-    latency = np.minimum(1.0, np.exp2(of["tile_vectors"]) / _LATENCY)
+    latency = np.minimum(1.0, np.exp2(of["tile_vectors"]) / core.latency)
     arithmetic = 1.0 / (4.0 * used * latency * of["lane_fill"])
-    loads = np.exp2(of["loads_per_op"]) / (_LOADS_A_CYCLE * used * nest.ops)
+    loads = np.exp2(of["loads_per_op"]) / (core.loads * used * nest.ops)
+    loads = np.where(of["ragged"] > 0, core.ragged, 1.0) * loads
     spills = np.where(of["spills"] > 0, _SPILL, 1.0)
     gathers = np.where(of["strided"] > 0, _GATHER, 1.0)
-    straight = 1.0 + _LONGER * np.maximum(0.0, of["unrolled"] - _STRAIGHT)
-    apart = 1.0 + _APART * np.maximum(0.0, of["runs"] - _RUNS)
+    straight = 1.0 + core.longer * np.maximum(0.0, of["unrolled"] - core.straight)
+    apart = 1.0 + core.apart * np.maximum(0.0, of["runs"] - core.runs) + core.crowded * of["crowded"]
     compute = np.maximum(arithmetic, loads) * spills * gathers * straight * apart / of["fill"]
-    memory = [np.exp2(of[name]) / rate for name, rate in _BYTES_A_CYCLE.items()]
+    memory = [
+        np.exp2(of["l1_traffic"]) / core.into_l1,
+        np.exp2(of["l2_traffic"]) / core.into_l2,
+        np.exp2(of["l3_traffic"]) / core.from_memory,
+    ]
     singly = np.exp2(of["copied_singly"]) - 1.0
-    copies = (np.exp2(of["copied"]) - 1.0 - singly) / _COPIED_A_CYCLE + singly / _COPIED_SINGLY_A_CYCLE
-    overhead = _LOOP_STEP * np.exp2(of["loop_steps"]) / nest.ops
-    cycles = np.maximum.reduce([compute, *memory]) + copies + overhead
+    copies = (np.exp2(of["copied"]) - 1.0 - singly) / core.copied + singly / core.copied_singly
+    overhead = core.step * np.exp2(of["loop_steps"]) / nest.ops
+    cycles = _largest([compute, *memory], core.overlap) + copies + overhead
     score: Floats = -np.log2(cycles / (of["balance"] * machine.threads))
     return score
+
+
+def _largest(times: Sequence[Floats], overlap: float) -> Floats:
+    """The largest of times that go on beside each other, or somewhat more than it."""
+    cycles: Floats = np.maximum.reduce(times)
+    if overlap < math.inf:
+        cycles = np.power(np.sum(np.power(times, overlap), axis=0), 1.0 / overlap)
+    return cycles

@@ -8,6 +8,7 @@ same for every workload, so a model can be trained on some and asked about other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,9 @@ NAMES = (
     # what all of them come to
     "draft",
 )  # fmt: skip
+
+
+_WAYS = 16  # lines of a second-level cache that have the same low bits of their addresses
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,7 @@ class _Population:
             "loop_steps": _log(self.outer[start] / self._points),
             "reduce_inside": _log(self._reduce_inside(start)),
             "runs": _log(self._runs(self._sum_start(start), along)),
+            **self._in_place(self._sum_start(start), along),
         }
 
     def _operands(self, start: int, along: set[int | None], steps: Floats) -> dict[str, Floats]:
@@ -233,10 +238,28 @@ class _Population:
         """In how many pieces of memory, apart from each other, the sums of one register tile read an operand that is
         loaded along vectors: one where it was copied for that, a row for each step where it is read in place."""
         most = np.ones(self.count)
-        for access in self.nest.accesses:
-            if not access.written and access.filled_at is None and _walk_of(access, along) == "contiguous":
-                most = np.maximum(most, self._pieces(access, self.tiles[start]))
+        for access in self._read_in_place(along):
+            most = np.maximum(most, self._pieces(access, self.tiles[start]))
         return most
+
+    def _read_in_place(self, along: set[int | None]) -> list[NestAccess]:
+        """The operands that are loaded along vectors from where the caller has them."""
+        given = [access for access in self.nest.accesses if not access.written and access.filled_at is None]
+        return [access for access in given if _walk_of(access, along) == "contiguous"]
+
+    def _in_place(self, start: int, along: set[int | None]) -> dict[str, Floats]:
+        """What the draft asks of such operands beside their runs. "crowded": how many times more of the runs, rows that
+        are a power of two apart, than lines find room in the second-level cache, a logarithm; "ragged": whether their
+        rows begin inside of lines, so that vectors cross them."""
+        crowded, ragged = np.ones(self.count), 0.0
+        way = self.machine.l2_bytes // _WAYS
+        for access in self._read_in_place(along):
+            if len(access.dims) > 1:
+                row = access.dims[-1].extent * access.item_bytes
+                room = _WAYS * way // math.gcd(row, way)
+                crowded = np.maximum(crowded, self._pieces(access, self.tiles[start]) / room)
+                ragged = max(ragged, float(row % LINE_BYTES != 0))
+        return {"crowded": _log(crowded), "ragged": self._all(ragged)}
 
     def _pieces(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
         """How many contiguous pieces of the buffer a tile touches."""
