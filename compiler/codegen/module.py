@@ -65,6 +65,8 @@ def written_buffers(func: n.PrimFunc) -> set[n.Var]:
         match node:
             case n.BufferStore():
                 found.add(node.buffer.data)
+            case n.Call(op=op) if getattr(op, "name", "") == "tir.prefetch":
+                pass  # has effects, but on caches
             case n.Call(args=(n.BufferLoad() as element, *_), op=op) if not getattr(op, "pure", False):
                 found.add(element.buffer.data)
             case n.Call(args=(_, n.Var() as data, *_), op=op) if getattr(op, "name", "") == "tir.tvm_access_ptr":
