@@ -131,6 +131,17 @@ def test_rows_read_in_place_are_drafted_by_their_sets_and_lines():
     assert lost("matmul:512,1021,256") > 0.3
 
 
+def test_tiles_of_a_panel_that_lie_beyond_the_edge_cost_nothing_where_vectors_are_lines():
+    of = TuningTask.from_spec("conv2d:1,256,14,14,512,1,1,1,0", Target(WIDE))
+    [sketch] = [s for s in generate(of.func, of.target) if s.name == "panels+pack+flat+fill"]
+    drafted = []
+    for panel in (1, 4):  # tiles of 32 pixels: 196 are 7 of them, or 2 panels of 4
+        values = {"rows": 14, "vectors": 2, "panel": panel, "unroll": 4}
+        point = [d.values.index(values[d.name]) for d in sketch.decisions]
+        drafted.append(SketchFeatures.of(sketch, of.func, of.target).matrix([point])[0, NAMES.index("draft")])
+    assert drafted[1] > drafted[0] - 0.05
+
+
 @pytest.mark.parametrize("target", [str(task("matmul:8,8,8").target), WIDE])
 @pytest.mark.parametrize("spec", ["matmul:16,1024,1024", "dense:16,1024,1024"])
 def test_sketches_whose_middle_no_cache_holds_have_features_too(spec, target):

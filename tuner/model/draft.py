@@ -38,6 +38,7 @@ class _Core:
     before their pages and lines are in the way; each doubling takes `apart`, and each by which they are too many
     for their sets of the second level `crowded`. `ragged`: what loads take of rows that begin inside of lines.
     `overlap`: times of which the largest counts are added up at this power; the higher, the less the others matter.
+    `edges`: whether what a panel lacks beside whole tiles is told from what a tile lacks.
     """
 
     latency: float = 12.0
@@ -54,6 +55,7 @@ class _Core:
     apart: float = 0.3
     crowded: float = 0.0
     ragged: float = 1.0
+    edges: bool = False
     overlap: float = math.inf
 
 
@@ -61,6 +63,7 @@ _DESKTOP = _Core()
 _SERVER = _Core(
     latency=28.0, loads=0.8, into_l1=58.0, into_l2=24.0, from_memory=4.0, copied=12.0, copied_singly=3.5, step=0.4,
     longer=0.0, runs=10.0, crowded=5.0, ragged=2.0, overlap=2.0,
+    edges=True,
 )  # fmt: skip
 """With vectors of a whole line and 32 registers: unrolled code has room, columns come from the second level in each
 step, which is never quite hidden, and so larger tiles pay. Rows in many pages cost little, until they meet in the same
@@ -79,7 +82,8 @@ def draft(of: Mapping[str, Floats], nest: Nest, machine: Machine) -> Floats:
     gathers = np.where(of["strided"] > 0, _GATHER, 1.0)
     straight = 1.0 + core.longer * np.maximum(0.0, of["unrolled"] - core.straight)
     apart = 1.0 + core.apart * np.maximum(0.0, of["runs"] - core.runs) + core.crowded * of["crowded"]
-    compute = np.maximum(arithmetic, loads) * spills * gathers * straight * apart / of["fill"]
+    useful = of["tile_fill" if core.edges else "fill"]
+    compute = np.maximum(arithmetic, loads) * spills * gathers * straight * apart / useful
     memory = [
         np.exp2(of["l1_traffic"]) / core.into_l1,
         np.exp2(of["l2_traffic"]) / core.into_l2,

@@ -279,7 +279,19 @@ class _Population:
             filled = np.minimum(1.0, axis.extent / covered)
             fill = fill * filled
             vector_fill = vector_fill * filled if number in along else vector_fill
-        return {"fill": fill, "vector_fill": vector_fill}
+        return {"fill": fill, "vector_fill": vector_fill, "tile_fill": self._tile_fill()}
+
+    def _tile_fill(self) -> Floats:
+        """The part of the work of all register tiles that is useful; those of a panel that lie beyond the edge are not
+        computed."""
+        filled = np.ones(self.count)
+        straight = self._kinds(n.ForKind.UNROLLED, n.ForKind.VECTORIZED)
+        for number, axis in enumerate(self.nest.axes):
+            tile = self._product(
+                [self.part[p.var] for at in straight for p in self.nest.loops[at].parts if p.axis == number]
+            )
+            filled = filled * axis.extent / (np.ceil(axis.extent / tile) * tile)
+        return filled
 
     def _memory(self) -> dict[str, Floats]:
         machine = self.machine
