@@ -130,7 +130,7 @@ def test_more_clients_than_devices_take_turns(shared: Farm) -> None:
 
     def work(session: TrackerSession) -> None:
         try:
-            for _ in range(4):
+            for _ in range(2):
                 with session.request("cpu") as remote:
                     with lock:
                         assert remote.box not in inside
@@ -142,12 +142,13 @@ def test_more_clients_than_devices_take_turns(shared: Farm) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(sessions[i % 2],)) for i in range(6)]
+    threads = [threading.Thread(target=work, args=(sessions[i % 2],)) for i in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
     assert not errors
+    assert len(most) == 10
     assert max(most) <= 2
     check_log(sessions[0])
 
