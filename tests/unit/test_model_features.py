@@ -135,11 +135,11 @@ def test_tiles_of_a_panel_that_lie_beyond_the_edge_cost_nothing_where_vectors_ar
     of = TuningTask.from_spec("conv2d:1,256,14,14,512,1,1,1,0", Target(WIDE))
     [sketch] = [s for s in generate(of.func, of.target) if s.name == "panels+pack+flat+fill"]
     drafted = []
-    for panel in (1, 6):  # tiles of 32 pixels: 196 are 7 of them, or 2 panels of 6
+    for panel in (4, 8):  # tiles of 32 pixels: 196 are 7 of them, all in a panel of 8
         values = {"rows": 14, "vectors": 2, "panel": panel, "unroll": 4}
         point = [d.values.index(values[d.name]) for d in sketch.decisions]
         drafted.append(SketchFeatures.of(sketch, of.func, of.target).matrix([point])[0, NAMES.index("draft")])
-    assert drafted[1] > drafted[0] - 0.05
+    assert drafted[1] > drafted[0] - 0.03
 
 
 @pytest.mark.parametrize("target", [str(task("matmul:8,8,8").target), WIDE])
