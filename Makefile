@@ -41,7 +41,7 @@ lint-beside:
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(STAMP)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
-	$(BIN)/pytest --forks $(WORKERS) --durations=25
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

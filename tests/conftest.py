@@ -1,6 +1,6 @@
 """Being here puts this folder on the import path, for helpers that several kinds of test share.
 
-It also decides in which order the files are handed out to the processes that run them (forked.py).
+It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
-import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +19,6 @@ if TYPE_CHECKING:  # most tests have no database
     from seed_records import Seeded
 
     from tuner.records.store import RecordStore
-
-pytest_plugins = ["forked"]
 
 fuzzing.load_profile()
 
@@ -89,20 +86,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
     order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
     items.sort(key=lambda item: order[item.path])
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a failure goes what the processes of the test's farms said: it is often there that it began."""
-    report = yield
-    if report.failed and (kit := sys.modules.get("cli_farm")):  # most tests have no farm
-        report.sections += [log for farm in kit.FARMS for log in farm.logs()]
-    return report
-
-
-def pytest_runtest_logfinish() -> None:
-    if kit := sys.modules.get("cli_farm"):
-        kit.forget_stopped_farms()
 
 
 @pytest.fixture(scope="session")

@@ -79,8 +79,7 @@ _control: socket.socket | None = None
 
 
 def _forking() -> socket.socket:
-    """The way to the forking process, started with the first command; it ends with this process and all that this one
-    has forked since."""
+    """The way to this process's forking one, started with the first command; it ends with this process."""
     global _control
     if _control is None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -92,20 +91,13 @@ def _forking() -> socket.socket:
                 stdout=subprocess.DEVNULL,
             )
         _control = ours
-        starter = os.getpid()
 
         def end() -> None:
             ours.close()
-            if os.getpid() == starter:
-                started.wait(60)
+            started.wait(60)
 
         atexit.register(end)
     return _control
-
-
-def prepare() -> None:
-    """Start the forking process now, for this process and those that it forks."""
-    _forking()
 
 
 def _forget() -> None:
