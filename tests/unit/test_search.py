@@ -94,6 +94,19 @@ def test_the_same_seed_asks_the_same(name):
     assert (first(3) != first(4)) is (name != "grid")
 
 
+def test_the_first_choice_is_among_the_best_the_draft_knows():
+    """Before anything is measured much of the space is looked at."""
+    size = 16
+
+    def rank(seed: int) -> int:
+        drafted = space((size, size, size), draft=lambda v: size * (size * v["d0"] + v["d1"]) + v["d2"])
+        asked = make_strategy("evolutionary", [drafted], seed, ()).ask(8)
+        values = (size * (size * a + b) + c for a, b, c in (candidate.decisions for candidate in asked))
+        return size**3 - max(values)
+
+    assert max(map(rank, range(9))) < 10
+
+
 def test_evolution_beats_random_on_a_bowl():
     def best(name, seed):
         return min(cost(c) for c in play(make_strategy(name, [space((16, 16, 16, 16))], seed, ()), 100))

@@ -33,14 +33,15 @@ _FAILED = 2.0  # times the worst cost: what a failure is taken for
 @dataclass(frozen=True)
 class EvolutionOptions:
     """`explore`: share of asks drawn at random. `crossover`: probability that a child has two parents. `elite`: how
-    many of the best may be parents. `population`: random points drawn, `children`: how many the fastest have, and then
-    the most promising. `batch`: candidates picked from one population. `curiosity`: how many deviations below what it
+    many of the best may be parents. `population`: random points drawn, `first`: as long as nothing was measured, when all
+    depends on what the guide thinks most of; `children`: how many the fastest have, and then the most promising. `batch`: candidates picked from one population. `curiosity`: how many deviations below what it
     should cost a candidate is judged by, in turns."""
 
     explore: float = 0.08
     crossover: float = 0.35
     elite: int = 24
     population: int = 256
+    first: int = 1024
     children: int = 96
     batch: int = 8
     curiosity: tuple[float, ...] = (0.5, 1.0, 2.0, 3.0)
@@ -139,7 +140,8 @@ class EvolutionarySearch:
     def _drawn(self) -> list[Candidate]:
         """Random points of each sketch, and children of the fastest candidates; none that was asked for."""
         weights = np.array([np.log1p(s.size) for s in self._sketches])
-        counts = np.maximum(4, self._options.population * weights / max(weights.sum(), 1e-9)).astype(int)
+        drawn = self._options.population if self._told else self._options.first
+        counts = np.maximum(4, drawn * weights / max(weights.sum(), 1e-9)).astype(int)
         found: dict[tuple[str, Point], Candidate] = {}
         for sketch, count in zip(self._sketches, counts.tolist()):
             for point in sample(sketch, count, self._rng):
