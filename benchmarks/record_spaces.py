@@ -50,6 +50,7 @@ DRAWN = (
     "matmul:512,512,512", "matmul:509,1021,257", "matmul:1024,1024,1024",  # operands in several caches
     "matmul:16,1024,1024", "dense:16,1024,1024", "matmul:4,2048,1024", "matmul:16,2048,2048",  # few rows
     "conv2d:1,64,28,28,64,3,3", "conv2d:1,256,14,14,256,1,1,1,0", "depthwise_conv2d:1,64,28,28,3,3",
+    "conv2d:1,192,56,56,64,1,1,1,0", "conv2d:1,384,28,28,128,1,1,1,0", "conv2d:1,768,14,14,512,1,1,1,0",
 )  # fmt: skip
 """What no small product tells of."""
 _CALLS = 60
@@ -114,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="this workload; may be given often")
     parser.add_argument("--points", type=int, default=160, help="most points of a space")
-    parser.add_argument("--drawn-points", type=int, default=80, help="most points of a space too large to be whole")
+    parser.add_argument("--drawn-points", type=int, default=160, help="most points of a space too large to be whole")
     parser.add_argument("--data", type=Path, default=DATA, help="where each family has its folder")
     parser.add_argument("--again", action="store_true", help="also what is recorded already")
     args = parser.parse_args()
