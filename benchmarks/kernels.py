@@ -273,13 +273,18 @@ def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callabl
 
 @contextlib.contextmanager
 def only_on(count: int) -> Iterator[None]:
-    """This process on so many cores. Not while it tunes: builders would share the core that is measured on."""
-    before = os.sched_getaffinity(0)
+    """This process on so many cores, with as many threads. Not while it tunes: builders would share the core that is
+    measured on."""
+    from compiler.runtime.threads import num_threads, set_num_threads
+
+    before, threads = os.sched_getaffinity(0), num_threads()
     os.sched_setaffinity(0, set(sorted(before)[-count:]))
+    set_num_threads(count)
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+        set_num_threads(threads)
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:

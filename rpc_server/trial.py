@@ -18,13 +18,14 @@ import numpy.typing as npt
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TunefarmError
-from compiler.runtime import conditions, timing
+from compiler.runtime import conditions, threads, timing
 from compiler.runtime.conditions import Reading
 from compiler.runtime.cpu_function import CPUFunction, KernelError
 from compiler.runtime.cuda_module import CUDAFunction
 from compiler.runtime.device import Device, device
 from compiler.runtime.module import Module, load_artifact
 from compiler.runtime.ndarray import empty
+from compiler.target import Target
 from rpc_server.adaptive import is_enough, is_hopeless, is_slower
 from rpc_server.compare import disagreement
 from rpc_server.inputs import Inputs
@@ -73,7 +74,7 @@ class Trials:
         self._inputs = Inputs()
 
     def run(self, request: MeasureRequest) -> Measured | Need:
-        started = time.monotonic()
+        started, before = time.monotonic(), threads.num_threads()
         try:
             artifact = self._fetch(request.artifact)
             have_reference = request.reference is None or self._kept(request).exists()
@@ -88,6 +89,9 @@ class Trials:
             result = MeasureResult(failure=failure.kind, text=failure.text)
         except MemoryError as error:
             result = MeasureResult(failure=FailureKind.OUT_OF_MEMORY, text=f"out of memory: {error}")
+        finally:
+            if threads.num_threads() != before:
+                threads.set_num_threads(before)
         return Measured(msgspec.structs.replace(result, elapsed_s=time.monotonic() - started))
 
     def _measure(
@@ -169,9 +173,11 @@ class Trials:
 
 def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function]:
     try:
-        module = load_artifact(Artifact.from_bytes(data))
+        artifact = Artifact.from_bytes(data)
+        module = load_artifact(artifact)
     except ArtifactError as error:
         raise TrialFailed(FailureKind.UPLOAD, str(error)) from None
+    _use_cores(artifact)
     try:
         function = module.get_function(entry) if entry else module.entry_func
     except TunefarmError as error:
@@ -185,6 +191,13 @@ def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function
     if place.device_type != runs_on:
         raise TrialFailed(FailureKind.LAUNCH, f"{function.name} is built for {runs_on}, the trial is on {place}")
     return module, function
+
+
+def _use_cores(artifact: Artifact) -> None:
+    """A kernel for fewer cores than this box has is measured on so many."""
+    cores = Target(artifact.target).num_cores
+    if cores is not None and cores < threads.num_threads():
+        threads.set_num_threads(cores)
 
 
 def _packed_ahead(
