@@ -9,11 +9,22 @@ from rpc_server.measure import EvaluatorOptions
 
 AT_ONCE = 2.0
 """Times `slower_than` at which a single measurement says enough: no disturbance doubles a time unnoticed for long."""
+LONG_S = 0.05
+"""Who takes a core from another process keeps it for some milliseconds: of what takes longer that is a small part."""
 
 
 def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
     """Whether one measurement of so many calls, were it only a warm-up, already rules the kernel out."""
     return options.slower_than > 0 and spent_s > AT_ONCE * options.slower_than * calls
+
+
+def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:
+    """Whether a measurement that speaks against the kernel should be taken again, for the shorter to count: a single
+    one that would rule it out, or one during which another process had a core. Of long ones no interruption is much."""
+    if options.slower_than <= 0 or spent_s > LONG_S:
+        return False
+    slow = spent_s > options.slower_than * calls
+    return is_hopeless(spent_s, calls, options) or (interrupted and slow)
 
 
 def is_slower(samples: Sequence[float], options: EvaluatorOptions) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.adaptive import is_enough, is_hopeless, is_slower
+from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower
 from rpc_server.measure import EvaluatorOptions
+from rpc_server.trial import _Hopeless, _Samples
 
 ADAPTIVE = EvaluatorOptions(repeat=3, max_repeat=12, precision=0.02, slower_than=1.1)
 
@@ -46,6 +47,46 @@ def test_only_twice_as_slow_is_hopeless_at_once():
     assert is_hopeless(6.7, 3, ADAPTIVE)
     assert not is_hopeless(6.0, 3, ADAPTIVE)
     assert not is_hopeless(1e9, 1, EvaluatorOptions())
+
+
+QUICK = EvaluatorOptions(repeat=3, max_repeat=12, slower_than=0.0011)
+
+
+def test_what_would_rule_a_kernel_out_by_itself_is_taken_again():
+    assert is_doubtful(0.005, 1, False, QUICK)
+    assert not is_doubtful(0.0012, 1, False, QUICK)
+    assert not is_doubtful(0.5, 1, False, QUICK)  # no interruption takes so long
+    assert not is_doubtful(0.005, 1, False, EvaluatorOptions())
+
+
+def test_a_slow_measurement_that_was_interrupted_is_taken_again():
+    assert is_doubtful(0.024, 20, True, QUICK)
+    assert not is_doubtful(0.021, 20, True, QUICK)  # it does not speak against the kernel
+    assert not is_doubtful(0.24, 200, True, QUICK)
+
+
+class Subject:
+    """Calls of a millisecond, of which the ones numbered take five: somebody else had the core."""
+
+    def __init__(self, held_up):
+        self.held_up, self.calls = held_up, 0
+
+    def timed(self, number):
+        spent = sum(5_000_000 if self.calls + i in self.held_up else 1_000_000 for i in range(number))
+        self.calls += number
+        return spent
+
+
+@pytest.mark.parametrize(("held_up", "ruled_out"), [({0}, False), ({0, 1}, False), ({0, 1, 2}, True)])
+def test_one_interruption_rules_no_kernel_out(held_up, ruled_out):
+    subject = Subject(held_up)
+    samples = _Samples(subject, float("inf"), QUICK)  # type: ignore[arg-type]
+    if ruled_out:
+        with pytest.raises(_Hopeless):
+            samples.warm_up()
+    else:
+        samples.warm_up()
+        assert samples.so_far() == (0.001,)
 
 
 @pytest.mark.parametrize("wrong", [{"max_repeat": -1}, {"precision": -0.1}, {"slower_than": float("nan")}])
