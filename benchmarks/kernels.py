@@ -6,7 +6,7 @@
 
 Each workload is tuned by the engine on a private server of this machine. Then the best kernel, numpy's and torch's
 forms of it are timed in one process, in turns, with the same number of threads: medians, after a rest, because the idle
-threads of others spin for a while. The table is Markdown; docs/performance.md takes it in by
+threads of others spin for a while, and 50 ms of warming up, because a core that rested needs tens of them for its clock. The table is Markdown; docs/performance.md takes it in by
 
     python benchmarks/kernels.py --all --trials 1000 --write docs/performance.md
 """
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-REST_S = 0.2
+REST_S, WARM_S, TIMED_S = 0.2, 0.05, 0.02
 LONG_S = 20.0
 MARKS = "<!-- kernels, {threads}: begin -->", "<!-- kernels, {threads}: end -->"
 GROUPS = ("bfloat16", "int8", "matmul", "conv2d", "depthwise", "")
@@ -288,28 +288,32 @@ def only_on(count: int) -> Iterator[None]:
 
 
 def in_turns(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
-    """Seconds a call; in each round every side rests, warms up and is timed for about 10 ms. Calls of seconds, as
-    oneDNN's of bfloat16 where the processor has no instructions for it, have fewer rounds."""
+    """Seconds a call; in each round every side rests, warms up until its core has its clock again, and is timed. Calls
+    of seconds, as oneDNN's of bfloat16 where the processor has no instructions for it, have fewer rounds."""
     times: dict[str, list[float]] = {who: [] for who in calls}
-    number, both = {}, 0.0
+    once, both = {}, 0.0
     for who, call in calls.items():
         start = time.perf_counter()
         call()
         call()
-        took = time.perf_counter() - start
-        number[who] = max(1, int(0.02 / took))
-        both += number[who] * took
+        once[who] = (time.perf_counter() - start) / 2
+        both += max(once[who], WARM_S) + max(once[who], TIMED_S)
     rounds = max(3, min(rounds, int(LONG_S / both)))
     for _ in range(rounds):
         for who, call in calls.items():
             time.sleep(REST_S)
-            for _ in range(number[who]):
-                call()
-            start = time.perf_counter()
-            for _ in range(number[who]):
-                call()
-            times[who].append((time.perf_counter() - start) / number[who])
+            repeated(call, once[who], WARM_S)
+            times[who].append(repeated(call, once[who], TIMED_S))
     return times
+
+
+def repeated(call: Callable[[], Any], once: float, seconds: float) -> float:
+    """Seconds a call, of as many as take `seconds`."""
+    number = max(1, round(seconds / once))
+    start = time.perf_counter()
+    for _ in range(number):
+        call()
+    return (time.perf_counter() - start) / number
 
 
 # --------------------------------------------------------------------------------------- the table
