@@ -173,9 +173,9 @@ out:
 }
 
 ; The launching thread slept from `wall` on, when the process had used `cpu`. If the process hardly ran meanwhile,
-; a worker had lost its core to another process, with tasks that nobody else could take. Then the launches of the
-; next while do without workers: for twice as long as this one waited, and twice as long again (up to 32 times) for
-; each stall that follows soon upon that.
+; a worker had lost its core to another process, with tasks that nobody else could take. One such stall is remembered.
+; Where another one follows soon, the launches of the next while do without workers: for twice as long as this one
+; waited, and twice as long again (up to 32 times) for each stall that follows soon upon that.
 define internal void @note_stall(i64 %wall, i64 %cpu) noinline {
 entry:
   %wall.now = call i64 @clock_ns(i32 1)
@@ -198,8 +198,13 @@ note:
   %shift = load atomic i64, ptr @alone_shift monotonic, align 8
   %up = add i64 %shift, 1
   %most = call i64 @llvm.umin.i64(i64 %up, i64 5)
-  %times = select i1 %soon, i64 %most, i64 1
+  %times = select i1 %soon, i64 %most, i64 0
   store atomic i64 %times, ptr @alone_shift monotonic, align 8
+  br i1 %soon, label %avoid, label %remember
+remember:
+  store atomic i64 %wall.now, ptr @alone_last monotonic, align 8
+  br label %out
+avoid:
   %length = shl i64 %waited, %times
   %until = add i64 %wall.now, %length
   store atomic i64 %until, ptr @alone_until monotonic, align 8
