@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
-from compiler.errors import ArtifactError, DeviceError, TunefarmError
+from compiler.errors import ArtifactError, DeviceError, TargetError, TunefarmError
 from compiler.runtime import conditions, threads, timing
 from compiler.runtime.conditions import Reading
 from compiler.runtime.cpu_function import CPUFunction, KernelError
@@ -176,9 +176,9 @@ def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function
     try:
         artifact = Artifact.from_bytes(data)
         module = load_artifact(artifact)
-    except ArtifactError as error:
+        _use_cores(artifact)
+    except (ArtifactError, TargetError) as error:
         raise TrialFailed(FailureKind.UPLOAD, str(error)) from None
-    _use_cores(artifact)
     try:
         function = module.get_function(entry) if entry else module.entry_func
     except TunefarmError as error:
@@ -197,7 +197,7 @@ def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function
 def _use_cores(artifact: Artifact) -> None:
     """A kernel for fewer cores than this box has is measured on so many."""
     cores = Target(artifact.target).num_cores
-    if cores is not None and cores < threads.num_threads():
+    if cores and cores < threads.num_threads():  # 0 says nothing
         threads.set_num_threads(cores)
 
 

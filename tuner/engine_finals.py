@@ -10,6 +10,9 @@ from tuner.engine_jobs import Jobs, Ready, Slots
 from tuner.records.model import TrialPurpose
 from tuner.task_state import Finals, TaskState
 
+LONGEST_CLOSING_S = 10.0
+"""An untuned function that takes longer is not timed again at the end: that one call would be most of many a run."""
+
 
 def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]:
     """Choose the finalists; returns the jobs that build those whose build is not at hand any more."""
@@ -18,10 +21,6 @@ def begin(task: TaskState, jobs: Jobs, finalists: int, rounds: int) -> list[Job]
     task.finals = Finals.of(chosen, rounds)
     task.finals.building = {candidate.digest for candidate in missing}
     return [jobs.new(task.index, TrialPurpose.FINAL, candidate) for candidate in missing]
-
-
-LONGEST_CLOSING_S = 10.0
-"""An untuned function that takes longer is not timed again at the end: that one call would be most of many a run."""
 
 
 def next_turn(task: TaskState, jobs: Jobs, device_seen: bool) -> bool:

@@ -24,7 +24,7 @@
 @cores = internal global [1024 x i32] zeroinitializer, align 8 ; worker i is pinned to cores[i], if
 @alone_until = internal global i64 0, align 8    ; run serially until then (CLOCK_MONOTONIC, ns); 0: no
 @alone_shift = internal global i64 0, align 8    ; log2 of how many times a stall's length that is
-@alone_last = internal global i64 0, align 8     ; when it last was over
+@alone_last = internal global i64 0, align 8     ; when it last was over, or a stall remembered
 @timing = internal global i32 0, align 8         ; loops of tunefarm_time under way: no launch does alone then
 @tiles = internal global i32 0, align 8          ; this process may use them
 @pinned = internal global i32 0, align 8         ; there are this many

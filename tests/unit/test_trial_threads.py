@@ -30,7 +30,10 @@ def built(cores: str) -> Artifact:
     return compile_artifact(func, Target(f"{Target.host()}{cores}"), name="main")
 
 
-@pytest.mark.parametrize(("cores", "used"), [(" -num-cores=1", 1), (" -num-cores=2", 2), (" -num-cores=8", 3), ("", 3)])
+@pytest.mark.parametrize(
+    ("cores", "used"),
+    [(" -num-cores=1", 1), (" -num-cores=2", 2), (" -num-cores=8", 3), (" -num-cores=0", 3), ("", 3)],
+)
 @pytest.mark.parametrize("fails", [False, True])
 def test_as_many_as_the_target_has_cores(
     cores: str, used: int, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
