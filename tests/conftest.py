@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import shutil
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
     order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
     items.sort(key=lambda item: order[item.path])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure goes what the processes of the test's farms said: it is often there that it began."""
+    report = yield
+    if report.failed and (kit := sys.modules.get("cli_farm")):  # most tests have no farm
+        report.sections += [log for farm in kit.FARMS for log in farm.logs()]
+    return report
+
+
+def pytest_runtest_logfinish() -> None:
+    if kit := sys.modules.get("cli_farm"):
+        kit.forget_stopped_farms()
 
 
 @pytest.fixture(scope="session")
