@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fault_proxy import CuttableProxy
+from ports import free_port
+from relay_farm import start_relay
 
 from rpc_server.errors import ConnectError, RPCError
 from rpc_server.relay import Relay
@@ -118,7 +120,7 @@ class FaultFarm:
     def __post_init__(self) -> None:
         self.mark = secrets.token_hex(8)
         os.environ[_MARK] = self.mark  # inherited by all that is started, so that orphans can be found
-        self.tracker = Tracker(port=0, timing=TIMING, silent=True)
+        self.tracker = Tracker(port=free_port(), timing=TIMING, silent=True)
         self.port = self.tracker.port
         self.watch = LogWatch(self.port)
         self._starts = 0
@@ -153,8 +155,7 @@ class FaultFarm:
 
     def start_relay(self) -> str:
         """Again, where it was, if there was one. For a box's options: its address."""
-        port = self.relay.port if self.relay is not None else 0
-        self.relay = Relay(port=port, first=0, silent=True)
+        self.relay = start_relay(self.relay.port if self.relay is not None else 0)
         return f"127.0.0.1:{self.relay.port}"
 
     def kill_relay(self) -> None:
@@ -178,6 +179,18 @@ class FaultFarm:
 
     def connect(self, user: str = "ann") -> TrackerSession:
         return connect_tracker("127.0.0.1", self.port, user=user)
+
+    def mend(self) -> None:
+        """Start again what a test left dead."""
+        if not self.tracker.is_alive:
+            self.restart_tracker()
+        for name, box in self.boxes.items():
+            if not box.server.is_alive:
+                box.server.terminate()
+                self.start_box(name)
+        for name, worker in self.workers.items():
+            if worker.poll() is not None:
+                self.start_worker(name)
 
     # --- what must hold -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import zmq
+from ports import free_ports
 
 from rpc_server.relay import Relay
 from rpc_server.relay_messages import CallBack, HereIAm, to_box, to_relay
@@ -21,6 +22,7 @@ from tracker.server import Tracker
 
 TIMING = Timing(late_s=3.0, box_timeout_s=5.0, grace_s=5.0, settle_s=8.0, accept_s=10.0, check_s=2.0)
 PATIENCE_S = 60.0
+_RELAY_PORTS = 16
 
 
 def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -28,6 +30,12 @@ def until(holds: Callable[[], object], what: str, patience_s: float = PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, f"waited {patience_s:g} s in vain until {what}"
         time.sleep(0.05)
+
+
+def start_relay(port: int = 0) -> Relay:
+    """A relay that can be started again at its port: it has ports, and doors, that nobody else takes meanwhile."""
+    port = port or free_ports(_RELAY_PORTS)
+    return Relay(port=port, first=port + 1, last=port + _RELAY_PORTS - 1, silent=True)
 
 
 @dataclass
@@ -49,7 +57,16 @@ class RelayFarm:
 
     def restart_relay(self) -> None:
         self.relay.terminate()
-        self.relay = Relay(port=self.relay.port, first=0, silent=True)
+        self.relay = start_relay(self.relay.port)
+
+    def mend(self) -> None:
+        """Start again what a test left dead, and wait until the box is lent."""
+        if not self.relay.is_alive:
+            self.restart_relay()
+        if not self.box.is_alive:
+            self.box.terminate()
+            self.start_box()
+        self.ready()
 
     def ready(self) -> None:
         """Wait until the box is lent."""
@@ -72,7 +89,7 @@ def state(session: TrackerSession) -> str:
 def relay_farm() -> Iterator[RelayFarm]:
     with contextlib.ExitStack() as stack:
         tracker = stack.enter_context(Tracker(port=0, silent=True, timing=TIMING))
-        farm = RelayFarm(tracker, Relay(silent=True), None)  # type: ignore[arg-type]
+        farm = RelayFarm(tracker, start_relay(), None)  # type: ignore[arg-type]
         stack.callback(lambda: farm.relay.terminate())
         farm.start_box()
         stack.callback(lambda: farm.box.terminate())

@@ -10,6 +10,7 @@ import numpy as np
 import patient_http
 import pytest
 from cli_farm import until
+from ports import free_port
 
 from tunefarm import nd, runtime
 from tuner.records.model import RunState
@@ -132,15 +133,12 @@ def test_devices_says_who_holds_one(farm):
 
 
 def test_a_server_waits_for_its_tracker(farm):
-    with socket.socket() as kept:  # bound without listening: nobody is there, and nobody else is given the port
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        port = kept.getsockname()[1]
-        server, _ = farm.serve("server", "server", "--tracker", f"127.0.0.1:{port}")
-        farm.run("devices", "--tracker", f"127.0.0.1:{port}", code=1)
-        assert server.handle.poll() is None
-        farm.serve("tracker", "tracker", port=port)
-        until(lambda: listed(farm, f"127.0.0.1:{port}", "ready"), server.text)
+    port = free_port()
+    server, _ = farm.serve("server", "server", "--tracker", f"127.0.0.1:{port}")
+    farm.run("devices", "--tracker", f"127.0.0.1:{port}", code=1)
+    assert server.handle.poll() is None
+    farm.serve("tracker", "tracker", port=port)
+    until(lambda: listed(farm, f"127.0.0.1:{port}", "ready"), server.text)
 
 
 def test_a_tracker_without_devices_says_what_to_start(farm):

@@ -28,6 +28,7 @@ def farm(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def busy(farm):
+    farm.mend()
     farm.everyone_goes_on()
     yield
     farm.everyone_goes_on()

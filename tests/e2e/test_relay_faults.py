@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from relay_farm import PretendedBox, greeted, is_closed, relay_farm, state, until
+from relay_farm import PretendedBox, greeted, is_closed, relay_farm, start_relay, state, until
 
 from compiler.runtime import ndarray as nd
 from rpc_server.client import open_session
@@ -46,10 +46,10 @@ def farm():
 
 @pytest.fixture
 def session(farm):
-    farm.ready()
+    farm.mend()
     with farm.connect() as found:
         yield found
-    farm.ready()
+    farm.mend()
 
 
 def copying(remote, death):
@@ -164,7 +164,7 @@ def test_a_relay_that_is_not_there(farm, session):
 
 @pytest.fixture(scope="module")
 def relay():
-    with Relay(silent=True) as running:
+    with start_relay() as running:
         yield running
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ports import free_port
 from supervisor_kit import own_supervisor
 
 from rpc_server.client import box_status, open_session, opening
@@ -30,12 +30,6 @@ from tracker.state import TrackerState
 def server() -> Iterator[Server]:
     with Server(port=0, silent=True) as running:
         yield running
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def told(state: TrackerState, request: RequestDevice) -> list[tuple[str, type]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import zmq
+from ports import free_port
 from tracker_kit import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
 
 from rpc_server.client import open_session
@@ -244,9 +245,7 @@ def test_a_forked_child_is_told_to_connect_itself(shared: Farm) -> None:
 
 
 def test_no_tracker_there_is_a_clear_error() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    port = free_port()
     with pytest.raises(ConnectError) as caught:
         connect_tracker("127.0.0.1", port)
     assert f"127.0.0.1:{port}" in caught.value.message

@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 from cli_farm import CliFarm, Process, until
+from ports import free_port
 
 from compiler.errors import TunefarmError
 from rpc_server.server import Server
@@ -67,7 +68,7 @@ class Web:
     def __init__(self, farm: CliFarm, tracker: Tracker) -> None:
         self._farm, self._tracker = farm, tracker
         self._life = 0
-        self.port = 0
+        self.port = free_port()
         self.process = self._start()
         self.client = Client(f"http://127.0.0.1:{self.port}", timeout_s=60)
 

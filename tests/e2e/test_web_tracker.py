@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import patient_http
 import pytest
+from ports import free_port
 from web_server import running_app
 
 from rpc_server.server import Server
@@ -35,8 +36,8 @@ def _until(address: str, done: Callable[[dict[str, Any]], bool]) -> dict[str, An
 
 
 def test_devices_live_and_a_tracker_that_is_killed_and_comes_back(store: RecordStore) -> None:
-    with Tracker(port=0, silent=True) as tracker:
-        port = tracker.port
+    port = free_port()
+    with Tracker(port=port, silent=True) as tracker:
         box = Server(port=0, tracker_addr=("127.0.0.1", port), key="cpu", name="box-1", silent=True)
         link = TrackerLink("127.0.0.1", port)
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from ports import free_port
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
@@ -76,7 +77,7 @@ class Farm:
 
 @contextlib.contextmanager
 def running(*names: str, timing: Timing) -> Iterator[Farm]:
-    farm = Farm(timing, Tracker(port=0, timing=timing, silent=True))
+    farm = Farm(timing, Tracker(port=free_port(), timing=timing, silent=True))
     try:
         for name in names:
             farm.start_box(name)

@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+from ports import free_port
 
 from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.event_loop import WRITE, EventLoop
@@ -342,11 +343,9 @@ def test_a_socket_that_is_still_connecting_is_waited_for():
 
 
 def test_a_socket_that_cannot_connect_ends_it():
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        address = unused.getsockname()
     one, inner = tcp_pair()
     late = tune(socket.socket())
-    late.connect_ex(address)
+    late.connect_ex(("127.0.0.1", free_port()))
     loop = EventLoop()
     Splicer(loop).join(tune(inner), late, lambda: loop.stop("ended"))
     loop.run()
