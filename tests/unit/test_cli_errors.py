@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
+from types import SimpleNamespace
 
+import click
 import pytest
 from cli_run import run_cli
 
+from tunefarm.cli.commands import COMMANDS
 from tuner.records.migrate import upgrade
 
 
@@ -283,3 +289,30 @@ def test_a_token_file_that_is_missing_or_empty(capfd, tmp_path):
     assert "cannot read the tokens" in refused(capfd, "web", "--port", "0", "--token-file", "tokens")
     (tmp_path / "tokens").write_text("# none yet\n\n")
     assert "holds no token" in refused(capfd, "web", "--port", "0", "--token-file", "tokens")
+
+
+# ------------------------------------------------------------------------------- ends that click would hide
+
+
+def broken(error):
+    def callback():
+        raise error
+
+    return SimpleNamespace(summary="", load=lambda: click.Command("keys", callback=callback))
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError(errno.EPIPE, "Broken pipe"), EOFError("nothing came")])
+def test_a_pipe_or_a_peer_that_ends_is_told(capfd, monkeypatch, error):
+    """Neither ends the command without a word, nor as if somebody had stopped it."""
+    monkeypatch.setitem(COMMANDS, "keys", broken(error))
+    assert f"{type(error).__name__}: {error}" in refused(capfd, "keys")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["tune", "--help"]])
+def test_a_reader_that_has_seen_enough(args):
+    with subprocess.Popen(
+        [sys.executable, "-m", "tunefarm", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141

@@ -1,7 +1,8 @@
-"""Ctrl-C before a command has begun."""
+"""Ctrl-C and SIGTERM before a command has begun."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,12 @@ from pathlib import Path
 import pytest
 
 INTERRUPTED_AT = """
-import os, signal, sys
+import os, sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[1]:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), int(sys.argv[2]))
 
 sys.meta_path.insert(0, Interrupt())
 from tunefarm.cli.main import main
@@ -22,9 +23,18 @@ main(["tune", "matmul:16,16,16:float32", "--quiet"])
 """
 
 
-@pytest.mark.parametrize("module", ["click", "tunefarm.cli.tune", "tuner.engine"])
-def test_ctrl_c_while_a_command_imports_ends_it_without_a_traceback(module: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", INTERRUPTED_AT, module]
+@pytest.mark.parametrize(
+    ("module", "number"),
+    [
+        ("click", signal.SIGINT),
+        ("tunefarm.cli.tune", signal.SIGINT),
+        ("tuner.engine", signal.SIGINT),
+        ("click", signal.SIGTERM),
+        ("tuner.engine", signal.SIGTERM),
+    ],
+)
+def test_while_a_command_imports_it_ends_without_a_traceback(module: str, number: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_AT, module, str(int(number))]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
     assert list(tmp_path.iterdir()) == []

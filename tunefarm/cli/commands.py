@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from compiler.errors import TunefarmError
 from tunefarm import settings
-from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, exit_code
+from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_UNREAD, exit_code
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.version import __version__
 
@@ -80,7 +83,32 @@ _GROUPS = {
 COMMANDS = {name: command for commands in _GROUPS.values() for name, command in commands.items()}
 
 
+class _NotForClick(Exception):
+    """Has an error at which click ends the process with 1 and no word, or as if it had been interrupted."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextmanager
+def _kept_from_click() -> Iterator[None]:
+    try:
+        yield
+    except (BrokenPipeError, EOFError) as error:
+        raise _NotForClick(error) from None
+
+
 class _LazyGroup(click.Group):
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _kept_from_click():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _kept_from_click():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -144,20 +172,41 @@ def run(argv: Sequence[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output, `head` for example, has gone
-        sys.stderr.close()
-        sys.exit(141)
+    except _NotForClick as kept:
+        if _nobody_reads():  # `head`, for example, has seen enough
+            _write_nowhere()
+            sys.exit(EXIT_UNREAD)
+        _end_with(kept.error)
     except TunefarmError as error:
         logger.debug("the command failed", exc_info=True)
         report(error.message, error.hint)
         sys.exit(exit_code(error))
     except Exception as error:
-        logger.debug("the command failed", exc_info=True)
-        report(
-            f"{type(error).__name__}: {error}",
-            "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
-        )
-        sys.exit(EXIT_ERROR)
+        _end_with(error)
+
+
+def _end_with(error: Exception) -> NoReturn:
+    logger.debug("the command failed", exc_info=error)
+    report(
+        f"{type(error).__name__}: {error}",
+        "this is not an error tunefarm knows; `tunefarm --log-level debug ...` shows where it comes from",
+    )
+    sys.exit(EXIT_ERROR)
+
+
+def _nobody_reads() -> bool:
+    """Whether stdout or stderr leads to a pipe whose reader is gone."""
+    poll = select.poll()
+    for fd in (1, 2):
+        poll.register(fd, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _write_nowhere() -> None:
+    """What is still to be written, by Python when it ends for one, must not fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for fd in (1, 2):
+        os.dup2(nowhere, fd)
 
 
 def _terminate(signum: int, _frame: object) -> None:

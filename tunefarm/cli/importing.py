@@ -1,4 +1,4 @@
-"""Ctrl-C while a command still imports."""
+"""Ctrl-C and SIGTERM while a command still imports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXIT_INTERRUPTED = 130
 
 @contextmanager
 def ends_quietly() -> Iterator[None]:
-    """SIGINT ends this process at once, with a word and the status of one that was interrupted.
+    """SIGINT or SIGTERM ends this process at once, with a word and the status of one that was interrupted.
 
     For imports: they run code of others, which may show an exception that comes from nowhere as something else, or lose
     it, and nothing has begun that would have to be brought to an end. Processes started already notice that this one is
@@ -23,11 +23,12 @@ def ends_quietly() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, _end)
+    before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
