@@ -21,7 +21,7 @@ from compiler.target_options import (
     KINDS,
     OptionValue,
     Parsed,
-    merge_mattr,
+    filled,
     option_text,
     read_json,
     read_mapping,
@@ -197,14 +197,13 @@ class Target:
         if self.kind != "llvm" or not _is_native(self.mtriple):
             return self if host is self.host else Target(self, host=host)
         cpu = host_cpu()
-        options = dict(self.options)
-        options["mtriple"] = self.mtriple or cpu.triple
+        given = {name: value for name, value in self.options if name != "mtriple" or value}
+        here: dict[str, OptionValue] = {"mtriple": cpu.triple}
         if self.mcpu in (None, "native", cpu.name):
-            options["mcpu"] = cpu.name
-            if merged := merge_mattr((*cpu.mattr, *self.mattr)):
-                options["mattr"] = merged
-        filled = Target({"kind": self.kind, **options}, host=host)
-        return self if filled == self else filled
+            here |= {"mcpu": cpu.name, "mattr": cpu.mattr} if cpu.mattr else {"mcpu": cpu.name}
+            given.pop("mcpu", None)
+        resolved = Target({"kind": self.kind, **filled(given, here)}, host=host)
+        return self if resolved == self else resolved
 
     def with_host(self, host: TargetLike) -> Target:
         """The same target, with `host` as the target of the code that drives it."""

@@ -179,6 +179,20 @@ def merge_mattr(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(merged)) if all(name[0] == "+" for name in merged) else merged
 
 
+def filled(given: Mapping[str, OptionValue], machine: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """The options given, and those of a machine that they leave open; features of both, the given ones last."""
+    options = {**machine, **given}
+    if merged := merge_mattr(name for of in (machine, given) for name in _features(of)):
+        options["mattr"] = merged
+    return options
+
+
+def _features(options: Mapping[str, OptionValue]) -> tuple[str, ...]:
+    names = options.get("mattr", ())
+    assert isinstance(names, tuple)
+    return names
+
+
 def option_text(value: OptionValue) -> str:
     """A value as it stands after "-name=" in a target's text."""
     match value:

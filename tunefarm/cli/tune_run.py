@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import click
 
 from compiler.target import Target
-from compiler.target_options import merge_mattr
+from compiler.target_options import filled
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
@@ -126,10 +126,7 @@ def target_for(asked: str, fleet: Targeted) -> str:
     device = Target(fleet.target())
     if device.kind != "llvm":
         return asked
-    options = dict(device.options) | dict(target.options)
-    if merged := merge_mattr((*device.mattr, *target.mattr)):
-        options["mattr"] = merged
-    return str(Target({"kind": "llvm", **options}))
+    return str(Target({"kind": "llvm", **filled(target.attrs, device.attrs)}))
 
 
 def _run(
