@@ -85,6 +85,7 @@ class Shape:
     known: float = 0.0
     taken: float = 0.0
     cores: int = 0  # that devices and builders share; kernels have two threads
+    quiet_from: float = 0.0
 
 
 shapes = st.builds(
@@ -104,6 +105,7 @@ shapes = st.builds(
     known=st.sampled_from([0.0, 0.3, 1.0]),
     taken=st.sampled_from([0.0, 0.3]),
     cores=st.sampled_from([0, 0, 2]),
+    quiet_from=st.sampled_from([0.0, 0.0, 0.75]),
 )
 
 
@@ -130,6 +132,7 @@ class World:
             seconds=shape.seconds,
             early_stopping=shape.early,
             policy=shape.policy,
+            quiet_from=shape.quiet_from,
         )
         self.state = EngineState([Plan(s, threads=2) for s in self.strategies], limits)
 
@@ -231,8 +234,9 @@ class World:
         assert not may_ask or to_come >= self.state.limits.builders, "builders idle beside an idle device"
 
     def check_turns(self) -> None:
-        """Nothing is built beside a measurement, but for what another run had, or what was begun without a device."""
-        if self.shape.losses or self.shape.taken:
+        """Nothing is built beside a measurement, but for what another run had, what was begun without a device, or
+        before it is to be quiet."""
+        if self.shape.losses or self.shape.taken or self.shape.quiet_from:
             return
         measured = [job for held in self.slots.values() for job in held if job.purpose is not TrialPurpose.BASELINE]
         assert not measured or not self.state.jobs.building, "a kernel is measured beside a build"
