@@ -86,9 +86,9 @@ def state(session: TrackerSession) -> str:
 
 
 @contextlib.contextmanager
-def relay_farm() -> Iterator[RelayFarm]:
+def relay_farm(timing: Timing = TIMING) -> Iterator[RelayFarm]:
     with contextlib.ExitStack() as stack:
-        tracker = stack.enter_context(Tracker(port=0, silent=True, timing=TIMING))
+        tracker = stack.enter_context(Tracker(port=0, silent=True, timing=timing))
         farm = RelayFarm(tracker, start_relay(), None)  # type: ignore[arg-type]
         stack.callback(lambda: farm.relay.terminate())
         farm.start_box()

@@ -11,6 +11,7 @@ import pytest
 from network_kit import other_network
 from relay_farm import PATIENCE_S, relay_farm, state, until
 from rpc_kernels import kernel
+from tracker_kit import CALM
 
 from compiler.runtime import ndarray as nd
 from rpc_server.client import box_status, open_session
@@ -39,7 +40,7 @@ BIG = 16 << 20  # floats: 64 MiB
 
 @pytest.fixture(scope="module")
 def farm():
-    with relay_farm() as running:
+    with relay_farm(CALM) as running:  # nobody dies
         yield running
 
 

@@ -172,7 +172,7 @@ def test_a_revoked_key_does_nothing_more(server, parties):
     connection = Connection("127.0.0.1", server.port, keys=keys)  # before it is revoked
     box.ring.revoke(root.public)
     with pytest.raises(NotPermitted, match="not authorized any more"):
-        connection.request(OpenSession("root"), timeout_s=20)
+        connection.request(OpenSession("root"), timeout_s=60)
     connection.close()
     with pytest.raises(ConnectError):
         connect("127.0.0.1", server.port, keys=root.ring)

@@ -180,7 +180,7 @@ def test_only_calls_travel_on_the_lane(server, frames):
         stream.send(frames)
         with pytest.raises(StreamClosed):
             stream.receive()
-        connection.request(SyncDevice("cpu", 0), address=Address.EXECUTOR, timeout_s=30)
+        connection.request(SyncDevice("cpu", 0), address=Address.EXECUTOR, timeout_s=60)
 
 
 def test_a_client_elsewhere_finds_no_lane():

@@ -219,7 +219,7 @@ def peer(server):
 
 def ask_raw(peer, frames):
     peer.send_multipart([bytes(frame) for frame in frames])
-    assert peer.poll(10_000)
+    assert peer.poll(60_000)
     return public_codec.decode(peer.recv_multipart())
 
 
