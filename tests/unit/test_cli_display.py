@@ -102,6 +102,15 @@ def test_the_summary_shows_the_baseline_first_and_last_and_what_was_no_work():
     assert "untuned took 40% longer at the end, so its times are noisy" in noisy
 
 
+def test_the_summary_says_which_kernels_became_slower():
+    slower = task(name="copy:1024", best_cost=0.625)
+    text = " ".join("\n".join(shown(summary_table(snapshot(task(), slower)), 160)).split())
+    assert "copy:1024: nothing was as fast as untuned; builds that take its best config are slower (0.80x)" in text
+    assert "matmul: nothing" not in text
+    equal = "\n".join(shown(summary_table(snapshot(task(best_cost=0.502))), 160))
+    assert "untuned;" not in equal
+
+
 def test_a_speedup_is_beside_the_shorter_of_the_untuned_times():
     """A machine that was busy while the first was taken makes no kernel better."""
     assert task(last_baseline_cost=0.7).speedup == task().speedup == 200.0

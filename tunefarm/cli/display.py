@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tuner.progress import Silent, Snapshot, TaskProgress, gflops
+from tuner.records.best import DRIFT
 from tuner.search.plan import TaskSearch
 
 _PLAIN_EVERY_S = 5.0
@@ -89,7 +90,8 @@ def summary_table(snapshot: Snapshot) -> Table:
             str(task.failed),
         )
     notes = [f"neither building nor measuring: {snapshot.overhead:.1%} of the run"]
-    table.caption = Text("\n".join([*notes, *filter(None, map(drift_text, snapshot.tasks))]))
+    texts = (text(task) for text in (drift_text, slower_text) for task in snapshot.tasks)
+    table.caption = Text("\n".join([*notes, *filter(None, texts)]))
     table.caption_justify = "left"
     return table
 
@@ -108,6 +110,14 @@ def drift_text(task: TaskProgress) -> str:
         return ""
     more = "longer" if task.drift > 0 else "less time"
     return f"{task.name}: untuned took {abs(task.drift):.0%} {more} at the end, so its times are noisy"
+
+
+def slower_text(task: TaskProgress) -> str:
+    """That the best candidate is slower than the untuned kernel by more than machines drift, or ""."""
+    if task.speedup is None or task.speedup > 1 - DRIFT:
+        return ""
+    loss = f"builds that take its best config are slower ({task.speedup:.2f}x)"
+    return f"{task.name}: nothing was as fast as untuned; {loss}"
 
 
 def beginning(search: TaskSearch) -> str:
