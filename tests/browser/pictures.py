@@ -83,7 +83,9 @@ def paths(store: RecordStore) -> list[str]:
     if len(runs) > 1:  # a run is not compared with itself
         found.append(f"/compare?a={runs[1].id}&b={run.id}")
     found += [f"/trials/{trial}", "/workloads", f"/workloads/{config.workload_key}", "/best", f"/best/{config.id}"]
-    return [*found, f"/devices/{device}", "/releases", "/benchmarks", "/nowhere"]
+    found += [f"/devices/{device}", "/releases", *(f"/releases/{release.name}" for release in store.releases(limit=1))]
+    benchmarks = store.bench_runs(limit=1)
+    return [*found, "/benchmarks", *(f"/benchmarks/{run.id}" for run in benchmarks), "/nowhere"]
 
 
 def look(page: playwright.Page, root: str, path: str, to: Path) -> None:

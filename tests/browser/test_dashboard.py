@@ -127,6 +127,7 @@ def test_a_small_screen_scrolls_tables_not_the_page(page: Page, root: str, ids: 
         page.goto(root + path)
         page.wait_for_load_state("networkidle")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert page.evaluate(SMALL_TEXT) == [], path  # a picture is scrolled, too, not made small
 
 
 def explored(ids: Seeded) -> tuple[str, ...]:
@@ -185,6 +186,9 @@ def test_releases_and_benchmarks(page: Page, root: str, ids: Seeded) -> None:
     expect(page.get_by_text("another level")).to_have_count(1)
 
 
+SMALL_TEXT = """() => [...document.querySelectorAll("svg.figure")]
+    .filter((figure) => figure.getBoundingClientRect().width / figure.viewBox.baseVal.width * 11 < 9)
+    .map((figure) => figure.getAttribute("class"))"""
 LOW_CONTRAST = """() => {
   const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
   const lum = ([r, g, b]) => [r, g, b].map((v) => v / 255)

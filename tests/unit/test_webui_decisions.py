@@ -123,6 +123,8 @@ def test_what_was_expected_rightly_lies_on_the_diagonal():
     assert on[:2] == pytest.approx([0, 0])
     assert on[2] > 0.5  # faster than expected: below
     assert {"1.00 ms", "2.00 ms"} <= {tick.text for tick in picture.x_ticks}
+    assert picture.width == 1060  # all of the page's
+    assert x2 - x1 > 0.8 * picture.width
 
 
 def test_every_candidate_is_a_line_through_its_values():
@@ -130,6 +132,7 @@ def test_every_candidate_is_a_line_through_its_values():
     ranked = rank_choices(made)
     picture = strands(made, ranked)
     assert [axis.title[0] for axis in picture.axes] == ["tile", "unroll", "speed"]
+    assert picture.width == 1060  # few choices have all of the page's width
     assert sorted(strand.sequence for strand in picture.strands) == list(range(1, 31))
     best = picture.strands[-1]
     fastest = min(made, key=lambda c: c.cost)

@@ -16,7 +16,7 @@ from webui.format import duration, stamp
 # --- parallel coordinates ------------------------------------------------------------------------------------
 
 _TOP, _FOOT, _SIDE = 56.0, 18.0, 70.0
-_WIDTH, _LEAST_GAP, _MOST_GAP = 1060.0, 105.0, 260.0
+_WIDTH, _LEAST_GAP, _MOST_GAP = 1060.0, 105.0, 460.0
 _HEIGHT = 330.0
 _MOST_TICKS = 8
 
@@ -305,8 +305,8 @@ def _nice(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scatter:
-    """What was expected from left to right, what was measured upwards, both logarithmic and of one scale; `diagonal` is
-    where both are the same: x and y of its ends."""
+    """What was expected from left to right, what was measured upwards, both logarithmic and of the same range;
+    `diagonal` is where both are the same: x and y of its ends."""
 
     width: float
     height: float
@@ -318,34 +318,34 @@ class Scatter:
     diagonal: tuple[float, float, float, float]
 
 
-_SQUARE = 380.0
+_SCATTER_WIDTH, _SCATTER_HEIGHT = 1060.0, 420.0
 
 
 def scatter(forecasts: Sequence[Forecast]) -> Scatter:
     """Of at least one candidate."""
     times = [f.cost for f in forecasts] + [f.expected for f in forecasts]
     low, high = math.log10(min(times)) - 0.05, math.log10(max(times)) + 0.05
-    width, bottom = _SQUARE + _MARGIN_LEFT + _MARGIN_RIGHT, _SQUARE + _MARGIN_TOP
+    right, bottom = _SCATTER_WIDTH - _MARGIN_RIGHT, _SCATTER_HEIGHT - _MARGIN_BOTTOM
 
     def at(value: float) -> float:
-        return (math.log10(value) - low) / (high - low) * _SQUARE
+        return (math.log10(value) - low) / (high - low)
 
     def px(value: float) -> float:
-        return _MARGIN_LEFT + at(value)
+        return _MARGIN_LEFT + at(value) * (right - _MARGIN_LEFT)
 
     def py(value: float) -> float:
-        return bottom - at(value)
+        return bottom - at(value) * (bottom - _MARGIN_TOP)
 
     ticks = _log_ticks(10.0**low, 10.0**high)
     return Scatter(
-        width,
-        bottom + _MARGIN_BOTTOM,
+        _SCATTER_WIDTH,
+        _SCATTER_HEIGHT,
         _MARGIN_LEFT,
         bottom,
         tuple(Tick(px(t), duration(t)) for t in ticks),
         tuple(Tick(py(t), duration(t)) for t in ticks),
         tuple(Dot(px(f.expected), py(f.cost), _forecast_text(f)) for f in forecasts),
-        (_MARGIN_LEFT, bottom, _MARGIN_LEFT + _SQUARE, bottom - _SQUARE),
+        (_MARGIN_LEFT, bottom, right, _MARGIN_TOP),
     )
 
 
