@@ -71,6 +71,22 @@ def test_a_packed_operand_is_read_straight_on_and_takes_no_more_room_than_its_ti
     assert (plain["runs"], packed["runs"]) == (6.0, 0.0)  # each of 64 steps reads a row elsewhere, or all are one piece
 
 
+def test_a_convolution_of_1x1_is_the_product_that_it_is():
+    """Its filters lie in one piece, and so do the pixels of its image."""
+    target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1")
+    values = {"rows": 5, "vectors": 4, "panel": 2, "unroll": 4}
+    found = []
+    for spec, name in (("conv2d:1,64,28,28,32,1,1,1,0", "panels+flat"), ("matmul:32,784,64", "panels")):
+        of = TuningTask.from_spec(spec, target)
+        sketch = next(s for s in generate(of.func, of.target) if s.name == name)
+        point = [d.values.index(values[d.name]) for d in sketch.decisions]
+        row = SketchFeatures.of(sketch, of.func, of.target).matrix([point])[0]
+        found.append(dict(zip(NAMES, row)))
+    convolution, product = found
+    for each in ("l1_traffic", "l2_traffic", "l3_traffic", "task_bytes", "runs", "loads_per_op", "draft"):
+        assert convolution[each] == pytest.approx(product[each], abs=0.02), each
+
+
 def test_what_is_copied_element_by_element_is_told_from_what_is_copied_in_vectors():
     for _, sketch, _, found in columns("matmul:64,64,64"):
         if sketch.name == "panels+pack2":

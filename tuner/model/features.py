@@ -61,7 +61,8 @@ class SketchFeatures:
     def of(sketch: Sketch, func: n.PrimFunc, target: Target, example: Sequence[int] | None = None) -> SketchFeatures:
         """`example`: an allowed point (default: one is looked for). Raises FeatureError when the sketch cannot be
         described."""
-        nest = nest_of(sketch, func, example)
+        wide = Machine.of(target, "float32").wide
+        nest = nest_of(sketch, func, example, wide)
         return SketchFeatures(nest, Machine.of(target, nest.dtype))
 
     def matrix(self, points: Sequence[Sequence[int]] | Ints) -> Floats:
@@ -126,10 +127,16 @@ class _Population:
         return [np.minimum(t, axis.extent) for t, axis in zip(tile, self.nest.axes)]
 
     def _footprint(self, access: NestAccess, tile: Sequence[Floats]) -> Floats:
-        """Bytes of the buffer that a tile touches, in whole cache lines."""
+        """Bytes of the buffer that a tile touches, in whole cache lines. What it has whole of the last dimensions is
+        one piece, as filters of 1×1 and rows of an image are; where vectors are shorter than lines, each row of the
+        last dimension counts as lines of its own, as when the draft's numbers for such machines were chosen."""
         sizes = self._spans(access, tile)
         if not sizes:
             return self._all(LINE_BYTES)
+        if self.machine.wide:
+            pieces = self._pieces(access, tile)
+            piece = self._product(sizes) / pieces
+            return pieces * np.ceil(piece * access.item_bytes / LINE_BYTES) * LINE_BYTES
         line = np.ceil(sizes[-1] * access.item_bytes / LINE_BYTES) * LINE_BYTES
         return self._product([*sizes[:-1], line])
 
@@ -255,7 +262,7 @@ class _Population:
         way = self.machine.l2_bytes // _WAYS
         for access in self._read_in_place(along):
             if len(access.dims) > 1:
-                row = access.dims[-1].extent * access.item_bytes
+                row = _row(access, along) * access.item_bytes
                 room = _WAYS * way // math.gcd(row, way)
                 crowded = np.maximum(crowded, self._pieces(access, self.tiles[start]) / room)
                 ragged = max(ragged, float(row % LINE_BYTES != 0))
@@ -371,6 +378,13 @@ def _walk_of(access: NestAccess, along: set[int | None]) -> str:
     inner = any(axis in along and stride == 1 for axis, stride in last)
     outer = any(axis in along and stride >= 1 for dim in access.dims[:-1] for axis, stride in dim.axes)
     return "contiguous" if inner and not outer else "strided"
+
+
+def _row(access: NestAccess, along: set[int | None]) -> int:
+    """Elements from one row to the next of what runs along vectors: the axes `along` them may go through several
+    dimensions, as all pixels of an image do."""
+    touched = [at for at, dim in enumerate(access.dims) if any(axis in along for axis, _ in dim.axes)]
+    return math.prod(dim.extent for dim in access.dims[min(touched) :])
 
 
 def _touches(access: NestAccess, loop: NestLoop) -> bool:

@@ -12,7 +12,8 @@ LINE_BYTES = 64
 
 @dataclass(frozen=True)
 class Machine:
-    """`lanes` of a vector of the dtype at hand; cache sizes in bytes, of one core, but `l3_bytes` of all."""
+    """`lanes` of a vector of the dtype at hand; cache sizes in bytes, of one core, but `l3_bytes` of all;
+    `wide`: a vector is a line of the caches."""
 
     lanes: int
     registers: int
@@ -20,6 +21,7 @@ class Machine:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    wide: bool = False
 
     @staticmethod
     def of(target: Target, dtype: str) -> Machine:
@@ -32,6 +34,7 @@ class Machine:
             l1_bytes=48 << 10 if wide else 32 << 10,
             l2_bytes=2 << 20 if wide else 512 << 10,
             l3_bytes=32 << 20,
+            wide=wide,
         )
 
 

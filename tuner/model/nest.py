@@ -140,9 +140,10 @@ class Nest:
                 return column
 
 
-def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = None) -> Nest:
+def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = None, wide: bool = False) -> Nest:
     """The nest of `sketch`, a sketch of `func`, as it is at the point `example` (default: an allowed one near the
-    middle). Raises FeatureError when it has none that can be described."""
+    middle). With `wide`, the axis of a loop that was fused is also told by what was split off beside it. Raises
+    FeatureError when it has none that can be described."""
     if len(sketch.trace.sampling_steps) != len(sketch.decisions):
         raise FeatureError(f"{sketch.name}: its decisions are not those of a schedule")
     if any(step.prim == "tensorize" for step in sketch.trace.steps):
@@ -151,7 +152,7 @@ def nest_of(sketch: Sketch, func: n.PrimFunc, example: Sequence[int] | None = No
     if point is None:
         raise FeatureError(f"{sketch.name}: no allowed point was found")
     try:
-        return _Reader(sketch, func, point).read()
+        return _Reader(sketch, func, point, wide).read()
     except FeatureError:
         raise
     except (TunefarmError, AttributeError, KeyError) as error:
@@ -179,6 +180,7 @@ class _Reader:
     sketch: Sketch
     func: n.PrimFunc
     point: Sequence[int]
+    wide: bool
     lineage: list[Split | Fuse] = field(default_factory=list)
     constants: dict[n.Var, int] = field(default_factory=dict)
     roots: dict[n.Var, n.Var] = field(default_factory=dict)  # the loop of the unscheduled function each comes from
@@ -272,8 +274,15 @@ class _Reader:
         for var in self.whole.get(loop.loop_var, (loop.loop_var,)):
             self._seen(var, as_int(loop.extent))
             axis = originals.get(self.roots.get(var, var))
-            parts.append(Part(var, _bound_axis(var, main) if axis is None else axis))
+            axis = _bound_axis(var, main) if axis is None else axis
+            parts.append(Part(var, self._axis_of_others(var, main) if axis is None and self.wide else axis))
         return NestLoop(tuple(parts), loop.kind)
+
+    def _axis_of_others(self, var: n.Var, main: _Leaf) -> int | None:
+        """The axis of what was split off the same loop: `var` itself was fused, and no index has it any more."""
+        root = self.roots.get(var)
+        others = (other for other, of in self.roots.items() if root is not None and of is root)
+        return next((axis for other in others if (axis := _bound_axis(other, main)) is not None), None)
 
     def _access(self, region: n.BufferRegion, main: _Leaf, fillers: dict[n.Buffer, _Leaf], written: bool) -> NestAccess:
         axes = [iv.var for iv in main.block.iter_vars]
