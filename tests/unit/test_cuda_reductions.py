@@ -9,6 +9,7 @@ from gpu_checks import assemble, run_threads
 from compiler.driver import compile_artifact, lower
 from compiler.errors import LoweringError
 from compiler.lower.inject_barriers import inject_barriers
+from compiler.script.entry import from_source
 from tunefarm.script import tir as T
 
 
@@ -129,35 +130,30 @@ def test_threads_that_do_not_come_along_end_no_warp_in_a_shuffle() -> None:
         compile_artifact(lower(part, name="kernel"), "cuda -arch=sm_80")
 
 
-def test_an_extreme_of_nothing_but_infinities_is_infinite() -> None:
-    @T.prim_func
-    def most(A: T.Buffer((2, 64)), B: T.Buffer((2,))):
-        for bx in T.thread_binding(2, thread="blockIdx.x"):
-            for tx in T.thread_binding(64, thread="threadIdx.x"):
-                with T.block("B"):
-                    i, k = T.axis.remap("SR", [bx, tx])
-                    with T.init():
-                        B[i] = T.float32("-inf")
-                    B[i] = T.max(B[i], A[i, k])
+def combined(dtype: str, start: str, combination: str):
+    """Two rows of 64 elements, each combined along the threads of a block."""
+    return from_source(f"""
+@T.prim_func
+def rows(A: T.Buffer((2, 64), "{dtype}"), B: T.Buffer((2,), "{dtype}")):
+    for bx in T.thread_binding(2, thread="blockIdx.x"):
+        for tx in T.thread_binding(64, thread="threadIdx.x"):
+            with T.block("B"):
+                i, k = T.axis.remap("SR", [bx, tx])
+                with T.init():
+                    B[i] = {start}
+                B[i] = {combination}
+""")
 
+
+def test_an_extreme_of_nothing_but_infinities_is_infinite() -> None:
     a, b = np.full((2, 64), -np.inf, np.float32), np.zeros(2, np.float32)
     a[1, 40] = 2
-    run(most, a, b)
+    run(combined("float32", 'T.float32("-inf")', "T.max(B[i], A[i, k])"), a, b)
     np.testing.assert_array_equal(b, [-np.inf, 2])
 
 
 def test_a_combination_that_need_not_look_at_both_exchanges_all_the_same() -> None:
-    @T.prim_func
-    def anything(A: T.Buffer((2, 64), "bool"), B: T.Buffer((2,), "bool")):
-        for bx in T.thread_binding(2, thread="blockIdx.x"):
-            for tx in T.thread_binding(64, thread="threadIdx.x"):
-                with T.block("B"):
-                    i, k = T.axis.remap("SR", [bx, tx])
-                    with T.init():
-                        B[i] = T.bool(False)
-                    B[i] = B[i] or A[i, k]
-
     a, b = np.zeros((2, 64), bool), np.zeros(2, bool)
     a[1, 40] = True
-    assert "shuffle" in run(anything, a, b)
+    assert "shuffle" in run(combined("bool", "T.bool(False)", "B[i] or A[i, k]"), a, b)
     np.testing.assert_array_equal(b, [False, True])

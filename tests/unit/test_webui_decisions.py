@@ -148,6 +148,7 @@ def test_every_candidate_is_a_line_through_its_values():
 def test_a_roof_bends_where_its_machine_balances():
     picture = roofline(10.0, [Ceiling("box", 100e9, 20e9)], [Achieved("box", "50 GFLOP/s", 50e9)])
     start, ridge, end = [tuple(map(float, point.split(","))) for point in picture.roofs[0].points.split()]
+    assert picture.width == 1060  # all of the page's
     assert start[1] > ridge[1] == end[1]
     (dot,) = picture.dots
     assert ridge[0] < dot.x == picture.intensity_at < end[0]

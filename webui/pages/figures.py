@@ -169,7 +169,7 @@ class Roofline:
     intensity_at: float
 
 
-_ROOF_WIDTH, _ROOF_HEIGHT = 900.0, 340.0
+_ROOF_WIDTH, _ROOF_HEIGHT = 1060.0, 340.0
 _MARGIN_LEFT, _MARGIN_RIGHT, _MARGIN_TOP, _MARGIN_BOTTOM = 84.0, 20.0, 26.0, 46.0
 
 
