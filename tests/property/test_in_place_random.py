@@ -39,13 +39,15 @@ class _Program:
     def __init__(self, rng: Rng) -> None:
         self._rng = rng
         self.n, self.m = int(rng.integers(1, 5)), int(rng.choice([1, 2, 4, 6, 8, 12, 16]))
-        self._tame = _chance(rng, 40)  # only what goes in place
-        self._rows = self._tame or _chance(rng, 70)  # a temporary a row, or one for all
-        self._dtype = "float64" if not self._tame and _chance(rng, 8) else "float32"
+        kinds = ["rows", "dtype", "row", "shape", "nest", "index", "other", "after"]
+        drawn = int(rng.integers(20))  # of 20 functions 6 have nothing odd, 10 one kind of it, and 4 any
+        self._odd = [] if drawn < 6 else kinds if drawn > 15 else [kinds[drawn % len(kinds)]]
+        self._rows = "rows" not in self._odd or _chance(rng, 50)  # a temporary a row, or one for all
+        self._dtype = "float64" if "dtype" in self._odd and _chance(rng, 50) else "float32"
         other_row = _one(rng, f"{self.n - 1} - i", "0", f"(i + 1) % {self.n}")
-        self._row = "i" if self._tame or _chance(rng, 85) else other_row
+        self._row = other_row if "row" in self._odd and _chance(rng, 50) else "i"
         same, others = f"({self.n}, {self.m})", (f"({self.n}, {self.m + 1})", f"({self.n + 1}, {self.m})")
-        self._shape = same if self._tame or _chance(rng, 85) else _one(rng, *others)
+        self._shape = _one(rng, *others) if "shape" in self._odd and _chance(rng, 50) else same
 
     def _nest(self, var: str, statement: str, ask: bool = False) -> list[str]:
         """`statement` for each `var` of a row, in a loop, a split one, or one more loop around; seldom not for all."""
@@ -54,7 +56,7 @@ class _Program:
         kind = _one(rng, "serial", "serial", "serial", "vectorized", "unroll", "parallel") if each else "serial"
         told = f", {ASK}" if ask else ""
         factor = next((f for f in (4, 3, 2) if m % f == 0 and m > f), 0)
-        form = int(rng.choice([1, 1, 11])) if self._tame else int(rng.integers(12))
+        form = int(rng.integers(12)) if "nest" in self._odd else int(rng.choice([1, 1, 11]))
         if form < 3 and factor:
             inner, outer = f"{var}_in", f"{var}_out"
             index = f"{outer} * {factor} + {inner}" if form else f"{inner} * {m // factor} + {outer}"
@@ -79,7 +81,7 @@ class _Program:
 
     def _index(self, var: str, least: int = 75) -> str:
         """The element of `var`, or another one."""
-        if self._tame or _chance(self._rng, least):
+        if "index" not in self._odd or _chance(self._rng, least):
             return f"{self._row}, @{var}"
         last = self.m - 1
         others = [f"i, {last} - @{var}", "i, 0", f"i, {last}", f"i, (@{var} + 1) % {self.m}", f"0, @{var}"]
@@ -108,11 +110,11 @@ class _Program:
             f"C[{self._index(letter)}] = {read}",
             f"A[i, @{letter}] = T.float32(5)",
         )
-        return self._nest(letter, _one(rng, *reads) if self._tame else statement)
+        return self._nest(letter, statement if "other" in self._odd else _one(rng, *reads))
 
     def _stored(self) -> list[str]:
         read = self._cast(f"B[{self._index('k', 85)}]", "float32")
-        again = "A[i, @k]" if self._tame else self._cast(f"B[{self._index('k', 50)}]", "float32")
+        again = self._cast(f"B[{self._index('k', 50)}]", "float32")
         more = _one(self._rng, "", "", " * D[i, 0]", " + A[i, @k]", f" + {again}")
         return self._nest("k", f"C[{self._index('k', 90)}] = {read}{more}", ask=True)
 
@@ -122,7 +124,7 @@ class _Program:
         for number in range(int(rng.integers(3))):
             body += self._other(f"p{number}")
         body += self._stored()
-        if not self._tame and _chance(rng, 15):
+        if "after" in self._odd and _chance(rng, 60):
             body += self._other("q")
         alone = self._row == "i" and "[0, " not in "".join(body)  # rows have nothing to do with each other
         over = f"for i in T.{'parallel' if alone and _chance(rng, 30) else 'serial'}({self.n}):"
