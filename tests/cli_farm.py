@@ -19,6 +19,8 @@ from typing import Any
 
 from warm_cli import Command
 
+from tracker.client import connect_tracker
+
 PATIENCE_S = 300.0
 _SHOWN_LINES = 100
 
@@ -130,6 +132,13 @@ def cli_farm(folder: Path) -> Iterator[CliFarm]:
 def forget_stopped_farms() -> None:
     """No test after this one had to do with them."""
     FARMS[:] = [farm for farm in FARMS if not farm.stopped]
+
+
+def device_states(tracker: str) -> list[str]:
+    """Of a tracker's devices. For waiting: asked in this process, it costs a fortieth of `tunefarm devices`."""
+    host, _, port = tracker.rpartition(":")
+    with connect_tracker(host, int(port), timeout_s=60) as session:
+        return sorted(device.state for device in session.devices())
 
 
 def until(true: Callable[[], Any], explain: Callable[[], str] = lambda: "", patience: float = PATIENCE_S) -> None:

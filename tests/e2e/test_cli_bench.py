@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from cli_farm import until
+from cli_farm import device_states, until
 
 from tuner.recorded import workload_row
 from tuner.records.model_farm import NewBenchResult, NewBenchRun
@@ -51,7 +51,7 @@ def test_every_device_of_a_tracker_that_matches(farm):
     tracker = f"127.0.0.1:{port}"
     for name, key in (("one", "bench"), ("two", "bench"), ("other", "spare")):
         farm.serve(name, "server", "--tracker", tracker, "--key", key, "--name", name)
-    until(lambda: len(farm.json("devices", "--tracker", tracker)) == 3)
+    until(lambda: len(device_states(tracker)) == 3)
     told = farm.json(
         "bench", "run", "tiny.toml", "--devices", "bench", "--tracker", tracker, "--rounds", "2", "--db", farm.db
     )

@@ -9,7 +9,7 @@ import socket
 import numpy as np
 import patient_http
 import pytest
-from cli_farm import until
+from cli_farm import device_states, until
 from ports import free_port
 
 from tunefarm import nd, runtime
@@ -34,7 +34,7 @@ def start_farm(farm, servers: int) -> str:
     tracker = f"127.0.0.1:{port}"
     for i in range(servers):
         farm.serve(f"server{i}", "server", "--tracker", tracker, "--key", "bench", "--cores", a_core(i))
-    until(lambda: len(listed(farm, tracker, "ready")) == servers)
+    until(lambda: device_states(tracker) == ["ready"] * servers)
     return tracker
 
 
@@ -46,7 +46,7 @@ def test_from_tuning_to_a_downstream_build(farm):
     result = farm.json("tune", KERNEL, "--trials", "6", "--tracker", tracker, "--key", "bench", "--db", farm.db)
     assert [(t["name"], t["trials"], t["error"]) for t in result["tasks"]] == [(KERNEL, 6, None)]
     assert result["tasks"][0]["best_s"] < result["tasks"][0]["baseline_s"]
-    until(lambda: len(listed(farm, tracker, "ready")) == 2)  # the devices are back
+    until(lambda: device_states(tracker) == ["ready"] * 2)  # the devices are back
 
     run = farm.json("runs", "--db", farm.db)[0]
     assert (run["state"], run["trials"], run["budget"]) == ("finished", 6, 6)
@@ -124,12 +124,12 @@ def trials(farm) -> int:
 def test_devices_says_who_holds_one(farm):
     tracker = start_farm(farm, servers=1)
     tuner = farm.start("tune", "tune", KERNEL, "--trials", "500", "--tracker", tracker, "--db", farm.db)
-    until(lambda: listed(farm, tracker, "leased") or tuner.handle.poll() is not None, tuner.text)
+    until(lambda: device_states(tracker) == ["leased"] or tuner.handle.poll() is not None, tuner.text)
     (device,) = listed(farm, tracker, "leased")
     assert device["user"].endswith(f":{tuner.handle.pid}")
     assert device["user"] in farm.run("devices", "--tracker", tracker).stdout
     assert tuner.end(signal.SIGINT) == 130
-    until(lambda: listed(farm, tracker, "ready"))
+    until(lambda: device_states(tracker) == ["ready"])
 
 
 def test_a_server_waits_for_its_tracker(farm):
@@ -138,7 +138,7 @@ def test_a_server_waits_for_its_tracker(farm):
     farm.run("devices", "--tracker", f"127.0.0.1:{port}", code=1)
     assert server.handle.poll() is None
     farm.serve("tracker", "tracker", port=port)
-    until(lambda: listed(farm, f"127.0.0.1:{port}", "ready"), server.text)
+    until(lambda: device_states(f"127.0.0.1:{port}") == ["ready"], server.text)
 
 
 def test_a_tracker_without_devices_says_what_to_start(farm):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_farm import PATIENCE_S, CliFarm, cli_farm, until
+from cli_farm import PATIENCE_S, CliFarm, cli_farm, device_states, until
 
 SHOW = "import os, sys; print(os.environ['TUNEFARM_DEVICE_ID'], sys.argv[1], bool(os.environ['TUNEFARM_LEASE_TOKEN']))"
 
@@ -43,7 +43,7 @@ def farm(shared: tuple[CliFarm, int]) -> Iterator[tuple[CliFarm, int]]:
 
 
 def states(farm: CliFarm) -> list[str]:
-    return [device["state"] for device in farm.json("devices")]
+    return device_states(farm.environ["TUNEFARM_TRACKER"])
 
 
 def test_a_command_runs_on_a_leased_device_which_then_goes_back(farm) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cli_farm import cli_farm, until
+from cli_farm import cli_farm, device_states, until
 
 
 def test_a_box_outside_its_hours_is_not_lent(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_a_box_outside_its_hours_is_not_lent(tmp_path: Path) -> None:
         farm.environ["TUNEFARM_TRACKER"] = f"127.0.0.1:{tracker}"
         hours = ("--hours", day, "--timezone", "UTC")
         farm.serve("box", "server", "--tracker", f"127.0.0.1:{tracker}", "--name", "box1", *hours)
-        until(lambda: [d["state"] for d in farm.json("devices")] == ["closed"])
+        until(lambda: device_states(f"127.0.0.1:{tracker}") == ["closed"])
         refused = farm.run("lease", "cpu", "--wait", "1s", "--", "true", code=1).stderr
         assert f"box1/0 is closed: lent {day} only; opens {day} 00:00 UTC" in refused
         assert "closed" in farm.run("devices").stdout

@@ -8,19 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_farm import cli_farm, until
+from cli_farm import cli_farm, device_states, until
+from ports import free_ports
+
+from rpc_server.relay import DOORS
 
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory):
     with cli_farm(tmp_path_factory.mktemp("relayed")) as running:
-        process, tracker = running.serve("tracker", "tracker", "--relay-port", "0")
+        process, tracker = running.serve("tracker", "tracker", "--relay-port", str(free_ports(1 + DOORS)))
         until(lambda: "relay listening on" in process.text(), process.text)
         relay = int(process.text().split("relay listening on 127.0.0.1:")[1].split()[0])
         places = ("--tracker", f"127.0.0.1:{tracker}", "--relay", f"127.0.0.1:{relay}")
         running.serve("box", "server", *places, "--name", "nat")
         running.environ["TUNEFARM_TRACKER"] = f"127.0.0.1:{tracker}"
-        until(lambda: [device["state"] for device in running.json("devices")] == ["ready"])
+        until(lambda: device_states(running.environ["TUNEFARM_TRACKER"]) == ["ready"])
         yield running, relay
 
 
@@ -58,7 +61,7 @@ def test_the_trackers_relay_is_started_again(farm):
     os.kill(relay_of(tracker), signal.SIGKILL)
     until(lambda: "the relay died; it is started again" in running.processes[0].text(), running.processes[0].text)
     until(lambda: relay_of(tracker))
-    until(lambda: [device["state"] for device in running.json("devices")] == ["ready"])
+    until(lambda: device_states(running.environ["TUNEFARM_TRACKER"]) == ["ready"])
     done = running.run("lease", "cpu", "--", sys.executable, "-c", "import os; print(os.environ['TUNEFARM_DEVICE'])")
     assert done.stdout.strip().endswith(f"@127.0.0.1:{relay}")
 
