@@ -23,7 +23,7 @@ from tuner.model.types import Floats, Ints
 from tuner.space.balance import balance
 from tuner.space.sketch import Sketch
 
-FEATURE_VERSION = 4
+FEATURE_VERSION = 5
 """Models are of one version: raised whenever NAMES or what one of them means changes."""
 
 NAMES = (
