@@ -2,7 +2,7 @@
 
     python benchmarks/kernels.py                                  a small subset, 64 trials each, one thread
     python benchmarks/kernels.py --all --trials 1000 --threads all
-    python benchmarks/kernels.py --only conv2d --json             one JSON line a workload
+    python benchmarks/kernels.py --only conv2d --only int8 --json one JSON line a workload
 
 Each workload is tuned by the engine on a private server of this machine. Then the best kernel, numpy's and torch's
 forms of it are timed in one process, in turns, with the same number of threads: medians, after a rest, because the idle
@@ -10,6 +10,8 @@ threads of others spin for a while, and 50 ms of warming up, because a core that
 clock. The table is Markdown; docs/performance.md takes it in by
 
     python benchmarks/kernels.py --all --trials 1000 --write docs/performance.md
+
+and with `--only`, rows of it are made anew.
 """
 
 from __future__ import annotations
@@ -27,36 +29,37 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kernel_table
+
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 REST_S, WARM_S, TIMED_S = 0.2, 0.05, 0.02
 LONG_S = 20.0
-MARKS = "<!-- kernels, {threads}: begin -->", "<!-- kernels, {threads}: end -->"
-GROUPS = ("bfloat16", "int8", "matmul", "conv2d", "depthwise", "")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="every workload, not the small subset")
-    parser.add_argument("--only", default="", help="workloads whose names have this in them")
+    parser.add_argument("--only", action="append", default=[], help="workloads whose names have this in them; often")
     parser.add_argument("--threads", default="1", choices=("1", "all"))
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seeds", type=int, default=1, help="tune so often; the run in the middle counts")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path, help="put the table into this file, between its marks")
+    parser.add_argument("--write", type=Path, help="put the table, or rows of it, into this file, between its marks")
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: 1 if args.threads == "1" else None]
     if os.environ.get(THREADS[0]) != str(len(cores)):  # libraries read it when they are loaded
         os.environ.update(dict.fromkeys(THREADS, str(len(cores))))
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    chosen = [c for c in cases() if args.only in c.name and (args.all or args.only or c.small)]
+    known = cases()
+    wanted = args.only or [""]
     rows = []
-    for case in chosen:
+    for case in (c for c in known if any(part in c.name for part in wanted) and (args.all or args.only or c.small)):
         row = measure(case, len(cores), args.trials, args.seeds, args.rounds)
         rows.append(row)
-        print(json.dumps(row) if args.json else line(row), flush=True)
+        print(json.dumps(row) if args.json else kernel_table.line(row), flush=True)
     if args.write is not None and rows:
-        write(args.write, table(rows, len(cores), args.trials, args.seeds), len(cores))
+        kernel_table.write(args.write, rows, [case.name for case in known], keep=bool(args.only))
 
 
 # ------------------------------------------------------------------------------------ workloads
@@ -315,46 +318,6 @@ def repeated(call: Callable[[], Any], once: float, seconds: float) -> float:
     for _ in range(number):
         call()
     return (time.perf_counter() - start) / number
-
-
-# --------------------------------------------------------------------------------------- the table
-
-
-def line(row: dict[str, Any]) -> str:
-    if not row["ms"]:
-        return f"| {row['workload']} | failed | | | | |"
-    peers = " | ".join(f"{row['ms'][w]:.3f}" if w in row["ms"] else "–" for w in ("tunefarm", "numpy", "torch"))
-    return f"| {row['workload']} | {peers} | {row['gflops']:.0f} | {row['ratio']:.2f} |"
-
-
-def table(rows: list[dict[str, Any]], threads: int, trials: int, seeds: int) -> str:
-    runs = "" if seeds == 1 else f"; the run in the middle of {seeds}, by speed"
-    head = [
-        f"{threads} thread{'s' if threads > 1 else ''}, {trials} trials each{runs}; ratio to the faster of the others.",
-        "", "| workload | tunefarm, ms | numpy, ms | torch, ms | GFLOP/s | ratio |", "|---|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
-    return "\n".join([*head, *map(line, rows), "", *means(rows)])
-
-
-def means(rows: list[dict[str, Any]]) -> list[str]:
-    """The geometric mean of the ratios of each group of workloads."""
-    left, said = [row for row in rows if row["ms"]], []
-    for group in GROUPS:
-        ratios = [row["ratio"] for row in left if group in row["workload"]]
-        left = [row for row in left if group not in row["workload"]]
-        if ratios:
-            said.append(f"{group or 'the others'} {statistics.geometric_mean(ratios):.2f}")
-    return ["Geometric means of the ratios: " + ", ".join(said) + "."]
-
-
-def write(path: Path, text: str, threads: int) -> None:
-    """Put `text` between the marks of a file that are for so many threads, or at its end."""
-    page = path.read_text()
-    begin, end = (mark.format(threads=threads) for mark in MARKS)
-    if begin not in page:
-        page = f"{page.rstrip()}\n\n{begin}\n{end}\n"
-    before, _, rest = page.partition(begin)
-    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
 
 
 if __name__ == "__main__":
