@@ -6,12 +6,15 @@ It also decides in which order pytest-xdist hands out the files (`--no-loadscope
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads, which spin while others want the core
 
 import fuzzing
 import pytest

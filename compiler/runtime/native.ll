@@ -174,8 +174,9 @@ out:
 
 ; The launching thread slept from `wall` on, when the process had used `cpu`. If the process hardly ran meanwhile,
 ; a worker had lost its core to another process, with tasks that nobody else could take. One such stall is remembered.
-; Where another one follows soon, the launches of the next while do without workers: for twice as long as this one
-; waited, and twice as long again (up to 32 times) for each stall that follows soon upon that.
+; Where another one follows after less time than it takes, more is lost to stalls than to doing without workers (half
+; of two threads), and so the launches of the next while do without: for twice as long as this one waited, and twice as
+; long again (up to 32 times) for each stall that follows as soon upon that.
 define internal void @note_stall(i64 %wall, i64 %cpu) noinline {
 entry:
   %wall.now = call i64 @clock_ns(i32 1)
@@ -193,8 +194,7 @@ entry:
 note:
   %last = load atomic i64, ptr @alone_last monotonic, align 8
   %since = sub i64 %wall, %last
-  %near = shl i64 %waited, 2
-  %soon = icmp ult i64 %since, %near
+  %soon = icmp ult i64 %since, %waited
   %shift = load atomic i64, ptr @alone_shift monotonic, align 8
   %up = add i64 %shift, 1
   %most = call i64 @llvm.umin.i64(i64 %up, i64 5)

@@ -116,36 +116,48 @@ def test_timed_launches_have_their_threads_even_after_a_stall() -> None:
     assert sorted(together) == [0, 0, 0, 1, 1, 1]
 
 
+def stall() -> bool:
+    """Have the worker come late, by 0.1 s. False: there was none, the launch went alone."""
+    caller, everyone = threading.get_native_id(), threading.Barrier(2)
+    met: list[bool] = []
+
+    def task(index: int, context: object) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            everyone.wait(timeout=5)
+            met.append(True)
+        if threading.get_native_id() != caller:
+            time.sleep(0.1)  # the process uses no processor, as if another had it
+
+    parallel_for(TASK(task), 2)
+    return len(met) == 2
+
+
+def goes_alone() -> bool:
+    names: set[int] = set()
+    parallel_for(TASK(lambda index, context: (time.sleep(0.001), names.add(threading.get_native_id()))[1]), 8)
+    return names == {threading.get_native_id()}
+
+
 def test_launches_go_alone_after_two_stalls_and_not_after_one() -> None:
     """A worker that another process keeps from its core time and again is in the way; one that came late is not."""
     set_num_threads(2)
-    caller = threading.get_native_id()
-
-    def stall() -> bool:
-        """Have the worker come late. False: there was none, the launch went alone."""
-        everyone = threading.Barrier(2)
-        met: list[bool] = []
-
-        def task(index: int, context: object) -> None:
-            with contextlib.suppress(threading.BrokenBarrierError):
-                everyone.wait(timeout=5)
-                met.append(True)
-            if threading.get_native_id() != caller:
-                time.sleep(0.1)  # the process uses no processor, as if another had it
-
-        parallel_for(TASK(task), 2)
-        return len(met) == 2
-
-    def goes_alone() -> bool:
-        names: set[int] = set()
-        parallel_for(TASK(lambda index, context: (time.sleep(0.001), names.add(threading.get_native_id()))[1]), 8)
-        return names == {caller}
-
     for _ in range(30):  # what is "soon" is a matter of time, which a busy machine has little of
         time.sleep(0.6)
         if stall() and stall() and goes_alone():
             return
     pytest.fail("two stalls, one after the other, never made a launch go alone")
+
+
+def test_stalls_that_take_less_time_than_lies_between_send_no_launch_alone() -> None:
+    """Of two threads one would be lost for all of it, to save less than half."""
+    set_num_threads(2)
+    for _ in range(30):
+        time.sleep(0.6)
+        late = stall()
+        time.sleep(0.25)
+        if late and stall() and not goes_alone():
+            return
+    pytest.fail("two stalls with a longer time between them made every launch go alone")
 
 
 def test_one_thread_means_the_calling_one() -> None:
