@@ -152,6 +152,8 @@ def test_stalls_that_take_less_time_than_lies_between_send_no_launch_alone() -> 
     """Of two threads one would be lost for all of it, to save less than half."""
     set_num_threads(2)
     for _ in range(30):
+        while goes_alone():  # after the stalls of another test
+            time.sleep(0.1)
         time.sleep(0.6)
         late = stall()
         time.sleep(0.25)
