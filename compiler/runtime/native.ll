@@ -174,9 +174,9 @@ out:
 
 ; The launching thread slept from `wall` on, when the process had used `cpu`. If the process hardly ran meanwhile,
 ; a worker had lost its core to another process, with tasks that nobody else could take. One such stall is remembered.
-; Where another one follows after less time than it takes, more is lost to stalls than to doing without workers (half
-; of two threads), and so the launches of the next while do without: for twice as long as this one waited, and twice as
-; long again (up to 32 times) for each stall that follows as soon upon that.
+; Where another one follows so soon that stalls leave less of the time than one thread is of all, doing without workers
+; loses less, and so the launches of the next while do: for twice as long as this one waited, and twice as long again
+; (up to 32 times) for each stall that follows as soon upon that.
 define internal void @note_stall(i64 %wall, i64 %cpu) noinline {
 entry:
   %wall.now = call i64 @clock_ns(i32 1)
@@ -194,7 +194,12 @@ entry:
 note:
   %last = load atomic i64, ptr @alone_last monotonic, align 8
   %since = sub i64 %wall, %last
-  %soon = icmp ult i64 %since, %waited
+  %all = load atomic i32, ptr @threads monotonic, align 4
+  %all64 = zext i32 %all to i64
+  %others = sub i64 %all64, 1
+  %shares = call i64 @llvm.umax.i64(i64 %others, i64 1)
+  %near = udiv i64 %waited, %shares
+  %soon = icmp ult i64 %since, %near
   %shift = load atomic i64, ptr @alone_shift monotonic, align 8
   %up = add i64 %shift, 1
   %most = call i64 @llvm.umin.i64(i64 %up, i64 5)
