@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 from rpc_server.measure import FailureKind
-from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, TrialPurpose
 from tuner.records.store import RecordStore
 
 V3 = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
@@ -44,6 +44,18 @@ class Farm:
 
     def trial(self, run: Run, digest: str, *samples: float, device: int | None = None, verified: bool = True) -> int:
         return self.store.add_trial(measured(run, digest, *samples, device=device or self.zen3, verified=verified))
+
+    def baseline(self, run: Run, seconds: float, device: int | None = None) -> int:
+        """The function as written."""
+        return self.store.add_trial(
+            NewTrial(
+                task_id=run.tasks[0].id,
+                device_id=device or self.zen3,
+                purpose=TrialPurpose.BASELINE,
+                samples=(seconds,),
+                verified=True,
+            )
+        )
 
     def best_digest(self, target: str = V3, device_class: str = ZEN3) -> str:
         found = self.store.best(KEY, target, device_class)

@@ -29,7 +29,7 @@ class ApiError(TunefarmError):
 class BestReply:
     """The answer to a best-config query. `match` is exact, compatible, nearest (the config of another workload,
     adapted and never measured) or miss. `trace` (JSON text) and the rest are None for a miss, `cost_s` and `digest` for
-    nearest, too."""
+    nearest, too. `as_written`: the function itself was faster than the config, and is what to build."""
 
     match: str
     explain: tuple[str, ...]
@@ -37,6 +37,7 @@ class BestReply:
     cost_s: float | None
     device_class: str | None
     digest: str | None
+    as_written: bool = False
 
     @property
     def hit(self) -> bool:
@@ -226,7 +227,8 @@ def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
 
 def _best_reply(answer: Mapping[str, Any]) -> BestReply:
     names = ("match", "trace", "cost_s", "device_class", "digest")
-    return BestReply(explain=tuple(answer["explain"]), **{name: answer[name] for name in names})
+    as_written = bool(answer.get("as_written", False))  # an older server doesn't say
+    return BestReply(explain=tuple(answer["explain"]), as_written=as_written, **{name: answer[name] for name in names})
 
 
 def _run_reply(data: Mapping[str, Any]) -> RunReply:

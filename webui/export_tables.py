@@ -140,6 +140,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
             "time_s": config.cost,
             "low_s": config.low,
             "high_s": config.high,
+            "untuned_s": config.untuned,
             "flops": config.flops,
             "run": config.run_id,
             "trial": config.trial_id,

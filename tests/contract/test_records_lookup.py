@@ -10,6 +10,7 @@ from farm_kit import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed
 from compiler.errors import TargetError
 from rpc_server.measure import FailureKind
 from tuner.records.errors import RecordNotFound
+from tuner.records.keys import workload_family
 from tuner.records.model import (
     NewRun,
     NewRunTask,
@@ -34,6 +35,30 @@ class TestBest:
         assert farm.store.best_config(config.id) == config
         with pytest.raises(RecordNotFound):
             farm.store.best_config(config.id + 1)
+
+    @pytest.mark.parametrize(("seconds", "slower"), [(0.5, True), (1.1, False), (5.0, False)])
+    def test_what_is_slower_than_the_function_as_written_says_so(
+        self, farm: Farm, seconds: float, slower: bool
+    ) -> None:
+        run = farm.run()
+        farm.baseline(run, seconds)
+        farm.trial(run, "a", 1.0, 1.1, 1.2)
+        found = farm.store.best(KEY, V3, ZEN3)
+        assert found.match == "exact"
+        assert found.config is not None
+        assert (found.config.untuned, found.config.slower_than_untuned) == (seconds, slower)
+        assert any("as written is faster" in line for line in found.explain) is slower
+        assert len(farm.store.near(workload_family("def f"), V3, ZEN3)) == (not slower)
+
+    def test_the_function_as_written_counts_where_it_was_measured(self, farm: Farm) -> None:
+        """Not on another device class, and not as a run without a baseline could take its first trial for one."""
+        elsewhere = farm.run()
+        farm.baseline(elsewhere, 0.1, device=farm.spr)
+        farm.trial(elsewhere, "z", 1.0)
+        farm.trial(farm.run(), "s", 1.0, device=farm.spr)
+        for place in (ZEN3, SPR):
+            assert (config := farm.store.best(KEY, V3, place).config) is not None
+            assert (config.untuned, config.slower_than_untuned) == (None, False)
 
     def test_unverified_and_failed_trials_never_count(self, farm: Farm) -> None:
         run = farm.run()

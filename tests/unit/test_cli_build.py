@@ -11,6 +11,7 @@ import pytest
 from cli_run import run_cli
 from web_server import running_app
 
+from compiler.driver import compile_artifact
 from rpc_server.measure import MeasureResult
 from tunefarm import nd, runtime
 from tunefarm.client import Client
@@ -25,11 +26,11 @@ from tuner.task import TuningTask
 TUNED, OTHER = "matmul:16,16,16:float32", "softmax:8,32:float32"
 
 
-def tune_made_up(store: RecordStore, seed: int = 0, speed: float = 1.0) -> None:
+def tune_made_up(store: RecordStore, seed: int = 0, speed: float = 1.0, untuned: float = 5e-3) -> None:
     """Real candidates of `TUNED` for this machine, with times that are made up."""
 
     def answer(name: str) -> MeasureResult:
-        cost = 5e-3 if name == "untuned" else 1e-3 * (1 + int(name[:6], 16) / (1 << 24)) / speed
+        cost = untuned if name == "untuned" else 1e-3 * (1 + int(name[:6], 16) / (1 << 24)) / speed
         return MeasureResult(costs=(cost, cost, cost))
 
     searches = [sketch_search(TuningTask.from_spec(TUNED, local_target()), "random", seed)]
@@ -82,6 +83,21 @@ def test_the_coverage_gate_lists_what_nobody_tuned(api: str, typed: Typed, tmp_p
     c = nd.empty((16, 16), "float32")
     built(nd.array(a), nd.array(b), c)
     np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4)
+
+
+def test_what_lost_to_the_function_as_written_is_built_as_written(tmp_path: Path, typed: Typed) -> None:
+    with RecordStore.open(tmp_path / "slow.db", create=True) as slow:
+        tune_made_up(slow, untuned=5e-4)
+        with running_app(slow) as api:
+            text = typed("build", TUNED, "--api", api, "--require-tuned")
+            (told,) = json.loads(typed("build", TUNED, "--api", api, "--json"))
+            reply = Client(api).best(TuningTask.from_spec(TUNED, local_target()).func, local_target())
+    assert f"{TUNED}: as written" in text
+    assert "the function as written is faster, 500 µs in run 1" in text
+    plain = compile_artifact(TuningTask.from_spec(TUNED, local_target()).func, local_target(), name="main")
+    assert (told["config"], told["artifact_digest"]) == ("as written", plain.digest)
+    assert (reply.match, reply.as_written, reply.tuned) == ("exact", True, True)
+    assert reply.trace is not None
 
 
 def test_a_release_from_tuning_to_builds(api: str, typed: Typed, store: RecordStore, tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ class Built:
     @property
     def how(self) -> str:
         """hit: tuned for exactly this; near: a compatible config, or a nearby workload's that was adapted, as
-        `reply.explain` says; untuned."""
-        return _HOW[self.reply.match]
+        `reply.explain` says; as written: tuned, and nothing faster found; untuned."""
+        return "as written" if self.reply.as_written else _HOW[self.reply.match]
 
     @property
     def failure(self) -> str:
@@ -86,7 +86,7 @@ class Built:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
-    """Build WORKLOADs with the best configs the web app knows, and report hit, near or untuned for each.
+    """Build WORKLOADs with the best configs the web app knows, and report hit, near, as written or untuned for each.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
@@ -137,7 +137,7 @@ def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], release:
 def _build(task: TuningTask, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
     """Replay the trace (or none), build, write, and check on the device if there is one."""
     func = runnable(task.func, task.target)
-    if reply.trace is not None:
+    if reply.trace is not None and not reply.as_written:
         func = apply_trace(task.func, Trace.from_json(reply.trace)).func
     artifact = compile_artifact(func, task.target, name="main")
     measured = _check(task, artifact, session) if session is not None else None

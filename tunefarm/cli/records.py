@@ -168,6 +168,7 @@ def _lookup_json(lookup: BestLookup) -> dict[str, Any]:
             "cost_s": config.cost,
             "low_s": config.low,
             "high_s": config.high,
+            "untuned_s": config.untuned,
             "device": config.device,
             "device_class": config.device_class,
             "run": config.run_id,

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, or_, select, text
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select, text
+from sqlalchemy.orm import aliased
 
 from compiler.runtime.statistics import Interval
 from compiler.target import Target as CompilerTarget
@@ -16,7 +17,7 @@ from tuner.records.best import compare, interval
 from tuner.records.errors import RecordNotFound
 from tuner.records.incumbent import of_key
 from tuner.records.matching import Choice, obstacles, other_place, same_target
-from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
+from tuner.records.model import BestConfig, BestLookup, RunnerUp, TrialPurpose, Workload
 from tuner.records.schema import (
     BestConfigRow,
     CandidateRow,
@@ -28,10 +29,25 @@ from tuner.records.schema import (
     WorkloadRow,
 )
 from tuner.records.types import AnyRow
+from tuner.words import duration
 
 MOST_KEYS = 1000
 """Workloads asked for at once: well under every driver's limit on parameters."""
 _ALTERNATIVES = 200  # configs of each workload looked at when there is no exact match
+
+
+_BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
+
+
+def _of_the_same_task() -> ColumnElement[bool]:
+    """That the baseline began the task whose trial it is joined to, on a device of the same class. It was there before
+    any best config was, so that nothing changes which is joined."""
+    first = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
+    return and_(
+        _BASELINE.id == first.correlate(TrialRow).scalar_subquery(),
+        _BASELINE.key_id == BestConfigRow.key_id,
+        _BASELINE.purpose == TrialPurpose.BASELINE,
+    )
 
 
 def _best_select() -> Select[Any]:
@@ -48,6 +64,7 @@ def _best_select() -> Select[Any]:
             CandidateRow.trace,
             TrialRow.run_id,
             DeviceRow.name.label("device"),
+            _BASELINE.cost.label("untuned"),
         )
         .join(TuningKeyRow, TuningKeyRow.id == BestConfigRow.key_id)
         .join(WorkloadRow, WorkloadRow.id == TuningKeyRow.workload_id)
@@ -56,6 +73,7 @@ def _best_select() -> Select[Any]:
         .join(CandidateRow, CandidateRow.id == BestConfigRow.candidate_id)
         .join(TrialRow, TrialRow.id == BestConfigRow.trial_id)
         .join(DeviceRow, DeviceRow.id == TrialRow.device_id)
+        .outerjoin(_BASELINE, _of_the_same_task())
     )
 
 
@@ -90,6 +108,7 @@ def to_best(row: AnyRow) -> BestConfig:
         device=row.device,
         since=row.since,
         updated_at=row.updated_at,
+        untuned=row.untuned,
     )
 
 
@@ -179,7 +198,11 @@ def _elsewhere(
 
 
 def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:
-    return BestLookup(match=choice.match, config=choice.config, explain=choice.explain)
+    config, explain = choice.config, choice.explain
+    if config is not None and config.untuned is not None and config.slower_than_untuned:
+        untuned = f"{duration(config.untuned)} in run {config.run_id}"
+        explain = (*explain, f"the function as written is faster, {untuned}: build it without a config")
+    return BestLookup(match=choice.match, config=config, explain=explain)
 
 
 def _miss(explain: Sequence[str]) -> BestLookup:
@@ -199,14 +222,16 @@ def serves(connection: Connection, device_class: str | None) -> frozenset[str]:
 def near(
     connection: Connection, family: str, target: str, device_class: str | None, limit: int
 ) -> tuple[tuple[Workload, BestConfig], ...]:
-    """Configs of workloads of one family that may be given here, newest first, each with its workload."""
+    """Configs of workloads of one family that may be given here, newest first, each with its workload. None that lost
+    to its function as written."""
     query = _BEST.where(WorkloadRow.family == family)
     if device_class is None:
         query = query.where(TargetRow.text == target)
     rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(limit)).all()
     served = serves(connection, device_class)
     wanted = catalog.parse_target(target)
-    configs = [c for c in map(to_best, rows) if not obstacles(c, wanted, device_class, served)]
+    offers = [config for config in map(to_best, rows) if not config.slower_than_untuned]
+    configs = [config for config in offers if not obstacles(config, wanted, device_class, served)]
     if not configs:
         return ()
     keys = {config.workload_key for config in configs}

@@ -269,7 +269,8 @@ class BestConfig:
 
     `samples` are all that were measured of this candidate there; `cost` is their median and `low` to `high` the
     95 % interval of that median. `trial_id`, `run_id` and `device` tell where it was first measured;
-    `since` when it became best.
+    `since` when it became best. `untuned`: seconds a call of the function as written, where that run
+    began with it on a device of the same class.
     """
 
     id: int
@@ -290,10 +291,16 @@ class BestConfig:
     device: str
     since: datetime
     updated_at: datetime
+    untuned: float | None
 
     @property
     def sample_count(self) -> int:
         return len(self.samples)
+
+    @property
+    def slower_than_untuned(self) -> bool:
+        """Whether the function as written is faster than all of the interval: it is better built without a config."""
+        return self.untuned is not None and self.untuned < self.low
 
 
 Match = Literal["exact", "compatible", "nearest", "miss"]

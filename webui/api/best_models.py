@@ -101,7 +101,8 @@ class Batch(BaseModel):
 
 
 class Answer(Reply):
-    """To one question: all but `workload`, `match` and `explain` are null for a miss."""
+    """To one question: all but `workload`, `match` and `explain` are null for a miss. With `as_written` the function
+    itself was faster than its best config, and is what to build."""
 
     workload: str
     match: model.Match
@@ -114,6 +115,7 @@ class Answer(Reply):
     target: str | None = None
     device_class: str | None = None
     toolchain: str | None = None
+    as_written: bool = False
 
     @staticmethod
     def of(workload: str, found: model.BestLookup | Choice[ReleaseEntry]) -> Answer:
@@ -133,6 +135,7 @@ class Answer(Reply):
             target=config.target,
             device_class=config.device_class,
             toolchain=config.toolchain,
+            as_written=isinstance(config, model.BestConfig) and not near and config.slower_than_untuned,
         )
 
 

@@ -90,7 +90,9 @@ class SampleSummary(Reply):
 
 
 class Config(Reply):
-    """A best config. `trace` is JSON text, exactly as recorded: `digest` was taken of it."""
+    """A best config. `trace` is JSON text, exactly as recorded: `digest` was taken of it. `untuned_s` is the function's
+    time as written, where the same run began with it on the same class of device; where it is under `samples.low_s`,
+    nothing faster was found."""
 
     id: int
     workload_key: str
@@ -108,6 +110,7 @@ class Config(Reply):
     trial: int
     since: datetime
     updated_at: datetime
+    untuned_s: float | None
 
     @staticmethod
     def of(config: model.BestConfig) -> Config:
@@ -128,6 +131,7 @@ class Config(Reply):
             trial=config.trial_id,
             since=config.since,
             updated_at=config.updated_at,
+            untuned_s=config.untuned,
         )
 
 
