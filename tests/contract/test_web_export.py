@@ -114,7 +114,7 @@ def test_a_spreadsheet_runs_no_formula_of_a_failure_text() -> None:
         ("/workloads/feed", 404, "feed"),
         ("/compare?a=1&b=1", 400, "another"),
         ("/compare?a=1&b=999", 404, "run 999"),
-        ("/compare", 400, "a: "),
+        ("/compare?a=x", 400, "a: "),
     ],
 )
 def test_what_is_not_there_is_said(web: httpx.Client, path: str, status: int, says: str) -> None:
@@ -128,3 +128,12 @@ def test_a_run_without_measured_candidates_has_pages_all_the_same(web: httpx.Cli
     assert "none was measured yet" in page.text
     page = web.get("/compare", params={"a": ids.failed, "b": ids.interrupted}, headers={"Accept": "text/html"})
     assert "only one run has a result" in page.text
+
+
+def test_what_to_compare_is_chosen_run_by_run(web: httpx.Client, ids: Seeded) -> None:
+    page = web.get("/compare", headers={"Accept": "text/html"}).text
+    assert 'select name="a"' in page
+    assert f'<option value="{ids.finished}">' in page
+    then = web.get("/compare", params={"a": ids.finished}, headers={"Accept": "text/html"}).text
+    assert f'name="a" value="{ids.finished}"' in then
+    assert 'select name="b"' in then

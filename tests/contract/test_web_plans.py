@@ -67,7 +67,7 @@ def gets(ids: Seeded, config: int) -> dict[str, list[str]]:
         "/benchmarks": ["", "before=9"],
         "/benchmarks/series": [urlencode(series)],
         "/best": ["", "after=1", f"workload={key}", urlencode(lookup)],
-        "/compare": [f"a={ids.finished}", f"a={ids.finished}&b={ids.running}"],
+        "/compare": ["", f"a={ids.finished}", f"a={ids.finished}&b={ids.running}"],
         "/export/{table}.{form}": [f"run={ids.finished}"],
         "/releases": ["", "before=9"],
         "/releases/{name}/diff": ["old=2026.10"],

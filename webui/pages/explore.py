@@ -168,7 +168,9 @@ class Pair:
 
 
 @router.get("/compare")
-def compare_runs(context: Ctx, a: Number, b: Number | None = None) -> Response:
+def compare_runs(context: Ctx, a: Number | None = None, b: Number | None = None) -> Response:
+    if a is None:
+        return render(context, "compare_choose.html", "Runs", left=None, others=context.store.runs(limit=30))
     left = context.store.run(a)
     if b is None:
         others = [run for run in context.store.runs(limit=30) if run.id != a and _share(left, run)]
