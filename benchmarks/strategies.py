@@ -76,6 +76,14 @@ class Curve(Silent):
         return next((number + 1.0 for number, s in enumerate(self.shares) if s >= share), float("inf"))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Of one strategy: the trials that each space took to within 5 % of its best, and the best so far by trials."""
+
+    needed: tuple[float, ...]
+    shares: Mapping[int, float]
+
+
 class Comparison:
     """The recorded spaces, and what each of them may know of the others."""
 
@@ -158,23 +166,23 @@ def main() -> None:
         recorded = list(spaces(family, args.data))
         if not recorded:
             parser.error(f"no space of {family} was recorded")
-        needed = compare(family, recorded, args.only or known, args.seeds, args.trials)
+        found = compare(family, recorded, args.only or known, args.seeds, args.trials)
         if args.by_workload:
-            print(f"\n{'workload':34}" + "".join(f"{name:>14}" for name in needed))
+            print(f"\n{'workload':34}" + "".join(f"{name:>14}" for name in found))
             for at, space in enumerate(recorded):
-                print(f"{space.workload:34}" + "".join(f"{of[at]:14.0f}" for of in needed.values()))
+                print(f"{space.workload:34}" + "".join(f"{of.needed[at]:14.0f}" for of in found.values()))
         print(flush=True)
         points = sum(len(space.costs) for space in recorded)
         title = f"`{family}` ({recorded[0].made}), {len(recorded)} spaces of {points} points in all:"
-        tables.append(table(title, needed))
+        tables.append(table(title, found))
     if args.write is not None:
         put(args.write, "strategies", f"Of {args.seeds} seeds, {args.trials} trials at most.\n\n" + "\n\n".join(tables))
 
 
 def compare(
     family: str, recorded: Sequence[RecordedSpace], names: Sequence[str], seeds: int, trials: int
-) -> dict[str, list[float]]:
-    """Print a row for each strategy. Returned are, by strategy, the trials that each of the spaces took."""
+) -> dict[str, Outcome]:
+    """Print a row for each strategy."""
     comparison = Comparison(recorded)
     steps = [step for step in STEPS if step <= trials]
     points = sum(len(space.costs) for space in comparison.spaces)
@@ -182,7 +190,7 @@ def compare(
     print("share of the best speed after so many trials; trials to within 5 %: median, mean, worst; CPU a trial")
     columns = "".join(f"{step:>7}" for step in steps)
     print(f"{'strategy':14}{columns}{'median':>9}{'mean':>7}{'worst':>7}{'ms':>7}")
-    found: dict[str, list[float]] = {}
+    found: dict[str, Outcome] = {}
     for name in names:
         began = time.process_time()
         curves = [
@@ -190,20 +198,25 @@ def compare(
             for space in comparison.spaces
         ]
         spent = time.process_time() - began
-        needed = [statistics.median(min(c.trials_to(_NEAR), trials) for c in of) for of in curves]
-        found[name] = needed
-        row = "".join(f"{mean_share(curves, step):7.3f}" for step in steps)
+        needed = tuple(statistics.median(min(c.trials_to(_NEAR), trials) for c in of) for of in curves)
+        shares = {step: mean_share(curves, step) for step in steps}
+        found[name] = Outcome(needed, shares)
+        row = "".join(f"{share:7.3f}" for share in shares.values())
         row += f"{statistics.median(needed):9.1f}{statistics.mean(needed):7.1f}{max(needed):7.0f}"
         print(f"{name:14}{row}{1e3 * spent / sum(len(c.shares) for of in curves for c in of):7.1f}", flush=True)
     return found
 
 
-def table(title: str, needed: Mapping[str, Sequence[float]]) -> str:
-    """Trials to within 5 % of the best, as a page shows them."""
-    rows = [title, "", "| search | median workload | mean | worst |", "|---|---|---|---|"]
-    for name, of in needed.items():
+def table(title: str, found: Mapping[str, Outcome]) -> str:
+    """Best so far, and trials to within 5 % of the best, as a page shows them."""
+    steps = list(next(iter(found.values())).shares)
+    head = ["search", *(f"after {step}" for step in steps), "median", "mean", "worst"]
+    rows = [title, "", f"| {' | '.join(head)} |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    for name, of in found.items():
+        trials = (statistics.median(of.needed), statistics.mean(of.needed), max(of.needed))
+        shares = (f"{share:.2f}" for share in of.shares.values())
         called = _CALLED.get(name, f"`{name}`")
-        rows.append(f"| {called} | {statistics.median(of):.0f} | {statistics.mean(of):.0f} | {max(of):.0f} |")
+        rows.append(f"| {' | '.join([called, *shares, *(f'{count:.0f}' for count in trials)])} |")
     return "\n".join(rows)
 
 

@@ -18,7 +18,8 @@ import schedule_workloads as w
 import tensor_intrins
 from fuzzing import cases
 
-from compiler.errors import ScheduleError
+from compiler.errors import LoweringError, ScheduleError
+from compiler.lower.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.lower.pipeline import lower_func
 from compiler.schedule import tree
 from compiler.schedule.expr import rebind
@@ -300,7 +301,25 @@ def random_schedule(seed: int, counts: Counter[str]) -> tuple[PrimFunc, Schedule
             counts[name] += 1
         except ScheduleError:
             pass
+    _ask_ahead(sch, rng, counts)
     return func, sch
+
+
+def _ask_ahead(sch: Schedule, rng: Rng, counts: Counter[str]) -> None:
+    """One loop in four schedules asks memory ahead, if it may: not one of vectors, or of too much in an iteration."""
+    if rng.integers(4):
+        return
+    try:
+        loop = _loop(sch, rng)
+        sch.annotate(loop, SOFTWARE_PREFETCH, int(rng.integers(1, 5)) if rng.integers(3) else WHOLE_LOOP)
+    except ScheduleError:
+        return
+    try:
+        lower_func(sch.func)
+    except LoweringError:
+        sch.unannotate(loop, SOFTWARE_PREFETCH)
+    else:
+        counts[SOFTWARE_PREFETCH] += 1
 
 
 # ---------------------------------------------------------------------------------- the checks
