@@ -3,7 +3,7 @@
     python benchmarks/levels.py [--threads 1|all] [--rounds 15] [--json]
 
 A kernel of one tile: six rows of as many vectors as the registers hold sums for, its columns read straight on. It reads
-them again at each call, so that they come from the nearest cache that holds them. Nothing is packed, stored but once at
+them again and again, so that they come from the nearest cache that holds them. Nothing is packed, stored but once at
 the end, or left over at an edge, so that no product of matrices that lie there can be much faster. Each thread has a
 tile of its own.
 
@@ -33,7 +33,7 @@ PRODUCTS = ("matmul 512×512×512", "matmul 509×1021×257")
 
 @dataclass(frozen=True)
 class Row:
-    """Something timed: calls a thread makes together with the others, and the operations of all of them."""
+    """Something timed: its call, and how many operations that is, of all threads together."""
 
     name: str
     call: Callable[[], Any]
