@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from compiler.runtime.statistics import median_interval
@@ -9,13 +10,26 @@ from rpc_server.measure import EvaluatorOptions
 
 AT_ONCE = 2.0
 """Times `slower_than` at which a single measurement says enough: no disturbance doubles a time unnoticed for long."""
+SHORT_S = 0.005
+"""What takes less says little: threads that were asleep share a core until the system finds them one each, which takes
+milliseconds, and twice the time of the first calls is what that costs. Nor is there anything to save."""
+PIECE_S = 0.01
+"""Samples are taken in pieces about so long, so that of a disturbed one little has to be taken again."""
 LONG_S = 0.05
 """Who takes a core from another process keeps it for some milliseconds: of what takes longer that is a small part."""
 
 
 def is_hopeless(spent_s: float, calls: int, options: EvaluatorOptions) -> bool:
     """Whether one measurement of so many calls, were it only a warm-up, already rules the kernel out."""
-    return options.slower_than > 0 and spent_s > AT_ONCE * options.slower_than * calls
+    return options.slower_than > 0 and spent_s > max(SHORT_S, AT_ONCE * options.slower_than * calls)
+
+
+def piece(number: int, once_s: float, options: EvaluatorOptions) -> int:
+    """How many of a sample's `number` calls, each of about `once_s` seconds, to time in one go: all of them where a
+    disturbed measurement would not be taken again anyway."""
+    if options.slower_than <= 0 or once_s <= 0:
+        return number
+    return min(number, math.ceil(PIECE_S / once_s))
 
 
 def is_doubtful(spent_s: float, calls: int, interrupted: bool, options: EvaluatorOptions) -> bool:

@@ -26,7 +26,7 @@ from compiler.runtime.device import Device, device
 from compiler.runtime.module import Module, load_artifact
 from compiler.runtime.ndarray import empty
 from compiler.target import Target
-from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower
+from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
 from rpc_server.compare import disagreement
 from rpc_server.inputs import Inputs
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
@@ -278,7 +278,10 @@ class _Samples:
         if (self._whole or self._rough) and time.monotonic() >= self._stop_at:
             raise _TimeUp
         self._calls += number
-        return self._timed(number)
+        calls = piece(number, self._rough, self._options)
+        spent = sum(self._timed(calls) for _ in range(number // calls))
+        rest = number % calls
+        return spent + (self._timed(rest) if rest else 0)
 
     def _timed(self, number: int) -> int:
         spent = self._undisturbed(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower
+from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
 from rpc_server.measure import EvaluatorOptions
 from rpc_server.trial import _Hopeless, _Samples
 
@@ -49,11 +49,26 @@ def test_only_twice_as_slow_is_hopeless_at_once():
     assert not is_hopeless(1e9, 1, EvaluatorOptions())
 
 
+def test_a_few_short_calls_rule_nothing_out():
+    """While its threads wake up, a kernel takes twice and thrice its time."""
+    short = EvaluatorOptions(slower_than=0.00015)
+    assert not is_hopeless(0.0006, 1, short)
+    assert is_hopeless(0.012, 20, short)
+
+
+def test_a_sample_is_timed_in_pieces_where_they_may_be_taken_again():
+    assert piece(700, 0.00014, QUICK) == 72  # ten milliseconds
+    assert piece(3, 0.00014, QUICK) == 3
+    assert piece(5, 1.0, QUICK) == 1
+    assert piece(700, 0.0, QUICK) == 700
+    assert piece(700, 0.00014, EvaluatorOptions()) == 700
+
+
 QUICK = EvaluatorOptions(repeat=3, max_repeat=12, slower_than=0.0011)
 
 
 def test_what_would_rule_a_kernel_out_by_itself_is_taken_again():
-    assert is_doubtful(0.005, 1, False, QUICK)
+    assert is_doubtful(0.006, 1, False, QUICK)
     assert not is_doubtful(0.0012, 1, False, QUICK)
     assert not is_doubtful(0.5, 1, False, QUICK)  # no interruption takes so long
     assert not is_doubtful(0.005, 1, False, EvaluatorOptions())
@@ -66,14 +81,16 @@ def test_a_slow_measurement_that_was_interrupted_is_taken_again():
 
 
 class Subject:
-    """Calls of a millisecond, of which the ones numbered take five: somebody else had the core."""
+    """Calls of a millisecond, of which the ones numbered take ten: somebody else had the core. `asked`: for how many at
+    a time."""
 
     def __init__(self, held_up):
-        self.held_up, self.calls = held_up, 0
+        self.held_up, self.calls, self.asked = held_up, 0, []
 
     def timed(self, number):
-        spent = sum(5_000_000 if self.calls + i in self.held_up else 1_000_000 for i in range(number))
+        spent = sum(10_000_000 if self.calls + i in self.held_up else 1_000_000 for i in range(number))
         self.calls += number
+        self.asked.append(number)
         return spent
 
 
@@ -87,6 +104,24 @@ def test_one_interruption_rules_no_kernel_out(held_up, ruled_out):
     else:
         samples.warm_up()
         assert samples.so_far() == (0.001,)
+
+
+def test_of_a_long_sample_only_the_disturbed_piece_is_taken_again():
+    disturbed = {21, 22, 23}  # of the third piece, after one call to warm up
+    subject = Subject(disturbed)
+    samples = _Samples(subject, float("inf"), QUICK)  # type: ignore[arg-type]
+    samples.warm_up()
+    assert samples.run(45) == 45_000_000
+    assert subject.asked == [1, 10, 10, 10, 10, 10, 5]
+
+
+def test_a_slow_kernel_is_given_up_within_its_first_sample():
+    subject = Subject(set(range(1, 1000)))
+    samples = _Samples(subject, float("inf"), QUICK)  # type: ignore[arg-type]
+    samples.warm_up()
+    with pytest.raises(_Hopeless):
+        samples.run(100)
+    assert subject.calls <= 1 + 3 * 10  # one piece, taken thrice
 
 
 @pytest.mark.parametrize("wrong", [{"max_repeat": -1}, {"precision": -0.1}, {"slower_than": float("nan")}])

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing import forkserver
+from pathlib import Path
 
 import build_makers
 import psutil
 import pytest
+from cli_farm import until
 
 from compiler.artifact import Artifact
 from compiler.runtime.module import load_artifact
@@ -29,6 +31,8 @@ from tuner.builder import (
 )
 from tuner.builders import check_builders, make_builder
 from tuner.errors import TuningError
+
+AUTOGROUP = Path("/proc/self/autogroup")
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +131,24 @@ def test_workers_are_forked_from_one_process_without_threads(
     [server] = parents
     assert psutil.Process(server).ppid() == os.getpid()
     assert psutil.Process(server).num_threads() == 1
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this system has no autogroups")
+def test_workers_give_way_to_processes_of_other_sessions(builder: LocalBuilder) -> None:
+    said = run(builder, MakeSource(partial(build_makers.asked, "HOME"))).text
+    server = psutil.Process(int(said.split("parent ")[-1].split(".")[0]))
+    mine = AUTOGROUP.read_text().split()[0]
+    for worker in server.children():
+        assert worker.nice() == 19
+        assert os.getsid(worker.pid) == worker.pid
+        until(lambda worker=worker: nice_of_group(worker.pid)[1] == 19)
+        assert nice_of_group(worker.pid)[0] != mine
+
+
+def nice_of_group(process: int) -> tuple[str, int]:
+    """The autogroup's name and its nice value."""
+    name, _, nice = Path(f"/proc/{process}/autogroup").read_text().split()
+    return name, int(nice)
 
 
 def test_a_terminals_ctrl_c_is_not_for_the_fork_server() -> None:
