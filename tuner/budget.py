@@ -14,8 +14,7 @@ class Limits:
     """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
     a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
     one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see
-    `tuner.engine_turns`): the first candidates tell where to look, for which a disturbed time is good enough, and
-    overlapping is a third faster. A task gives up when its first `equal_failures` trials all fail with one kind.
+    `tuner.engine_turns`); before, they overlap, for times that are less sure. A task gives up when its first `equal_failures` trials all fail with one kind.
     `build_ahead` candidates wait built for each slot; `lost_retries`: how often a job whose device vanished is tried
     on another before the job itself is suspected."""
 
@@ -28,7 +27,7 @@ class Limits:
     builders: int = 2
     finalists: int = 6
     final_rounds: int = 3
-    quiet_from: float = 0.75
+    quiet_from: float = 0.0
     equal_failures: int = 12
     lost_retries: int = 1
     policy: Policy = Policy.GRADIENT

@@ -76,7 +76,7 @@ def test_the_next_turn_begins_with_what_the_search_thought_of_while_builds_went_
     assert all(building for number, building in enumerate(asked) if number not in first_of_turns)
 
 
-def test_turns_begin_with_the_second_half_of_the_budget():
+def test_turns_may_begin_later():
     driver = crowded_run(trials=28, quiet_from=0.5)
     driver.run()
     done = doings(driver)
