@@ -61,7 +61,7 @@ def test_a_packed_operand_is_read_straight_on_and_takes_no_more_room_than_its_ti
     found = {}
     for sketch in generate(of.func, of.target):
         if sketch.name in ("panels", "panels+pack"):
-            values = {"rows": 4, "vectors": 2, "panel": 1, "unroll": 1}
+            values = {"rows": 4, "vectors": 2, "panel": 1, "bands": 1, "unroll": 1}
             point = [d.values.index(values[d.name]) for d in sketch.decisions]
             features = SketchFeatures.of(sketch, of.func, of.target)
             found[sketch.name] = dict(zip(NAMES, features.matrix([point])[0]))

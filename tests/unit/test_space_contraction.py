@@ -99,6 +99,46 @@ def test_which_shapes_are_offered():
     assert all("pack" in name for name in names("dense:64,64,64"))  # weights lie across the vectors
 
 
+def bands(text: str, cores: int) -> dict[str, tuple[int, ...]]:
+    target = Target(f"llvm -num-cores={cores}").resolved()
+    sketches = generate(WorkloadSpec.parse(text).prim_func(), target)
+    return {s.name: d.values for s in sketches for d in s.decisions if d.name == "bands"}
+
+
+def test_several_threads_share_packed_panels_in_bands_of_rows():
+    assert bands("matmul:512,512,512", 1) == {}
+    assert bands("matmul:512,512,512", 2) == {"panels+pack": (1, 2, 4)}
+    assert bands("matmul:512,512,512", 64) == {"panels+pack": (1, 2, 4, 8, 16)}  # of 32 rows and more
+    assert bands("matmul:48,512,512", 64) == {}
+
+
+@pytest.mark.parametrize("text", ["matmul:133,70,36", "batch_matmul:2,65,50,24"])
+def test_bands_of_any_rows_agree_with_numpy(text):
+    func = WorkloadSpec.parse(text).prim_func()
+    args = arguments(func)
+    [sketch] = [s for s in generate(func, TARGET) if any(d.name == "bands" for d in s.decisions)]
+    at = [d.name for d in sketch.decisions].index("bands")
+    rng = np.random.default_rng(2)
+    for band in range(len(sketch.decisions[at].values)):
+        point = sketch.random(rng)
+        assert point is not None
+        point = (*point[:at], band, *point[at + 1 :])
+        np.testing.assert_allclose(run(func, sketch, point, args), args[0] @ args[1], rtol=1e-3, atol=1e-4)
+
+
+def test_more_tasks_by_bands_keep_more_threads_busy():
+    target = Target("llvm -num-cores=16").resolved()
+    sketches = generate(WorkloadSpec.parse("matmul:512,512,512").prim_func(), target)
+    sketch = next(s for s in sketches if s.name == "panels+pack")
+    given = {"rows": 4, "vectors": 2, "panel": 64 * 32 // TARGET.vector_bits // 2, "unroll": 1}  # eight panels
+
+    def score(count: int) -> float:
+        chosen = given | {"bands": count}
+        return sketch.score(tuple(d.values.index(chosen[d.name]) for d in sketch.decisions))
+
+    assert score(2) > 1.5 * score(1)
+
+
 @pytest.mark.parametrize("text", ["matmul:509,257,1021", "matmul:512,512,2048", "matmul:16,4096,4096"])
 def test_what_is_offered_fits_registers_and_caches(text):
     rng = np.random.default_rng(0)

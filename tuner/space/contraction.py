@@ -24,6 +24,8 @@ _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
 _VECTORS = (1, 2, 3, 4, 5, 6, 7)
 _PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
 _CHUNKS = (1, 2, 4, 8, 16, 32)
+_BANDS = (1, 2, 4, 8, 16, 32)
+_LEAST_BAND = 32  # rows that use a panel, which each band packs anew
 _DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 _PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and go too often
 _LEAST_PACKED_DEPTH = 64
@@ -167,13 +169,17 @@ def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
     loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
     rows, vectors, panel, chunk = _sizes(recorder, work)
     v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
-    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
+    bands = recorder.choose("bands", offered).rv if len(offered := _bands(work)) > 1 else None
+    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows, bands)
     batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not shape.unfolded)
     reduce_loops, unrolled = _split_reduction(sch, recorder, info, loops)
     nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
     if shape.rows_outer:
         parallel = [*batch, *m_chunk, *m_outer]
         inside = [*blocked, v_outer, v_panel]
+    elif bands is not None:
+        parallel = [*batch, *m_chunk, v_outer]
+        inside = [*blocked, *m_outer, v_panel]
     else:
         parallel = [*batch, v_outer]
         inside = [*blocked, *m_chunk, *m_outer, v_panel]
@@ -282,12 +288,30 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
     return tile_rows, vectors, panel, chunk
 
 
+def _bands(work: Work) -> tuple[int, ...]:
+    """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
+    shape, m = work.shape, work.roles.m
+    whole = not shape.pack or shape.rows_outer or shape.pack_rows or shape.unfolded
+    if m is None or whole:
+        return ()
+    most = min(2 * work.hardware.threads if work.hardware.threads > 1 else 1, m.extent // _LEAST_BAND)
+    return tuple(b for b in _BANDS if b <= most)
+
+
 def _split_rows(
-    sch: Schedule, loops: Mapping[int, LoopRV], m: Axis | None, chunk: ExprRV | int, rows: ExprRV
+    sch: Schedule,
+    loops: Mapping[int, LoopRV],
+    m: Axis | None,
+    chunk: ExprRV | int,
+    rows: ExprRV,
+    bands: ExprRV | None = None,
 ) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
-    """Loops over chunks of tiles, tiles, and the rows of one. Chunks of one tile have no loop."""
+    """Loops over chunks of tiles or `bands` of them, tiles, and the rows of one. Chunks of one tile have no loop."""
     if m is None:
         return [], [], []
+    if bands is not None:
+        band, outer, inner = sch.split(loops[m.position], [bands, None, rows])
+        return [band], [outer], [inner]
     if isinstance(chunk, int):
         outer, inner = sch.split(loops[m.position], [None, rows])
         return [], [outer], [inner]

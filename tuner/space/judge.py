@@ -110,6 +110,8 @@ class Judge:
             near = 1.0 if self._panel_bytes(values) <= self.hardware.panel_bytes else 0.85
         if self.shape.pack_rows:  # copying a row panel costs an element's load and store for each panel of columns
             near *= self._width(values) / (self._width(values) + 16)
+        if (bands := values.get("bands", 1)) > 1:  # and a panel of columns for each band of rows
+            near *= self._rows_extent() / (self._rows_extent() + 8 * bands)
         return near
 
     def _streaming(self, values: Values) -> float:
@@ -163,7 +165,7 @@ class Judge:
             extent, tile = self._rows_extent(), values["rows"]
         else:
             extent, tile = self.roles.v.extent, self._width(values)
-        others = math.prod(a.extent for a in self.roles.others) // values.get("block", 1)
+        others = math.prod(a.extent for a in self.roles.others) // values.get("block", 1) * values.get("bands", 1)
         whole, rest = divmod(extent, tile)
         return float(balance(whole * others, others if rest else 0, rest / tile, self.hardware.threads))
 
