@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import resource
 import shutil
@@ -26,7 +27,7 @@ from compiler.runtime.device import Device, device
 from compiler.runtime.module import Module, load_artifact
 from compiler.runtime.ndarray import empty
 from compiler.target import Target
-from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
+from rpc_server.adaptive import SHORT_S, is_doubtful, is_enough, is_hopeless, is_slower, piece
 from rpc_server.compare import disagreement
 from rpc_server.inputs import Inputs
 from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
@@ -272,7 +273,10 @@ class _Samples:
         self.number = 0  # calls of the last whole sample
 
     def warm_up(self) -> None:
+        """One call, and where samples have a least length as many as it takes threads to find a core each."""
         self._timed(1)
+        if self._options.min_repeat_ms > 0 and 0 < self._rough < SHORT_S:
+            self._timed(math.ceil(SHORT_S / self._rough))
 
     def run(self, number: int) -> int:
         if (self._whole or self._rough) and time.monotonic() >= self._stop_at:

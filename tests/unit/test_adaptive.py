@@ -106,6 +106,14 @@ def test_one_interruption_rules_no_kernel_out(held_up, ruled_out):
         assert samples.so_far() == (0.001,)
 
 
+@pytest.mark.parametrize(("least", "asked"), [(10, [1, 5]), (0, [1])])
+def test_threads_have_time_to_find_their_cores(least, asked):
+    subject = Subject({})
+    options = EvaluatorOptions(number=1, repeat=3, min_repeat_ms=least)
+    _Samples(subject, float("inf"), options).warm_up()  # type: ignore[arg-type]
+    assert subject.asked == asked
+
+
 def test_of_a_long_sample_only_the_disturbed_piece_is_taken_again():
     disturbed = {21, 22, 23}  # of the third piece, after one call to warm up
     subject = Subject(disturbed)
