@@ -84,6 +84,18 @@ def test_trials_that_are_not_best_end_no_answer(api: httpx.Client, farm: Farm) -
     assert asked == []
 
 
+@pytest.mark.parametrize("seconds", [0.5, 5.0])
+def test_a_config_that_lost_to_its_function_says_so(api: httpx.Client, farm: Farm, seconds: float) -> None:
+    run = farm.run()
+    farm.baseline(run, seconds)
+    farm.trial(run, "d", 1.0, 1.0, 1.0)
+    alone = api.get("/best", params=QUERY).json()
+    place = {name: QUERY[name] for name in ("target", "device_class")}
+    [batched] = api.post("/best/batch", json={"lookups": [{"workload": KEY}], **place}).json()["answers"]
+    assert alone["config"]["untuned_s"] == seconds
+    assert alone["as_written"] is batched["as_written"] is (seconds == 0.5)
+
+
 def test_whatever_an_answer_rests_on_ends_it(api: httpx.Client, farm: Farm) -> None:
     """Not only trials: what devices may be given, and what is in doubt."""
     farm.trial(farm.run(), "d", 1.0, 1.0)

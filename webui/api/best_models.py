@@ -18,13 +18,15 @@ MOST_LOOKUPS = 1000
 class BestReply(Reply):
     """`match` is `exact`, `compatible` or `nearest`; `explain` says what matched and what did not. `trace` (JSON text)
     is what to replay. `config` is null for `nearest`, whose trace was adapted from `source`, the config of another
-    workload, and was never measured."""
+    workload, and was never measured. With `as_written` the function itself was faster than `config`, and is what to
+    build."""
 
     match: Literal["exact", "compatible", "nearest"]
     explain: list[str]
     trace: str
     config: Config | None
     source: Config | None = None
+    as_written: bool = False
 
     @staticmethod
     def of(found: model.BestLookup) -> BestReply:
@@ -40,6 +42,7 @@ class BestReply(Reply):
             trace=found.trace,
             config=None if near else config,
             source=config if near else None,
+            as_written=not near and found.config.slower_than_untuned,
         )
 
 
