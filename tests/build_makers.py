@@ -71,5 +71,5 @@ def gated(folder: Path) -> PrimFunc:
 
 
 def asked(variable: str) -> PrimFunc:
-    """Says what the worker's environment has, and whose child it is."""
-    raise ValueError(f"{variable} is {os.environ.get(variable)}, parent {os.getppid()}.")
+    """Says what the worker's environment has, and which process it is of whose."""
+    raise ValueError(f"{variable} is {os.environ.get(variable)}, process {os.getpid()}, parent {os.getppid()}.")

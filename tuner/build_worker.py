@@ -110,9 +110,10 @@ def _give_way(niceness: int) -> None:
     a nice value counts within one alone, and an executor, which has a session of its own, would share its cores with
     builds half and half. So the worker gets a session, whose group has the nice value as well."""
     os.nice(niceness)
-    with contextlib.suppress(OSError):  # it leads one already
+    with contextlib.suppress(OSError):
         os.setsid()
-    threading.Thread(target=_lower_session, args=(niceness,), name="lower-session", daemon=True).start()
+    if os.getsid(0) == os.getpid():  # else it would be everybody's session that is lowered
+        threading.Thread(target=_lower_session, args=(niceness,), name="lower-session", daemon=True).start()
 
 
 def _lower_session(niceness: int) -> None:
@@ -123,10 +124,10 @@ def _lower_session(niceness: int) -> None:
             _AUTOGROUP.write_text(str(niceness))
         except BlockingIOError:
             time.sleep(0.1 + os.getpid() % 16 / 100)  # not all workers at once
+            continue
         except OSError:
-            return
-        else:
-            return
+            pass  # there is no such group, or it may not be changed
+        return
 
 
 def _end_with_parent() -> None:

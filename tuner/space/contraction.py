@@ -290,12 +290,11 @@ def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int
 
 def _bands(work: Work) -> tuple[int, ...]:
     """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
-    shape, m = work.shape, work.roles.m
-    whole = not shape.pack or shape.rows_outer or shape.pack_rows or shape.unfolded
-    if m is None or whole:
+    shape, m, threads = work.shape, work.roles.m, work.hardware.threads
+    in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded)
+    if m is None or threads == 1 or not in_panels:
         return ()
-    most = min(2 * work.hardware.threads if work.hardware.threads > 1 else 1, m.extent // _LEAST_BAND)
-    return tuple(b for b in _BANDS if b <= most)
+    return tuple(b for b in _BANDS if b <= min(2 * threads, m.extent // _LEAST_BAND))
 
 
 def _split_rows(
