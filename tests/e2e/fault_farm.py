@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fault_proxy import CuttableProxy
 from ports import free_port
+from process_tree import children
 from relay_farm import start_relay
 
 from rpc_server.errors import ConnectError, RPCError
@@ -142,7 +143,7 @@ class FaultFarm:
         self.boxes[name].server.terminate()
 
     def kill_executor(self, name: str) -> None:
-        for pid in executors_of(self.boxes[name].server.pid)[:1]:
+        for pid in children(self.boxes[name].server.pid)[:1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -272,14 +273,6 @@ def _all_returned(session: TrackerSession, boxes: set[str]) -> bool:
     except RPCError:
         return False
     return {d.box for d in devices if d.state == "ready" and d.lease is None} == boxes and not queued
-
-
-def executors_of(pid: int) -> list[int]:
-    """Living children of a server."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except FileNotFoundError:
-        return []
 
 
 def marked(mark: str) -> list[int]:

@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fault_farm import TIMING, FaultFarm, executors_of, fault_farm
+from fault_farm import TIMING, FaultFarm, fault_farm
+from process_tree import children
 
 LONGEST_S = 300.0
 WORKERS = ("ann", "bob", "cy")
@@ -66,7 +67,7 @@ def stop_box(farm: FaultFarm, rng: random.Random) -> str:
 
 def stop_executor(farm: FaultFarm, rng: random.Random) -> str:
     name = rng.choice(sorted(farm.boxes))
-    pids = executors_of(farm.boxes[name].server.pid)
+    pids = children(farm.boxes[name].server.pid)
     return name + (_stopped(rng.choice(pids), rng) if pids else ": it has none")
 
 

@@ -7,7 +7,8 @@ import signal
 import time
 
 import pytest
-from fault_farm import TIMING, executors_of, fault_farm, marked, until
+from fault_farm import TIMING, fault_farm, marked, until
+from process_tree import children
 
 from rpc_server.client import box_status, open_session
 from rpc_server.errors import LeaseRefused, RPCError
@@ -50,7 +51,7 @@ def test_killed_executors(farm):
 def test_killed_servers(farm):
     for _ in moments():
         name = RNG.choice(["one", "two"])
-        pids = executors_of(farm.boxes[name].server.pid)
+        pids = children(farm.boxes[name].server.pid)
         farm.kill_box(name)
         until(lambda pids=pids: not set(pids) & set(marked(farm.mark)), "its executors are gone", 60.0)
         farm.start_box(name)
@@ -74,7 +75,7 @@ def test_a_stopped_client_comes_back_to_a_lost_lease(farm):
 
 
 def test_a_stopped_executor_holds_up_only_its_own_session(farm):
-    (pid, *_) = executors_of(farm.boxes["one"].server.pid)
+    (pid, *_) = children(farm.boxes["one"].server.pid)
     os.kill(pid, signal.SIGSTOP)
     try:
         assert box_status("127.0.0.1", farm.boxes["one"].server.port).box == "one"

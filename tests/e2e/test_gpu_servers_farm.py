@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from process_tree import children
 from tracker_kit import until
 
 from tracker.client import connect_tracker
@@ -51,12 +52,6 @@ def running(command: list[str], environ: dict[str, str], log: Path) -> Iterator[
         process.wait()
 
 
-def children(pid: int) -> set[int]:
-    """The processes that a process started itself."""
-    found = Path(f"/proc/{pid}/task").glob("*/children")
-    return {int(child) for path in found for child in path.read_text().split()}
-
-
 def test_a_server_for_each_gpu(environ: dict[str, str], tmp_path: Path) -> None:
     log, ports = tmp_path / "log", tmp_path / "ports"
     with Tracker(port=0, silent=True) as tracker:
@@ -79,7 +74,7 @@ def test_a_server_for_each_gpu(environ: dict[str, str], tmp_path: Path) -> None:
             until(lambda: log.read_text().count("listening on") == 3)  # at its port, unless somebody else took that
             after = children(process.pid)
             assert len(after) == 2
-            assert len(before & after) == 1
+            assert len({*before} & {*after}) == 1
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
             until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in after))

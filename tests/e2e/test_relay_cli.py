@@ -1,15 +1,14 @@
 """A farm behind a relay from the command line: nothing but --relay is said of it anywhere."""
 
-import contextlib
 import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 from cli_farm import cli_farm, device_states, until
 from ports import free_ports
+from process_tree import children, command
 
 from rpc_server.relay import DOORS
 
@@ -67,12 +66,7 @@ def test_the_trackers_relay_is_started_again(farm):
 
 
 def relay_of(tracker):
-    for child in Path(f"/proc/{tracker}/task").glob("*/children"):
-        for number in child.read_text().split():
-            with contextlib.suppress(OSError):
-                if b"rpc_server.relay" in Path(f"/proc/{number}/cmdline").read_bytes():
-                    return int(number)
-    return 0
+    return next((child for child in children(tracker) if "rpc_server.relay" in " ".join(command(child))), 0)
 
 
 @pytest.mark.parametrize(

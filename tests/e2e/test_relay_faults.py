@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_tree import children, command
 from relay_farm import PretendedBox, greeted, is_closed, relay_farm, start_relay, state, until
 
 from compiler.runtime import ndarray as nd
@@ -109,12 +110,7 @@ def test_a_killed_agent(farm, session):
 
 
 def agent_of(pid):
-    for child in Path(f"/proc/{pid}/task").glob("*/children"):
-        for number in child.read_text().split():
-            with contextlib.suppress(OSError):
-                if b"rpc_server.relay_agent" in Path(f"/proc/{number}/cmdline").read_bytes():
-                    return int(number)
-    return 0
+    return next((child for child in children(pid) if "rpc_server.relay_agent" in " ".join(command(child))), 0)
 
 
 CLIENT_CODE = """

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_tree import children, is_alive
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
@@ -45,24 +46,11 @@ def start(remote, kind):
     return module["kernel"], a
 
 
-def executors_of(pid):
-    """Living children of a server."""
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
-
-
 def wait_until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def use_until_it_ends(array):
@@ -189,10 +177,10 @@ def test_executors_die_with_a_killed_server(tmp_path):
     server = Server(port=0, folder=str(tmp_path), warm=2)
     session = open_session("127.0.0.1", server.port, wait_s=60)
     try:
-        wait_until(lambda: len(executors_of(server.pid)) == 3)
-        children = executors_of(server.pid)
+        wait_until(lambda: len(children(server.pid)) == 3)
+        executors = children(server.pid)
         os.kill(server.pid, signal.SIGKILL)
-        wait_until(lambda: not any(is_alive(pid) for pid in children))
+        wait_until(lambda: not any(is_alive(pid) for pid in executors))
         with pytest.raises(SessionClosed, match="connection"):
             session.cpu().sync()
     finally:
