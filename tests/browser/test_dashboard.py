@@ -60,6 +60,21 @@ def test_a_live_run(page: Page, root: str, store: RecordStore, ids: Seeded) -> N
     assert dots.count() == run.tasks[0].trials
 
 
+def test_a_press_is_a_click_though_the_page_changes_meanwhile(
+    page: Page, root: str, store: RecordStore, ids: Seeded
+) -> None:
+    page.goto(root)
+    link = page.get_by_role("link", name=f"Run {ids.running}", exact=True)
+    link.hover()
+    page.mouse.down()
+    next(go_on(store, ids.running, threading.Event(), pause_s=0.0))
+    with page.expect_response(f"{root}/"):
+        pass
+    page.wait_for_timeout(500)  # it would be shown by now
+    page.mouse.up()
+    expect(page).to_have_url(f"{root}/runs/{ids.running}")
+
+
 def test_the_curve_by_keyboard(page: Page, root: str, ids: Seeded) -> None:
     page.goto(f"{root}/runs/{ids.finished}")
     curve = page.locator(".curve").first
@@ -140,6 +155,16 @@ def explored(ids: Seeded) -> tuple[str, ...]:
     return (*tuned, *released, *benchmarks, "/devices/rack1-02/0")
 
 
+def test_nothing_moves_once_it_is_shown(page: Page, root: str, ids: Seeded) -> None:
+    """A click on what moves meanwhile is lost."""
+    page.add_init_script(WATCH_SHIFTS)
+    for path in ("/", "/runs", f"/runs/{ids.finished}", "/best", "/best/1", f"/trials/{ids.finished}", *explored(ids)):
+        page.goto(root + path)
+        page.wait_for_load_state("networkidle")
+        page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        assert page.evaluate("shifts") == [], path
+
+
 def test_looking_closer(page: Page, root: str, ids: Seeded) -> None:
     page.goto(f"{root}/runs/{ids.finished}")
     page.get_by_role("link", name="What the candidates chose").click()
@@ -189,6 +214,10 @@ def test_releases_and_benchmarks(page: Page, root: str, ids: Seeded) -> None:
 SMALL_TEXT = """() => [...document.querySelectorAll("svg.figure")]
     .filter((figure) => figure.getBoundingClientRect().width / figure.viewBox.baseVal.width * 11 < 9)
     .map((figure) => figure.getAttribute("class"))"""
+WATCH_SHIFTS = """window.shifts = [];
+const moved = (shift) => shift.sources.map(({ node }) => node?.outerHTML?.slice(0, 80));
+const watch = new PerformanceObserver((seen) => shifts.push(...seen.getEntries().map(moved)));
+watch.observe({ type: "layout-shift", buffered: true })"""
 LOW_CONTRAST = """() => {
   const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
   const lum = ([r, g, b]) => [r, g, b].map((v) => v / 255)

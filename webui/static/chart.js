@@ -29,7 +29,6 @@ export function ticks(bottom, top, count) {
 
 export class Chart {
   constructor(figure) {
-    this.figure = figure;
     this.plot = figure.querySelector(".plot");
     this.readout = figure.querySelector(".readout");
     this.axis = "trial";
@@ -38,7 +37,8 @@ export class Chart {
     this.plot.replaceChildren(this.svg);
     this.measure();
     new ResizeObserver(() => this.measure() && this.draw()).observe(this.plot);
-    this.numbers = this.makeNumbers();
+    figure.querySelector(".numbers").hidden = false;
+    this.numbers = figure.querySelector(".numbers tbody");
     this.svg.addEventListener("pointermove", (event) => this.chooseNear(event));
     this.svg.addEventListener("pointerleave", () => this.choose(null));
     this.svg.addEventListener("keydown", (event) => this.onKey(event));
@@ -53,16 +53,6 @@ export class Chart {
     [this.width, this.height] = [width, height];
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     return true;
-  }
-
-  makeNumbers() {
-    const details = document.createElement("details");
-    details.className = "numbers";
-    details.innerHTML =
-      '<summary>Numbers</summary><div><table><thead><tr><th scope="col">Trial</th><th scope="col">After</th>' +
-      '<th scope="col">Best so far</th></tr></thead><tbody></tbody></table></div>';
-    this.figure.append(details);
-    return details.querySelector("tbody");
   }
 
   setData(curve) {

@@ -35,6 +35,7 @@ export async function refresh() {
     say("connection lost, trying again", true);
     return false;
   }
+  await released();
   const fresh = new DOMParser().parseFromString(text, "text/html");
   for (const old of document.querySelectorAll("[data-live]")) {
     const part = fresh.getElementById(old.id);
@@ -48,6 +49,15 @@ export async function refresh() {
 function holdsSelection(element) {
   const selection = document.getSelection();
   return selection && !selection.isCollapsed && element.contains(selection.anchorNode);
+}
+
+let pressed = false;
+addEventListener("pointerdown", (event) => { pressed = event.button === 0; }, true);
+for (const kind of ["pointerup", "pointercancel", "contextmenu", "blur"]) addEventListener(kind, () => { pressed = false; });
+
+/** No pointer is down any more: what is replaced between press and release gets no click. */
+async function released() {
+  while (pressed) await new Promise((done) => setTimeout(done, 50));
 }
 
 /** Refresh every `period` ms while the page is visible. */
