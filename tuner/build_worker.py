@@ -40,6 +40,9 @@ _COLLECT = (50_000, 10, 10)
 """When a worker's garbage is collected (see `gc.set_threshold`). A build makes some ten thousand objects that live
 until its end: looking through them after every 700, as is usual, takes a fifteenth of its time."""
 _AUTOGROUP = Path("/proc/self/autogroup")
+_GROUP_NICENESS = 10
+"""Of a worker's session beside others. Where every core is busy it still gets a tenth of one; with 19 it would be a
+seventieth, and builds on a machine that others keep busy would hardly go on."""
 _NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
 
 
@@ -108,12 +111,13 @@ def start_worker(memory_bytes: int, niceness: int, environment: Mapping[str, str
 def _give_way(niceness: int) -> None:
     """Lower the priority, beside processes of other sessions too: where the system groups sessions (Linux's autogroup),
     a nice value counts within one alone, and an executor, which has a session of its own, would share its cores with
-    builds half and half. So the worker gets a session, whose group has the nice value as well."""
+    builds half and half. So the worker gets a session, whose group has a nice value as well."""
     os.nice(niceness)
     with contextlib.suppress(OSError):
         os.setsid()
     if os.getsid(0) == os.getpid():  # else it would be everybody's session that is lowered
-        threading.Thread(target=_lower_session, args=(niceness,), name="lower-session", daemon=True).start()
+        lowered = min(niceness, _GROUP_NICENESS)
+        threading.Thread(target=_lower_session, args=(lowered,), name="lower-session", daemon=True).start()
 
 
 def _lower_session(niceness: int) -> None:

@@ -139,7 +139,7 @@ def test_workers_give_way_to_processes_of_other_sessions(builder: LocalBuilder) 
     worker = int(said.split("process ")[-1].split(",")[0])
     assert psutil.Process(worker).nice() == 19
     assert os.getsid(worker) == worker
-    until(lambda: nice_of_group(worker)[1] == 19)
+    until(lambda: nice_of_group(worker)[1] == 10)
     assert nice_of_group(worker)[0] not in AUTOGROUP.read_text().split()  # empty where nobody began a session
 
 
