@@ -3,6 +3,8 @@ then, no command and no life, and that is never an error."""
 
 from __future__ import annotations
 
+import contextlib
+
 import psutil
 
 
@@ -14,12 +16,13 @@ def children(pid: int) -> list[int]:
         return []
 
 
-def command(pid: int) -> list[str]:
-    """The words it was started with."""
-    try:
-        return list(psutil.Process(pid).cmdline())
-    except psutil.NoSuchProcess:
-        return []
+def child_of(pid: int, word: str) -> int:
+    """The first of them whose command has this in it; 0 where none has."""
+    for child in children(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if word in " ".join(psutil.Process(child).cmdline()):
+                return child
+    return 0
 
 
 def is_alive(pid: int) -> bool:
@@ -28,3 +31,8 @@ def is_alive(pid: int) -> bool:
         return str(psutil.Process(pid).status()) != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory it has."""
+    return int(psutil.Process(pid).memory_info().rss)

@@ -41,8 +41,8 @@ _COLLECT = (50_000, 10, 10)
 until its end: looking through them after every 700, as is usual, takes a fifteenth of its time."""
 _AUTOGROUP = Path("/proc/self/autogroup")
 _GROUP_NICENESS = 10
-"""Of a worker's session beside others. Where every core is busy it still gets a tenth of one; with 19 it would be a
-seventieth, and builds on a machine that others keep busy would hardly go on."""
+"""Of a worker's session beside others. Where a busy session has the core it still gets 9 % of it; with 19 it is 1.5 %,
+and builds on a machine that others keep busy would hardly go on."""
 _NOWHERE = open(os.devnull, "w")  # noqa: SIM115  (open for the worker's life)
 
 

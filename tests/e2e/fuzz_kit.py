@@ -8,11 +8,11 @@ import random
 import socket
 import struct
 import threading
-from pathlib import Path
 
 import numpy as np
 import zmq
 from fuzzing import cases
+from process_tree import resident
 from rpc_kernels import kernel
 
 from compiler.runtime import ndarray as nd
@@ -84,10 +84,6 @@ def throw(port: int, samples: list[list[bytes]], rng: random.Random, cases: int)
 
 
 # --- what must hold ----------------------------------------------------------------------------------------
-
-
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Honest:

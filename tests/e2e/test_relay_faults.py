@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from process_tree import children, command
+from process_tree import child_of, resident
 from relay_farm import PretendedBox, greeted, is_closed, relay_farm, start_relay, state, until
 
 from compiler.runtime import ndarray as nd
@@ -25,10 +25,6 @@ from rpc_server.relay_pass import ANSWER_SIZE, CLIENT, VERDICT_SIZE, Answer, Ver
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = 16 << 20
-
-
-def resident(pid):
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def use(remote):
@@ -101,16 +97,12 @@ def test_a_killed_box(farm, session):
 
 def test_a_killed_agent(farm, session):
     remote = session.request("cpu", wait_s=60)
-    assert isinstance(copying(remote, lambda: kill(agent_of(farm.box.pid))), SessionClosed)
+    assert isinstance(copying(remote, lambda: kill(child_of(farm.box.pid, "rpc_server.relay_agent"))), SessionClosed)
     remote.close()
-    until(lambda: agent_of(farm.box.pid), "there is another one")
+    until(lambda: child_of(farm.box.pid, "rpc_server.relay_agent"), "there is another one")
     farm.ready()
     with session.request("cpu", wait_s=60) as again:
         use(again)
-
-
-def agent_of(pid):
-    return next((child for child in children(pid) if "rpc_server.relay_agent" in " ".join(command(child))), 0)
 
 
 CLIENT_CODE = """

@@ -4,7 +4,8 @@ import contextlib
 import random
 import socket
 
-from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, resident, throw, use
+from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, throw, use
+from process_tree import resident
 from relay_farm import greeted, relay_farm
 
 from rpc_server.relay_messages import HereIAm, to_relay

@@ -15,7 +15,8 @@ import time
 
 import pytest
 import zmq
-from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, recorded, resident, unharmed, use, use_more
+from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, recorded, unharmed, use, use_more
+from process_tree import resident
 
 from rpc_server import connection, lane
 from rpc_server.client import open_session
