@@ -28,13 +28,13 @@ sys.path.insert(0, str(PEERS))
 
 from kernels import KERNELS  # noqa: E402  (what the peer imports too)
 
-from compiler.codegen.effort import effort_for  # noqa: E402
-from compiler.codegen.llvm import compile_text, options_for  # noqa: E402
-from compiler.codegen.module import llvm_text  # noqa: E402
-from compiler.driver import build  # noqa: E402
+from compiler.codegen.llvm.effort import effort_for  # noqa: E402
+from compiler.codegen.llvm.llvm import compile_text, options_for  # noqa: E402
+from compiler.codegen.llvm.module import llvm_text  # noqa: E402
+from compiler.driver.build import build  # noqa: E402
 from compiler.lower.pipeline import passes  # noqa: E402
-from compiler.schedule.trace import Trace, apply_trace  # noqa: E402
-from compiler.target import Target  # noqa: E402
+from compiler.schedule.core.trace import Trace, apply_trace  # noqa: E402
+from compiler.target.target import Target  # noqa: E402
 from compiler.tir import ops  # noqa: E402
 from compiler.tir.nodes import PrimFunc  # noqa: E402
 from tunefarm import te, tir  # noqa: E402

@@ -25,17 +25,17 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.driver import compile_artifact
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.tir.ops import as_int
-from tuner.builder import LocalBuilder
-from tuner.engine import tune
-from tuner.fleets import LocalFleet
+from tuner.build.process_builder import LocalBuilder
+from tuner.devices.supplies import LocalFleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
 from tuner.interchange.transfer import Selection, read, write
-from tuner.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.plan import Knowledge, sketch_search

@@ -16,9 +16,10 @@ import time
 import psutil
 import zmq
 
-from rpc_server.registrar import LIVENESS
-from rpc_server.sockets import prepare, send_frames
-from rpc_server.tracker_messages import (
+from rpc_server.farm_link.registrar import LIVENESS
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.sockets import prepare, send_frames
+from rpc_server.wire.tracker_messages import (
     LIMITS,
     BoxHeartbeat,
     BoxHello,
@@ -37,8 +38,7 @@ from rpc_server.tracker_messages import (
     to_client,
     to_tracker,
 )
-from rpc_server.tracker_records import DeviceSpec
-from rpc_server.wire import Kind
+from rpc_server.wire.tracker_records import DeviceSpec
 from tracker.server import Tracker
 
 CONNECTIONS = 8

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="sizes of at most 64")
     parser.add_argument("--json", action="store_true", help="one JSON line a workload")
     args = parser.parse_args()
-    from compiler.runtime.device import cuda
+    from compiler.runtime.core.device import cuda
 
     if not cuda(0).exist:
         print(f"not run: {getattr(cuda(0).api, 'reason', 'this machine has no CUDA device')}")
@@ -70,7 +70,7 @@ def line(row: dict[str, Any]) -> str:
 
 def measure(case: Case, place: Any, trials: int, builders: int) -> dict[str, Any]:
     """What each reached, in GFLOP/s of products and GB/s of the others, and `part` of the best of the others."""
-    from compiler.runtime.ndarray import array, empty
+    from compiler.runtime.core.ndarray import array, empty
 
     func = function(case)
     inputs, output = data(case), func.buffer_map[func.params[-1]]
@@ -128,16 +128,16 @@ def timed(runs: dict[str, Run], place: Any) -> dict[str, float]:
 def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     """The best kernel of a run on a private server, loaded, or None and why."""
     from compiler.artifact import Artifact
-    from compiler.driver import compile_artifact
-    from compiler.runtime.module import load_artifact
-    from compiler.schedule.trace import Trace, apply_trace
-    from compiler.target import Target
-    from tuner.builder import LocalBuilder
-    from tuner.engine import TuningRun
-    from tuner.fleets import LocalFleet
-    from tuner.ledger import Ledger
-    from tuner.options import RunOptions
-    from tuner.progress import Silent
+    from compiler.driver.build import compile_artifact
+    from compiler.runtime.core.module import load_artifact
+    from compiler.schedule.core.trace import Trace, apply_trace
+    from compiler.target.target import Target
+    from tuner.build.process_builder import LocalBuilder
+    from tuner.devices.supplies import LocalFleet
+    from tuner.engine.engine import TuningRun
+    from tuner.engine.ledger import Ledger
+    from tuner.engine.options import RunOptions
+    from tuner.engine.progress import Silent
     from tuner.records.store import RecordStore
     from tuner.search.plan import sketch_search
     from tuner.task import TuningTask
@@ -177,7 +177,7 @@ class Cublas:
 
     def product(self, case: Case, addresses: list[int], place: Any) -> Run:
         """C = A B, of rows, or a batch of them: as cuBLAS sees it, Cᵗ = Bᵗ Aᵗ, of columns."""
-        from compiler.runtime.ndarray import empty
+        from compiler.runtime.core.ndarray import empty
 
         m, n, k = case.sizes[-3:]
         batch = case.sizes[0] if case.name == "batch_matmul" else 1

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler.driver import build
-from compiler.runtime.ndarray import array, empty
-from compiler.schedule.schedule import Schedule
+from compiler.driver.build import build
+from compiler.runtime.core.ndarray import array, empty
+from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.tir import intrin
+from compiler.tir.intrin import intrin
 
 PEERS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,

@@ -220,8 +220,8 @@ def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> d
     """Tune `case` once for each seed, then time the kernels and their peers in turns. "tunefarm" is the kernel of the
     run in the middle."""
 
-    from compiler.runtime.ndarray import array, empty
-    from compiler.target import Target
+    from compiler.runtime.core.ndarray import array, empty
+    from compiler.target.target import Target
     from compiler.tir.ops import as_int
     from tuner.task import count_flops
 
@@ -253,10 +253,10 @@ def measure(case: Case, threads: int, trials: int, seeds: int, rounds: int) -> d
 
 def tuned(func: Any, target: Any, trials: int, seed: int) -> Callable[..., Any] | None:
     """The best kernel of a run, loaded; None when nothing was measured."""
-    from compiler.driver import compile_artifact
+    from compiler.driver.build import compile_artifact
     from compiler.ir.module import IRModule
-    from compiler.runtime.module import load_artifact
-    from tuner.meta_schedule.tune import tune_tir
+    from compiler.runtime.core.module import load_artifact
+    from tuner.faces.meta_schedule.tune import tune_tir
 
     mod = IRModule({"main": func})
     with tempfile.TemporaryDirectory() as folder:
@@ -279,7 +279,7 @@ def with_torch(case: Case, inputs: list[Any], threads: int) -> dict[str, Callabl
 def only_on(count: int) -> Iterator[None]:
     """This process on so many cores, with as many threads. Not while it tunes: builders would share the core that is
     measured on."""
-    from compiler.runtime.threads import num_threads, set_num_threads
+    from compiler.runtime.core.threads import num_threads, set_num_threads
 
     before, threads = os.sched_getaffinity(0), num_threads()
     os.sched_setaffinity(0, set(sorted(before)[-count:]))

@@ -67,10 +67,10 @@ def tile(kib: int, threads: int) -> Row:
     """A tile for each thread, whose columns take `kib` KiB: out[t] = a · b[t]."""
     import numpy as np
 
-    from compiler.driver import build
-    from compiler.runtime.ndarray import array, empty
-    from compiler.schedule.schedule import Schedule
-    from compiler.target import Target
+    from compiler.driver.build import build
+    from compiler.runtime.core.ndarray import array, empty
+    from compiler.schedule.core.schedule import Schedule
+    from compiler.target.target import Target
     from compiler.te.operation import compute, placeholder, reduce_axis
     from compiler.te.operation import sum as te_sum
     from compiler.te.prim_func import create_prim_func

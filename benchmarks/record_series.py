@@ -23,9 +23,9 @@ from tuner.bench.devices import Stand
 from tuner.bench.kernels import Workshop
 from tuner.bench.run import BenchOptions, Ended, Measured, run_bench
 from tuner.bench.suites import Suite
-from tuner.fleet import DeviceSession
-from tuner.fleets import LocalFleet
-from tuner.records.model_farm import NewBenchRun
+from tuner.devices.fleet import DeviceSession
+from tuner.devices.supplies import LocalFleet
+from tuner.records.farm.model_farm import NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.toolchain import toolchain
 from tuner.workloads import WorkloadSpec

@@ -27,12 +27,12 @@ from pathlib import Path
 import numpy as np
 from recorded_spaces import DATA, RecordedSpace, draw_points, path_of, thinned, write
 
-from compiler.target import Target
-from tuner.builder import LocalBuilder
-from tuner.engine import tune
-from tuner.fleets import LocalFleet
+from compiler.target.target import Target
+from tuner.build.process_builder import LocalBuilder
+from tuner.devices.supplies import LocalFleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
 from tuner.model.machine import target_family
-from tuner.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler.schedule.step import Step
-from compiler.schedule.trace import Trace
-from compiler.target import Target
-from rpc_server.measure import FailureKind, MeasureResult
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.engine.replay import UNTUNED
 from tuner.model.machine import target_family
-from tuner.replay import UNTUNED
 from tuner.search.base import Candidate
 from tuner.space.sketch import Decision, Sketch, Values
 from tuner.task import TuningTask

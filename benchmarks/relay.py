@@ -18,11 +18,11 @@ from pathlib import Path
 
 import zmq
 
-from rpc_server.relay import Relay
-from rpc_server.relay_knock import knock
-from rpc_server.relay_messages import HEARTBEAT_S, CallBack, HereIAm, prepare_control, to_box, to_relay
-from rpc_server.relay_pass import BOX, GREETING_SIZE, Answer, Greeting, Pass, new_pass, pass_of_text
-from rpc_server.wire import Kind
+from rpc_server.relay.handshake import knock
+from rpc_server.relay.passes import BOX, GREETING_SIZE, Answer, Greeting, Pass, new_pass, pass_of_text
+from rpc_server.relay.server import Relay
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, HereIAm, prepare_control, to_box, to_relay
 
 SECONDS = 20.0
 

@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 
 from compiler import topi
-from compiler.driver import build
-from compiler.runtime.ndarray import array
-from compiler.runtime.threads import num_threads, set_num_threads
-from compiler.target import Target
+from compiler.driver.build import build
+from compiler.runtime.core.ndarray import array
+from compiler.runtime.core.threads import num_threads, set_num_threads
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
-from compiler.topi import generic
+from compiler.topi.schedules import generic
 
 try:
     import torch

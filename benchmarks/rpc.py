@@ -165,7 +165,7 @@ def paths(remote: Any, pids: Sequence[int], prefix: str = "") -> dict[str, float
     import numpy as np
 
     import tunefarm as tvm
-    from rpc_server.messages import SyncDevice
+    from rpc_server.wire.messages import SyncDevice
 
     dev = remote.cpu()
     small = tvm.nd.array(np.zeros(4, "float32"), dev)

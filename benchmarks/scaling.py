@@ -21,19 +21,19 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from compiler.driver import compile_artifact
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
-from compiler.tir.intrin import call_extern
-from rpc_server.server import Server
+from compiler.tir.intrin.intrin import call_extern
+from rpc_server.box.server import Server
 from tracker.server import Tracker
-from tuner.builder import BuildRequest, BuildResult
-from tuner.engine import tune
-from tuner.fleets import TrackerFleet
-from tuner.options import RunOptions
-from tuner.progress import Silent, Snapshot, TrialDone
-from tuner.records.keys import candidate_digest
+from tuner.build.process_builder import BuildRequest, BuildResult
+from tuner.devices.supplies import TrackerFleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import Silent, Snapshot, TrialDone
+from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
 from tuner.search.plan import TaskSearch, trace_source
 from tuner.task import TuningTask

@@ -16,14 +16,14 @@ import time
 
 import numpy as np
 
-from compiler.target import Target
-from rpc_server.measure import MeasureResult
-from tuner.engine import tune
+from compiler.target.target import Target
+from rpc_server.executor.trial_messages import MeasureResult
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.model.machine import target_family
-from tuner.options import RunOptions
-from tuner.replay import ReplayBuilder, ReplayFleet
 from tuner.search.plan import sketch_search
 from tuner.search.population import sample
 from tuner.search.registry import STRATEGIES

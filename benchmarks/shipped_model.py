@@ -15,7 +15,7 @@ from pathlib import Path
 
 from recorded_spaces import DATA, RecordedSpace, families, put, spaces
 
-from compiler.target import Target
+from compiler.target.target import Target
 from tuner.model import library
 from tuner.model.dataset import group_of
 from tuner.model.features import NAMES

@@ -37,9 +37,9 @@ from sqlalchemy import text
 from store_parts.fill import CLASS, SERVED_CLASS, Contents, fill
 from store_parts.load import get, load, post
 
-from tuner.ledger import Ledger
+from tuner.engine.ledger import Ledger
 from tuner.nearest import best_or_nearest
-from tuner.records.database import connect, parse_url, reading, sqlite_path
+from tuner.records.db.database import connect, parse_url, reading, sqlite_path
 from tuner.records.model import NewTrial
 from tuner.records.store import RecordStore
 from tuner.search.plan import sketch_search

@@ -27,15 +27,15 @@ from pathlib import Path
 
 from recorded_spaces import DATA, RecordedSpace, families, put, spaces
 
-from tuner.engine import tune
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers
 from tuner.model.dataset import group_of
 from tuner.model.guide import Guide
 from tuner.model.library import Found
 from tuner.model.training import Group, TrainingOptions, fit
-from tuner.options import RunOptions
-from tuner.progress import Silent, TrialDone
 from tuner.records.model import TrialPurpose
-from tuner.replay import ReplayBuilder, ReplayFleet, answers
 from tuner.search.base import Candidate, SearchStrategy
 from tuner.search.evolutionary import EvolutionarySearch
 from tuner.search.plan import sketch_task

@@ -30,7 +30,7 @@ def main() -> None:
         print(matmul_seconds())
         return
     report_empty_call(args.peer)
-    from compiler.target import Target
+    from compiler.target.target import Target
 
     commands = {"tunefarm": [sys.executable, __file__, "--once"]}
     if args.peer:

@@ -97,8 +97,8 @@ def tune_ours(size: int, trials: int, seed: int, folder: Path, run: dict[str, An
 
 def build_best(db: str, workload: str, path: Path) -> Path:
     """Build the store's best config into a file."""
-    from compiler.driver import compile_artifact
-    from compiler.schedule.trace import Trace, apply_trace
+    from compiler.driver.build import compile_artifact
+    from compiler.schedule.core.trace import Trace, apply_trace
     from tuner.records.store import RecordStore
     from tuner.task import TuningTask
 
@@ -124,7 +124,7 @@ class Peer:
     """The peer's tuner; when it is done, its best kernel waits to be timed."""
 
     def __init__(self, python: str, size: int, trials: int, cores: int) -> None:
-        from compiler.target import Target
+        from compiler.target.target import Target
 
         command = [python, str(HERE / "peers" / "metaschedule.py"), "--size", str(size), "--trials", str(trials)]
         command += ["--cores", str(cores), "--cpu", Target.host().mcpu or ""]

@@ -33,7 +33,7 @@ MAX_NDIM = 32
 # Kept to be read by people and tools; running the artifact does not need them.
 TEXT_BLOBS = frozenset({"ll", "asm", "tir"})
 LINKED = "linked."  # and a number: objects to be linked to "object"
-# What the names of two entries end with that do the work of one (see `compiler.lower.split_preproc`).
+# What the names of two entries end with that do the work of one (see `compiler.lower.blocks.split_preproc`).
 PREPACK, PREPACKED = "_weight_prepack", "_prepacked"
 
 _HEADER = struct.Struct("<8sII32s")

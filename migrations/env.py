@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that `tuner.records.migrate` hands over.
+"""Alembic's entry: runs the migrations on the connection that `tuner.records.db.migrate` hands over.
 
 The `alembic` command works too, for writing a new revision: `alembic -c migrations/alembic.ini revision …`
 against the database named by `TUNEFARM_DB`.
@@ -11,8 +11,8 @@ import os
 from alembic import context
 from sqlalchemy import Connection
 
-from tuner.records.database import connect, parse_url, writing
-from tuner.records.schema_farm import METADATA
+from tuner.records.db.database import connect, parse_url, writing
+from tuner.records.db.schema_farm import METADATA
 
 
 def _run(connection: Connection) -> None:

@@ -19,11 +19,11 @@ from typing import Self, TypeVar
 import msgspec
 import zmq
 
-from rpc_server.children import PYTHON, environment
-from rpc_server.curve import Doorkeeper
+from rpc_server.box.children import PYTHON, environment
 from rpc_server.errors import ConnectError, ServerStartError
-from rpc_server.keys import KeyRing, Principal
-from rpc_server.sockets import endpoint, is_loopback, resolve
+from rpc_server.wire.curve import Doorkeeper
+from rpc_server.wire.keys import KeyRing, Principal
+from rpc_server.wire.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0
 

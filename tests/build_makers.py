@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc

@@ -109,7 +109,7 @@ def pytest_runtest_logfinish() -> None:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with today's schema, to be copied: the migrations take longer than most tests."""
-    from tuner.records.migrate import upgrade
+    from tuner.records.db.migrate import upgrade
 
     file = tmp_path_factory.mktemp("records") / "template.db"
     upgrade(str(file))

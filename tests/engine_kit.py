@@ -5,22 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rpc_server.measure import MeasureResult
-from tuner.budget import Limits
-from tuner.builder import BuildResult
-from tuner.engine_events import (
-    Built,
-    Claim,
-    Claimed,
-    Command,
-    Job,
-    Measured,
-    SlotUp,
-    SubmitBuild,
-    SubmitMeasure,
-)
-from tuner.engine_state import EngineState
-from tuner.task_state import Plan
+from rpc_server.executor.trial_messages import MeasureResult
+from tuner.build.process_builder import BuildResult
+from tuner.engine.budget import Limits
+from tuner.engine.events import Built, Claim, Claimed, Command, Job, Measured, SlotUp, SubmitBuild, SubmitMeasure
+from tuner.engine.state import EngineState
+from tuner.engine.task_state import Plan
 
 
 @dataclass(frozen=True)

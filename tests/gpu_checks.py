@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from compiler.codegen import ptxas
-from compiler.driver import compile_artifact, lower
+from compiler.codegen.nvptx import ptxas
+from compiler.driver.build import compile_artifact, lower
+from compiler.interp import threads as interp_threads
 from compiler.ir.module import IRModule
-from compiler.lower import interp_threads
-from compiler.lower.inject_barriers import inject_barriers
+from compiler.lower.gpu.inject_barriers import inject_barriers
 
 PTXAS = ptxas.find_ptxas()
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import ScheduleError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import stages
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import max as te_max
@@ -23,7 +23,7 @@ from compiler.te.reduction import reduce_axis
 from compiler.te.reduction import sum as te_sum
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import exp, if_then_else
+from compiler.tir.intrin.intrin import exp, if_then_else
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import verify
 from compiler.tir.visit import walk

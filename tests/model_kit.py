@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.target import Target
-from tuner.records.keys import candidate_digest
+from compiler.target.target import Target
+from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from tuner.records.database import parse_url
+from tuner.records.db.database import parse_url
 
 PATIENCE_S = 60.0
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import event
 
-from compiler.target import Target
-from rpc_server.measure import FailureKind
-from tuner.records.keys import candidate_digest
+from compiler.target.target import Target
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState, TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.space.generate import generate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import schedule_workloads as w
 from schedule_case import case
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 
 
 @case(w.matmul)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
 
 Case = Callable[[], tuple[PrimFunc, Schedule]]

@@ -6,7 +6,7 @@ import schedule_workloads as w
 import tensor_intrins
 from schedule_case import case
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 
 
 @case(w.chain)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import ScheduleError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func

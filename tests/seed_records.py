@@ -19,9 +19,11 @@ from compiler import topi
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
 from compiler.tir.nodes import PrimFunc
-from rpc_server.measure import FailureKind
-from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
+from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
+from tuner.records.db.types import utcnow
+from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -33,9 +35,7 @@ from tuner.records.model import (
     TrialPurpose,
     Workload,
 )
-from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 from tuner.workloads import OPERATORS, WorkloadSpec
 
 TARGET = "llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu"
@@ -52,7 +52,7 @@ CRASH_TEXT = """the executor ended with SIGSEGV while it ran the trial's first c
 last lines of its stderr:
   Fatal Python error: Segmentation fault
   Current thread 0x00007f2d4c1b3740 (most recent call first):
-    File "compiler/runtime/module.py", line 212 in __call__
+    File "compiler/runtime/core/module.py", line 212 in __call__
 """
 TIMEOUT_TEXT = "the build ran past 10 s: LLVM was still optimising\n  unrolled 4096 iterations of k_1"
 WRONG_TEXT = "output 0 differs from the reference at [3, 17]: got 1.25, want 131.8 (rtol 1e-4)"

@@ -7,7 +7,7 @@ from te_schedules import CASES, Made, case, matmul, product
 
 from compiler.te import operation as te
 from compiler.te.extern import extern
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from compiler.tir import ir_builder, ops

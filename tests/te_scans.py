@@ -6,7 +6,7 @@ from te_schedules import Made, case
 
 from compiler.te import operation as te
 from compiler.te.scan import scan
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from compiler import topi
 from compiler.te import operation as te
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 
 Reference = Callable[..., np.ndarray | tuple[np.ndarray, ...]]
 Made = tuple[Schedule, list[Tensor], Reference]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import schedule_workloads as w
 
-from compiler.schedule import tree
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.state import realize_at
+from compiler.schedule.analysis import tree
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.state import realize_at
+from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.visit import replace
 
 

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _REQUEST_BYTES = 1 << 20
-_LATER = ("alembic.command", "rpc_server.server", "tracker.server", "tuner.engine", "tuner.fleets", "webui.app")
+_LATER = ("alembic.command", "rpc_server.box.server", "tracker.server", "tuner.engine.engine")
+_LATER += ("tuner.devices.supplies", "webui.app")
 """What commands import while they run."""
 
 

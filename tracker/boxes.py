@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from rpc_server.errors import NotPermitted
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     Admin,
     BoxBye,
     BoxHeartbeat,
@@ -18,7 +18,7 @@ from rpc_server.tracker_messages import (
     RevokeLease,
     SuspectDevice,
 )
-from rpc_server.tracker_records import DeviceSpec, HeldLease
+from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker import lending
 from tracker.capability import is_word
 from tracker.errors import RegistrationError, UnknownDeviceError

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_records import Attribute
+from rpc_server.wire.tracker_records import Attribute
 
 MAX_TEXT = 1024
 """Longest expression taken, in characters."""

@@ -27,12 +27,12 @@ from queue import Empty, SimpleQueue
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.curve import PeerKeys, secure_client
 from rpc_server.errors import ConnectError, ProtocolError
-from rpc_server.registrar import LIVENESS
-from rpc_server.sockets import endpoint, prepare, resolve
-from rpc_server.tracker_messages import LIMITS, Admin, FromClient, Query, ToClient, to_client, to_tracker
-from rpc_server.wire import Kind, check_frames
+from rpc_server.farm_link.registrar import LIVENESS
+from rpc_server.wire.codec import Kind, check_frames
+from rpc_server.wire.curve import PeerKeys, secure_client
+from rpc_server.wire.sockets import endpoint, prepare, resolve
+from rpc_server.wire.tracker_messages import LIMITS, Admin, FromClient, Query, ToClient, to_client, to_tracker
 
 logger = logging.getLogger("tracker.client")
 

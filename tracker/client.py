@@ -22,12 +22,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from compiler.errors import ArgumentError
-from rpc_server.curve import keys_for
+from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, ProtocolError, RPCError
-from rpc_server.keys import KeyRing
-from rpc_server.registrar import split_address
-from rpc_server.session import RPCSession
-from rpc_server.tracker_messages import (
+from rpc_server.farm_link.registrar import split_address
+from rpc_server.wire.curve import keys_for
+from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.tracker_messages import (
     Admin,
     AdminDone,
     ClientBye,
@@ -42,10 +42,10 @@ from rpc_server.tracker_messages import (
     ToClient,
     to_tracker,
 )
-from rpc_server.tracker_records import DeviceInfo, LogEvent, QueueInfo
-from tracker.approach import Approach
+from rpc_server.wire.tracker_records import DeviceInfo, LogEvent, QueueInfo
 from tracker.capability import parse_capability
 from tracker.channel import Channel
+from tracker.early_sessions import Approach
 from tracker.errors import LeaseLostError, TrackerError
 from tracker.holdings import Holdings, Lease
 from tracker.turn import Turn
@@ -193,7 +193,7 @@ class TrackerSession:
 
         `session_timeout` (seconds, 0: none) bounds the lease and so the session. A device whose box does not
         open a session is reported to the tracker and another one asked for, `max_retry` times in all. `options`
-        go to `rpc_server.client.open_session`. Raises what `lease` raises, and RPCError after the last try.
+        go to `rpc_server.client.connect.open_session`. Raises what `lease` raises, and RPCError after the last try.
         """
         tries = max(1, max_retry)
         while True:

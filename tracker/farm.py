@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
-from rpc_server.tracker_messages import KeepStanding, Refused, ToBox, ToClient
-from rpc_server.tracker_records import DeviceSpec, LogEvent, Scores, Standing
+from rpc_server.wire.tracker_messages import KeepStanding, Refused, ToBox, ToClient
+from rpc_server.wire.tracker_records import DeviceSpec, LogEvent, Scores, Standing
 from tracker.allocate import Allocator, Place, Waiting
 from tracker.capability import Capabilities, Predicate
 from tracker.log import LogKind

@@ -10,8 +10,8 @@ import msgspec
 import zmq
 
 from rpc_server.errors import KeyFileError, NotPermitted
-from rpc_server.keys import Principal, Role
-from rpc_server.tracker_messages import Admin, BoxHello, FromBox, FromClient, Query, RequestDevice
+from rpc_server.wire.keys import Principal, Role
+from rpc_server.wire.tracker_messages import Admin, BoxHello, FromBox, FromClient, Query, RequestDevice
 
 logger = logging.getLogger("tracker")
 

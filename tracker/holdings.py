@@ -13,11 +13,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from compiler.errors import TunefarmError, error_from_kind
-from rpc_server.client import open_session
-from rpc_server.keys import KeyRing
-from rpc_server.registrar import split_address
-from rpc_server.session import RPCSession
-from rpc_server.tracker_messages import (
+from rpc_server.client.connect import open_session
+from rpc_server.client.session import RPCSession
+from rpc_server.farm_link.registrar import split_address
+from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.tracker_messages import (
     CancelRequest,
     FromClient,
     Granted,
@@ -31,7 +31,7 @@ from rpc_server.tracker_messages import (
     RequestDevice,
     ToClient,
 )
-from rpc_server.tracker_records import Attribute, LeaseGrant
+from rpc_server.wire.tracker_records import Attribute, LeaseGrant
 from tracker.errors import LeaseLostError
 
 logger = logging.getLogger("tracker.client")
@@ -104,7 +104,7 @@ class Lease:
             callback(self.lost or "")
 
     def open_session(self, **options: Any) -> RPCSession:
-        """A session on the leased device. `options` are those of `rpc_server.client.open_session`."""
+        """A session on the leased device. `options` are those of `rpc_server.client.connect.open_session`."""
         self.check()
         return open_session(
             self.host, self.port, token=self.token, keys=self._holdings.keys, server_key=self.box_key, **options

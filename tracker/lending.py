@@ -8,8 +8,8 @@ secret; together they are its token, and a box or a tracker that sees an older o
 
 from __future__ import annotations
 
-from rpc_server.relay_pass import granted_address, is_relayed
-from rpc_server.tracker_messages import (
+from rpc_server.relay.passes import granted_address, is_relayed
+from rpc_server.wire.tracker_messages import (
     CheckDevice,
     Granted,
     GrantLease,
@@ -24,7 +24,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RevokeLease,
 )
-from rpc_server.tracker_records import LeaseGrant
+from rpc_server.wire.tracker_records import LeaseGrant
 from tracker.farm import Device, Farm, Lease, Phase, Request, TimerKind
 from tracker.log import LogKind
 

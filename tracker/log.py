@@ -6,7 +6,7 @@ from collections import deque
 from enum import StrEnum
 from itertools import islice
 
-from rpc_server.tracker_records import LogEvent
+from rpc_server.wire.tracker_records import LogEvent
 
 
 class LogKind(StrEnum):

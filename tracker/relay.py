@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rpc_server.errors import ServerStartError
-from rpc_server.relay import Relay
+from rpc_server.relay.server import Relay
 
 logger = logging.getLogger("tracker")
 
@@ -18,7 +18,7 @@ _LOOK_S = 1.0
 
 @contextlib.contextmanager
 def kept_relay(host: str, port: int, **options: Any) -> Iterator[int]:
-    """Gives the relay's port. `options` are those of `rpc_server.relay.RelayOptions`. Raises ServerStartError."""
+    """Gives the relay's port. `options` are those of `RelayOptions`. Raises ServerStartError."""
     relay = Relay(host, port, **options)
     ended = threading.Event()
 

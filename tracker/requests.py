@@ -7,7 +7,7 @@ from itertools import islice
 
 from compiler.errors import TunefarmError
 from rpc_server.errors import NotPermitted
-from rpc_server.tracker_messages import CancelRequest, ClientBye, Queued, Refused, RequestDevice
+from rpc_server.wire.tracker_messages import CancelRequest, ClientBye, Queued, Refused, RequestDevice
 from tracker import lending
 from tracker.allocate import Place, Waiting
 from tracker.capability import Capabilities, CapabilityError, parse_capability

@@ -19,7 +19,7 @@ import zmq
 
 from compiler.errors import TunefarmError
 from rpc_server.errors import ConnectError, NotPermitted, ProtocolError, RemoteError
-from rpc_server.registrar import LIVENESS, split_address
+from rpc_server.farm_link.registrar import LIVENESS, split_address
 from rpc_server.service import (
     ChildService,
     ServiceOptions,
@@ -29,8 +29,9 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
-from rpc_server.sockets import prepare
-from rpc_server.tracker_messages import (
+from rpc_server.wire.codec import Kind, check_frames, encode_error
+from rpc_server.wire.sockets import prepare
+from rpc_server.wire.tracker_messages import (
     LIMITS,
     Admin,
     AdminDone,
@@ -47,7 +48,6 @@ from rpc_server.tracker_messages import (
     from_tracker,
     to_tracker,
 )
-from rpc_server.wire import Kind, check_frames, encode_error
 from tracker.errors import RegistrationError
 from tracker.farm import Command, Record, Timing
 from tracker.gate import Gate
@@ -71,7 +71,7 @@ _LOOK_AT_KEYS_S = 1.0
 class TrackerOptions(ServiceOptions, frozen=True, kw_only=True):
     """How a tracker runs.
 
-    `keys` is a folder of keys (see rpc_server/keys.py): if it holds an identity, connections are encrypted and only
+    `keys` is a folder of keys (`rpc_server.wire.keys`): if it holds an identity, connections are encrypted and only
     authorized boxes, clients and admins come in. `port` 0 takes a free one; with `port_end` the first free one of
     [port, port_end). `port_file` is written with the port once it listens. `log_size` events are kept. `lifeline_fd`
     is a descriptor whose end of file ends the tracker. With `relay_port` a relay runs beside it, at that port (0: a

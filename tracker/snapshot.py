@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from heapq import nsmallest
 
-from rpc_server.tracker_messages import DevicePage, FarmNumbers, QueuePage
-from rpc_server.tracker_records import CheckInfo, DeviceInfo, QueueInfo, QueueNumbers
+from rpc_server.wire.tracker_messages import DevicePage, FarmNumbers, QueuePage
+from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueInfo, QueueNumbers
 from tracker.farm import Device, DeviceState, Farm
 
 _MOST_QUEUES = 400

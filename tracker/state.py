@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     Admin,
     BoxBye,
     BoxHeartbeat,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from rpc_server.errors import ConnectError
-from rpc_server.tracker_messages import Offered, Queued
+from rpc_server.wire.tracker_messages import Offered, Queued
 from tracker.channel import Channel
 from tracker.holdings import Holdings, Lease, Pending
 

@@ -36,51 +36,51 @@ _NAMES = {
     "TunefarmError": "compiler.errors:TunefarmError",
     "TuningRun": "tunefarm.notebook:TuningRun",
     "load_run": "tunefarm.notebook:load_run",
-    "Target": "compiler.target:Target",
-    "build": "compiler.driver:build",
-    "lower": "compiler.driver:lower",
-    "cl": "compiler.runtime.device:cl",
-    "cpu": "compiler.runtime.device:cpu",
-    "cuda": "compiler.runtime.device:cuda",
-    "device": "compiler.runtime.device:device",
-    "ext_dev": "compiler.runtime.device:ext_dev",
-    "gpu": "compiler.runtime.device:gpu",
-    "hexagon": "compiler.runtime.device:hexagon",
-    "metal": "compiler.runtime.device:metal",
-    "mtl": "compiler.runtime.device:mtl",
-    "opencl": "compiler.runtime.device:opencl",
-    "rocm": "compiler.runtime.device:rocm",
-    "vpi": "compiler.runtime.device:vpi",
-    "vulkan": "compiler.runtime.device:vulkan",
-    "webgpu": "compiler.runtime.device:webgpu",
-    "get_global_func": "compiler.runtime.registry:get_global_func",
-    "register_func": "compiler.runtime.registry:register_func",
+    "Target": "compiler.target.target:Target",
+    "build": "compiler.driver.build:build",
+    "lower": "compiler.driver.build:lower",
+    "cl": "compiler.runtime.core.device:cl",
+    "cpu": "compiler.runtime.core.device:cpu",
+    "cuda": "compiler.runtime.core.device:cuda",
+    "device": "compiler.runtime.core.device:device",
+    "ext_dev": "compiler.runtime.core.device:ext_dev",
+    "gpu": "compiler.runtime.core.device:gpu",
+    "hexagon": "compiler.runtime.core.device:hexagon",
+    "metal": "compiler.runtime.core.device:metal",
+    "mtl": "compiler.runtime.core.device:mtl",
+    "opencl": "compiler.runtime.core.device:opencl",
+    "rocm": "compiler.runtime.core.device:rocm",
+    "vpi": "compiler.runtime.core.device:vpi",
+    "vulkan": "compiler.runtime.core.device:vulkan",
+    "webgpu": "compiler.runtime.core.device:webgpu",
+    "get_global_func": "compiler.runtime.core.registry:get_global_func",
+    "register_func": "compiler.runtime.core.registry:register_func",
 }
 
 __all__ = [*_NAMES]
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
-    from compiler.driver import build as build
-    from compiler.driver import lower as lower
+    from compiler.driver.build import build as build
+    from compiler.driver.build import lower as lower
     from compiler.errors import TunefarmError as TunefarmError
     from compiler.ir.module import IRModule as IRModule
-    from compiler.runtime.device import cl as cl
-    from compiler.runtime.device import cpu as cpu
-    from compiler.runtime.device import cuda as cuda
-    from compiler.runtime.device import device as device
-    from compiler.runtime.device import ext_dev as ext_dev
-    from compiler.runtime.device import gpu as gpu
-    from compiler.runtime.device import hexagon as hexagon
-    from compiler.runtime.device import metal as metal
-    from compiler.runtime.device import mtl as mtl
-    from compiler.runtime.device import opencl as opencl
-    from compiler.runtime.device import rocm as rocm
-    from compiler.runtime.device import vpi as vpi
-    from compiler.runtime.device import vulkan as vulkan
-    from compiler.runtime.device import webgpu as webgpu
-    from compiler.runtime.registry import get_global_func as get_global_func
-    from compiler.runtime.registry import register_func as register_func
-    from compiler.target import Target as Target
+    from compiler.runtime.core.device import cl as cl
+    from compiler.runtime.core.device import cpu as cpu
+    from compiler.runtime.core.device import cuda as cuda
+    from compiler.runtime.core.device import device as device
+    from compiler.runtime.core.device import ext_dev as ext_dev
+    from compiler.runtime.core.device import gpu as gpu
+    from compiler.runtime.core.device import hexagon as hexagon
+    from compiler.runtime.core.device import metal as metal
+    from compiler.runtime.core.device import mtl as mtl
+    from compiler.runtime.core.device import opencl as opencl
+    from compiler.runtime.core.device import rocm as rocm
+    from compiler.runtime.core.device import vpi as vpi
+    from compiler.runtime.core.device import vulkan as vulkan
+    from compiler.runtime.core.device import webgpu as webgpu
+    from compiler.runtime.core.registry import get_global_func as get_global_func
+    from compiler.runtime.core.registry import register_func as register_func
+    from compiler.target.target import Target as Target
     from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
     from tunefarm import contrib as contrib

@@ -12,7 +12,7 @@ import httpx
 from compiler.errors import TunefarmError, error_from_kind
 
 if TYPE_CHECKING:
-    from compiler.target import Target
+    from compiler.target.target import Target
     from compiler.tir.nodes import PrimFunc
 
 _BATCH = 1000  # lookups in one request
@@ -219,7 +219,7 @@ def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
     """The function's text goes along, so that a nearby workload's config can be adapted to it."""
     if isinstance(workload, str):
         return {"workload": workload}
-    from compiler.tir.printer import workload_key
+    from compiler.tir.text.printer import workload_key
 
     key = {"workload": workload_key(workload)}
     return {**key, "function": workload.script()} if with_function else key
@@ -238,6 +238,6 @@ def _run_reply(data: Mapping[str, Any]) -> RunReply:
 def _target(target: str | Target | None) -> str:
     if target is not None:
         return str(target)
-    from tuner.fleets import local_target
+    from tuner.devices.supplies import local_target
 
     return local_target()

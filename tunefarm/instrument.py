@@ -1,6 +1,6 @@
 """Watching passes: `with tvm.transform.PassContext(instruments=[...])`."""
 
-from compiler.transform.instrument import (
+from compiler.ir.transform.instrument import (
     PassInstrument,
     PassTimingInstrument,
     PrintAfterAll,

@@ -1,6 +1,6 @@
 """Arrays on devices."""
 
-from compiler.runtime.device import (
+from compiler.runtime.core.device import (
     cl,
     cpu,
     cuda,
@@ -16,7 +16,7 @@ from compiler.runtime.device import (
     vulkan,
     webgpu,
 )
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
 
 __all__ = [
     "NDArray",

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import TunefarmError
-from compiler.runtime.statistics import summarise
+from compiler.runtime.measure.statistics import summarise
 from tunefarm.settings import load
+from tuner.engine.progress import gflops
 from tuner.kernels.space import config_of
-from tuner.progress import gflops
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore

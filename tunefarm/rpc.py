@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpc_server import client as _client
-from rpc_server.keys import KeyRing
-from rpc_server.local import LocalSession, with_minrpc
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
-from rpc_server.relay import Relay
-from rpc_server.server import Server
-from rpc_server.session import RPCSession
+from rpc_server.box.server import Server
+from rpc_server.client import connect as _client
+from rpc_server.client.local import LocalSession, with_minrpc
+from rpc_server.client.session import RPCSession
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.relay.server import Relay
+from rpc_server.wire.keys import KeyRing
 from tracker import client as _tracker
 from tracker.client import TrackerSession
 from tracker.server import Tracker

@@ -2,8 +2,7 @@
 
 from compiler.artifact import Artifact
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
-from compiler.runtime import profiling
-from compiler.runtime.device import (
+from compiler.runtime.core.device import (
     Device,
     cl,
     cpu,
@@ -21,22 +20,14 @@ from compiler.runtime.device import (
     vulkan,
     webgpu,
 )
-from compiler.runtime.module import Module, load_module
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
-from compiler.runtime.ndarray import array as tensor
-from compiler.runtime.packed import PackedFunc
-from compiler.runtime.params import (
-    load_param_dict,
-    load_param_dict_from_file,
-    save_param_dict,
-    save_param_dict_to_file,
-)
-from compiler.runtime.registry import get_global_func, list_global_func_names, register_func, remove_global_func
-from compiler.runtime.report import Report
-from compiler.runtime.special_modules import load_static_library, system_lib
-from compiler.runtime.threads import affinity, num_threads, set_affinity, set_num_threads
-from compiler.runtime.timing import BenchmarkResult
-from compiler.runtime.values import (
+from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack
+from compiler.runtime.core.ndarray import array as tensor
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.registry import get_global_func, list_global_func_names, register_func, remove_global_func
+from compiler.runtime.core.special_modules import load_static_library, system_lib
+from compiler.runtime.core.threads import affinity, num_threads, set_affinity, set_num_threads
+from compiler.runtime.core.values import (
     DataType,
     DataTypeCode,
     Object,
@@ -46,6 +37,15 @@ from compiler.runtime.values import (
     convert,
     convert_to_object,
 )
+from compiler.runtime.files.params import (
+    load_param_dict,
+    load_param_dict_from_file,
+    save_param_dict,
+    save_param_dict_to_file,
+)
+from compiler.runtime.measure import profiling
+from compiler.runtime.measure.report import Report
+from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.tir.ops import const
 
 __all__ = [

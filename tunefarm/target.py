@@ -1,25 +1,15 @@
 """What code is built for."""
 
-from compiler import target
-from compiler.target import Target, TargetKind, list_kinds
-from compiler.target_constructors import (
-    arm_cpu,
-    bifrost,
-    cuda,
-    hexagon,
-    intel_graphics,
-    llvm,
-    mali,
-    riscv_cpu,
-    rocm,
-)
-from compiler.target_generic import (
+from compiler.target import target
+from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
+from compiler.target.generic_func import (
     GenericFunc,
     generic_func,
     get_native_generic_func,
     override_native_generic_func,
 )
-from compiler.target_tags import list_tags, register_tag
+from compiler.target.tags import list_tags, register_tag
+from compiler.target.target import Target, TargetKind, list_kinds
 
 __all__ = [
     "GenericFunc",

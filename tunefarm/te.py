@@ -1,17 +1,18 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
-from compiler.te import schedule, tensor
+from compiler.te import tensor
 from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.scan import ScanOp, scan
-from compiler.te.schedule import Schedule, create_schedule
-from compiler.te.stage import Stage
+from compiler.te.schedule import schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
+from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice, placeholder
 from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from compiler.tir.composed import acosh, asinh, atanh, logaddexp
-from compiler.tir.intrin import (
+from compiler.tir.intrin.intrin import (
     abs,
     acos,
     asin,

@@ -1,8 +1,9 @@
 """TensorIR: nodes, expression building, schedules."""
 
-from compiler.schedule import schedule
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.lower import tir_passes as transform
+from compiler.schedule.core import schedule
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.te.reduction import comm_reducer, max, min, sum
 from compiler.tir import analysis, ir_builder, stmt_functor
 from compiler.tir import nodes as buffer
@@ -10,7 +11,8 @@ from compiler.tir import nodes as expr
 from compiler.tir import nodes as function
 from compiler.tir import nodes as stmt
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
-from compiler.tir.gpu_intrin import (
+from compiler.tir.index_map import IndexMap
+from compiler.tir.intrin.gpu import (
     atomic_add,
     atomic_max,
     atomic_min,
@@ -20,8 +22,7 @@ from compiler.tir.gpu_intrin import (
     tvm_warp_shuffle_up,
     tvm_warp_shuffle_xor,
 )
-from compiler.tir.index_map import IndexMap
-from compiler.tir.intrin import (
+from compiler.tir.intrin.intrin import (
     abs,
     acos,
     asin,
@@ -71,9 +72,25 @@ from compiler.tir.intrin import (
     tanh,
     trunc,
 )
-from compiler.tir.intrin import left_shift as shift_left
-from compiler.tir.intrin import power as pow
-from compiler.tir.intrin import right_shift as shift_right
+from compiler.tir.intrin.intrin import left_shift as shift_left
+from compiler.tir.intrin.intrin import power as pow
+from compiler.tir.intrin.intrin import right_shift as shift_right
+from compiler.tir.intrin.ptx import ptx_commit_group, ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_wait_group
+from compiler.tir.intrin.ptx_warpgroup import (
+    ptx_cp_async_bulk_tensor,
+    ptx_fence_mbarrier_init,
+    ptx_fence_proxy_async,
+    ptx_mbarrier_arrive,
+    ptx_mbarrier_arrive_expect_tx,
+    ptx_mbarrier_init,
+    ptx_mbarrier_wait_parity,
+    ptx_setmaxnreg,
+    ptx_wgmma_commit_group,
+    ptx_wgmma_fence,
+    ptx_wgmma_mma_async,
+    ptx_wgmma_wait_group,
+)
+from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.ir_builder import call_packed
 from compiler.tir.nodes import (
     EQ,
@@ -152,24 +169,7 @@ from compiler.tir.ops import floordiv as indexdiv
 from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
-from compiler.tir.ptx_intrin import ptx_commit_group, ptx_cp_async, ptx_ldmatrix, ptx_mma, ptx_wait_group
-from compiler.tir.ptx_warpgroup import (
-    ptx_cp_async_bulk_tensor,
-    ptx_fence_mbarrier_init,
-    ptx_fence_proxy_async,
-    ptx_mbarrier_arrive,
-    ptx_mbarrier_arrive_expect_tx,
-    ptx_mbarrier_init,
-    ptx_mbarrier_wait_parity,
-    ptx_setmaxnreg,
-    ptx_wgmma_commit_group,
-    ptx_wgmma_fence,
-    ptx_wgmma_mma_async,
-    ptx_wgmma_wait_group,
-)
-from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.visit import seq as stmt_seq
-from compiler.transform import tir_passes as transform
 
 __all__ = [
     "EQ",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rpc_server.keys import KeyRing
+from rpc_server.wire.keys import KeyRing
 from tunefarm import settings
-from tuner.faces import OnTracker
-from tuner.fleet import Fleet
+from tuner.devices.fleet import Fleet
+from tuner.faces.common.engine import OnTracker
 
 
 class WithOwnKeys(OnTracker):

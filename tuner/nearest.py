@@ -14,16 +14,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from compiler.errors import TunefarmError
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.printer import workload_key
+from compiler.tir.text.printer import workload_key
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.keys import workload_family
-from tuner.records.matching import certainty
+from tuner.records.lookup.keys import workload_family
+from tuner.records.lookup.matching import certainty
+from tuner.records.lookup.near import NearConfig
 from tuner.records.model import BestConfig, BestLookup
-from tuner.records.near import NearConfig
 from tuner.records.store import RecordStore
 from tuner.transfer.adapt import adapt
 from tuner.transfer.distance import Description, Shapes, describe

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from compiler.artifact import Artifact
 from compiler.ir.base import Node
-from compiler.lower.warp_match import warp_product
+from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.default_gpu import default_gpu_schedule
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.target.target import Target
+from compiler.tensorcore.warp_match import warp_product
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc

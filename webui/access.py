@@ -17,9 +17,9 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
 from compiler.errors import TunefarmError
-from tuner.records.model_farm import Role, Token
+from tuner.records.farm.model_farm import Role, Token
+from tuner.records.farm.tokens import digest_of
 from tuner.records.store import RecordStore
-from tuner.records.tokens import digest_of
 from webui.errors import Forbidden, TooManyFailures, Unauthorised
 
 _log = logging.getLogger(__name__)

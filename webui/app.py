@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from compiler.errors import TunefarmError
-from tuner.records.model_farm import Role
+from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
 from webui import export, metrics
 from webui.access import Access, Limit

@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_records import DeviceInfo
+from rpc_server.wire.tracker_records import DeviceInfo
+from tuner.records.db.types import utcnow
+from tuner.records.farm.model_farm import DeviceEvent, DeviceEventKind
 from tuner.records.model import Device
-from tuner.records.model_farm import DeviceEvent, DeviceEventKind
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 from webui.fleet import DeviceSource, newest_by_name
 
 _log = logging.getLogger(__name__)

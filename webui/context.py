@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from tuner.records.remembered import Answers
+from tuner.records.lookup.remembered import Answers
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
 from webui.launcher import Launcher

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.schedule.rv import BlockRV, ExprRV, LoopRV
-from compiler.schedule.step import Decision, Step
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.rv import BlockRV, ExprRV, LoopRV
+from compiler.schedule.core.step import Decision, Step
+from compiler.schedule.core.trace import Trace
 from tuner.model.types import Floats, Ints
 
 Value = int | float | str

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compiler.runtime.statistics import Interval
+from compiler.runtime.measure.statistics import Interval
 from tuner.bench.history import lines_of
 from tuner.bench.report import as_json as as_row
+from tuner.records.farm.model_farm import BenchResult
 from tuner.records.model import Run, Trial
-from tuner.records.model_farm import BenchResult
 from tuner.records.store import RecordStore
 from webui.context import Context
 from webui.errors import BadRequest

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import CheckInfo, DeviceInfo
+from rpc_server.wire.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo
 from tracker.capability import Predicate
+from tuner.devices.supplies import tracked_target, usable
 from tuner.errors import NoDevicesError
-from tuner.fleets import tracked_target, usable
+from tuner.records.db.types import utcnow
 from tuner.records.model import Device
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 
 _log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tuner.words import DASH as DASH
-from tuner.words import duration as duration
-from tuner.words import three
+from tuner.number_text import DASH as DASH
+from tuner.number_text import duration as duration
+from tuner.number_text import three
 
 
 def rate(flops: float | None, seconds: float | None) -> str:

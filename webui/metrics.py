@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from starlette.responses import PlainTextResponse
 
-from rpc_server.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_messages import FarmNumbers
 from tracker.farm import DeviceState
 from tuner.records.model import Run
 from webui.context import Ctx

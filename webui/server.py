@@ -17,10 +17,10 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI
 
-from rpc_server.keys import KeyRing
-from tuner.records.model_farm import Role
+from rpc_server.wire.keys import KeyRing
+from tuner.records.db.types import utcnow
+from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 from webui.access import Limit
 from webui.app import create_app
 from webui.errors import WebStartError

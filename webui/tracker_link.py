@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from compiler.errors import TunefarmError
-from rpc_server.keys import KeyRing
-from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import DeviceInfo
+from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_records import DeviceInfo
 from tracker.client import TrackerSession, connect_tracker
 
 _CONNECT_S = 3.0

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from compiler.artifact import Artifact
-from compiler.runtime.device import cpu
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
 
 
 def main() -> None:

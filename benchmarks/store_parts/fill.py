@@ -12,13 +12,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
-from compiler.target import Target
-from tuner.options import RunOptions
-from tuner.records.database import connect, parse_url, writing
-from tuner.records.incumbent import elect_best
-from tuner.records.keys import toolchain_key
+from compiler.target.target import Target
+from tuner.engine.options import RunOptions
+from tuner.records.db.database import connect, parse_url, writing
+from tuner.records.db.schema import RunRow, RunTaskRow
+from tuner.records.lookup.incumbent import elect_best
+from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewWorkload, Run, RunState
-from tuner.records.schema import RunRow, RunTaskRow
 from tuner.records.store import RecordStore
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask

@@ -125,7 +125,7 @@ class IRModule(Node):
 
     def script(self) -> str:
         """The module as TVMScript text."""
-        from compiler.tir.printer import script
+        from compiler.tir.text.printer import script
 
         return script(self)
 

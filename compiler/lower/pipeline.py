@@ -7,38 +7,38 @@ from dataclasses import dataclass
 from functools import partial
 
 from compiler.ir.module import IRModule
-from compiler.lower.align_storage import align_storage
-from compiler.lower.check_bounds import check_bounds
-from compiler.lower.compact_buffers import compact_buffers
-from compiler.lower.convert_blocks import convert_blocks
-from compiler.lower.flatten_buffers import flatten_buffers
-from compiler.lower.hoist_guards import hoist_guards
-from compiler.lower.in_place import in_place
-from compiler.lower.inject_async_copy import inject_async_copy
-from compiler.lower.inject_double_buffer import inject_double_buffer
-from compiler.lower.inject_prefetch import inject_prefetch
-from compiler.lower.inject_software_pipeline import inject_software_pipeline, mark_parts
-from compiler.lower.lower_allocations import lower_allocations
-from compiler.lower.lower_init import lower_init
-from compiler.lower.lower_match_buffer import lower_match_buffer
-from compiler.lower.nested_parallel import serialize_nested_parallel
-from compiler.lower.partition_loops import partition_loops
-from compiler.lower.plan_allocation import plan_allocation
-from compiler.lower.simplify import simplify
-from compiler.lower.skip_assert import skip_assert
-from compiler.lower.split_tails import split_tails
-from compiler.lower.thread_axes import is_bound, unroll_virtual_threads
-from compiler.lower.thread_reduction import lower_thread_reductions
-from compiler.lower.unroll import NO_MORE, unroll
-from compiler.lower.vectorize import vectorize
-from compiler.lower.warp_products import lower_warp_products
-from compiler.lower.whole_lanes import whole_lanes
+from compiler.ir.transform.config import UnrollConfig
+from compiler.ir.transform.context import PassContext
+from compiler.ir.transform.passes import Pass, PassInfo, PrimFuncPass, Sequential
+from compiler.lower.blocks.align_storage import align_storage
+from compiler.lower.blocks.check_bounds import check_bounds
+from compiler.lower.blocks.compact_buffers import compact_buffers
+from compiler.lower.blocks.convert_blocks import convert_blocks
+from compiler.lower.blocks.flatten_buffers import flatten_buffers
+from compiler.lower.blocks.in_place import in_place
+from compiler.lower.blocks.inject_double_buffer import inject_double_buffer
+from compiler.lower.blocks.lower_allocations import lower_allocations
+from compiler.lower.blocks.lower_init import lower_init
+from compiler.lower.blocks.lower_match_buffer import lower_match_buffer
+from compiler.lower.blocks.plan_allocation import plan_allocation
+from compiler.lower.gpu.inject_async_copy import inject_async_copy
+from compiler.lower.gpu.thread_axes import is_bound, unroll_virtual_threads
+from compiler.lower.gpu.thread_reduction import lower_thread_reductions
+from compiler.lower.loops.hoist_guards import hoist_guards
+from compiler.lower.loops.inject_prefetch import inject_prefetch
+from compiler.lower.loops.inject_software_pipeline import inject_software_pipeline, mark_parts
+from compiler.lower.loops.nested_parallel import serialize_nested_parallel
+from compiler.lower.loops.partition_loops import partition_loops
+from compiler.lower.loops.simplify import simplify
+from compiler.lower.loops.skip_assert import skip_assert
+from compiler.lower.loops.split_tails import split_tails
+from compiler.lower.loops.unroll import NO_MORE, unroll
+from compiler.lower.loops.vectorize import vectorize
+from compiler.lower.loops.whole_lanes import whole_lanes
+from compiler.tensorcore.warp_products import lower_warp_products
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
 from compiler.tir.visit import walk
-from compiler.transform.config import UnrollConfig
-from compiler.transform.context import PassContext
-from compiler.transform.passes import Pass, PassInfo, PrimFuncPass, Sequential
 
 
 @dataclass(frozen=True, slots=True)

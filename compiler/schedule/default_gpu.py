@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.schedule import tree
-from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
-from compiler.schedule.state import block_path
+from compiler.schedule.analysis import tree
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.core.state import block_path
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType

@@ -14,9 +14,10 @@ from typing import Any
 from compiler.dtype import parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op
-from compiler.target import Target
-from compiler.tir import intrin, ops
+from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 
 _BINARY = (

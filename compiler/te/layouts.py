@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler.ir.base import Node, Op
-from compiler.schedule.dataflow import swap_buffers
+from compiler.schedule.analysis.dataflow import swap_buffers
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt

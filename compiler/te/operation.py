@@ -1,6 +1,6 @@
 """The functions that describe a computation: placeholder, compute, axes, variables.
 
-This module offers all of te's describing names; schedules are in `compiler.te.schedule`.
+This module offers all of te's describing names; schedules are in `compiler.te.schedule.schedule`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import ops
-from compiler.tir.intrin import if_then_else
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import Call, IterType, IterVar, PrimExpr, Range, Reduce, Select, SizeVar, Var
 from compiler.tir.ops import const
 from compiler.tir.visit import walk

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import parse_dtype
-from compiler.schedule import tree
-from compiler.schedule.placement import access, analyzer_of, hull
-from compiler.schedule.state import loop_at
-from compiler.tir import intrin, ops
+from compiler.schedule.analysis import tree
+from compiler.schedule.analysis.placement import access, analyzer_of, hull
+from compiler.schedule.core.state import loop_at
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.visit import substitute
 

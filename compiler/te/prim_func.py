@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
-from compiler.lower.check_bounds import check_bounds
+from compiler.lower.blocks.check_bounds import check_bounds
 from compiler.te.extern import ExternOp
 from compiler.te.layouts import over_buffers
 from compiler.te.scan import ScanOp
-from compiler.te.scan_nest import aliases_of, scan_nest, scans_in
+from compiler.te.schedule.scan_nest import aliases_of, scan_nest, scans_in
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, shape_text, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import if_then_else
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.regions import read_regions, write_regions
 from compiler.tir.visit import free_vars, seq, substitute, transform

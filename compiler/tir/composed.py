@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from compiler.dtype import parse_dtype, with_lanes
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 
 _LN2 = math.log(2)

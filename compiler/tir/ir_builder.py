@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from compiler.errors import IRError
-from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import seq
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from compiler.errors import IRError
 
 if TYPE_CHECKING:  # bound at run time by `install`
-    from compiler.tir import intrin as _intrin
     from compiler.tir import ops as _ops
+    from compiler.tir.intrin import intrin as _intrin
     from compiler.tir.nodes import PrimExpr
 
 

@@ -1,6 +1,6 @@
 """Operators as te definitions, and schedules for them by kind of target."""
 
-from compiler.topi import arm_cpu, cuda, generic, nn, x86
+from compiler.topi import nn
 from compiler.topi.broadcast import (
     add,
     bitwise_and,
@@ -74,6 +74,7 @@ from compiler.topi.nn import relu
 from compiler.topi.norm import softmax
 from compiler.topi.pad import pad
 from compiler.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
+from compiler.topi.schedules import arm_cpu, cuda, generic, x86
 from compiler.topi.shape import (
     flip,
     gather,

@@ -7,7 +7,8 @@ from typing import Any
 
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 from compiler.topi.broadcast import truth
 

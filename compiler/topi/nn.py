@@ -6,7 +6,8 @@ from compiler.errors import IRError
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi.conv import (
     conv1d,

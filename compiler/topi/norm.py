@@ -10,7 +10,8 @@ from compiler.te.operation import comm_reducer, compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi.reduction import Axis, normal_axes
 

@@ -10,7 +10,8 @@ from compiler.te import operation as te
 from compiler.te.reduction import Reducer
 from compiler.te.tensor import Tensor
 from compiler.te.where import at, caller_span
-from compiler.tir import intrin, ops
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import IterVar, PrimExpr, Var
 from compiler.topi.broadcast import truth
 

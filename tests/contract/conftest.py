@@ -12,8 +12,8 @@ from postgres_kit import postgres_database, postgres_server
 from seed_records import FakeTracker
 from web_server import running_app
 
-from tuner.records.database import parse_url
-from tuner.records.migrate import upgrade
+from tuner.records.db.database import parse_url
+from tuner.records.db.migrate import upgrade
 from tuner.records.store import RecordStore
 
 

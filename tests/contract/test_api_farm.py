@@ -10,8 +10,8 @@ from seed_records import TARGET, XEON, ZEN3, Seeded
 from web_server import running_app
 
 from tunefarm.client import Client
+from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun, Role
 from tuner.records.model import RunState
-from tuner.records.model_farm import NewBenchResult, NewBenchRun, Role
 from tuner.records.store import RecordStore
 from webui.access import FailureLimit
 from webui.app import create_app

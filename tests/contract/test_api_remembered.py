@@ -15,7 +15,7 @@ from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
 from records_kit import eventually, statements
 from web_server import running_app
 
-from tuner.records.model_farm import DeviceEventKind, Role
+from tuner.records.farm.model_farm import DeviceEventKind, Role
 from tuner.records.store import RecordStore
 from webui.remembered import Freshness
 

@@ -11,8 +11,8 @@ import pytest
 from farm_kit import KEY, V3, ZEN3, Farm, measured
 from postgres_kit import postgres_database, postgres_programs
 
-from tuner.records import backup
-from tuner.records.database import parse_url
+from tuner.records.db import backup
+from tuner.records.db.database import parse_url
 from tuner.records.errors import RecordError
 from tuner.records.store import RecordStore
 

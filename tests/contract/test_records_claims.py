@@ -10,15 +10,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from rpc_server.measure import FailureKind
-from tuner.records import claims, stopping
-from tuner.records.claims import ClaimAnswer, ClaimState, Wanted
-from tuner.records.database import writing
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.db.database import writing
+from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, RunStopped, RunTakenOver
+from tuner.records.farm.model_farm import DeviceEventKind
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState
-from tuner.records.model_farm import DeviceEventKind
+from tuner.records.runs import claims, stopping
+from tuner.records.runs.claims import ClaimAnswer, ClaimState, Wanted
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"
 CLAIMED, TAKEN = ClaimAnswer(ClaimState.CLAIMED), ClaimAnswer(ClaimState.TAKEN)
@@ -253,11 +253,11 @@ def test_a_run_whose_process_is_gone_is_left(bench: Bench) -> None:
 
 
 def test_a_run_not_heard_of_for_long_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.records.claims.LEASE_S", -stopping.QUIET_S - 1)
+    monkeypatch.setattr("tuner.records.runs.claims.LEASE_S", -stopping.QUIET_S - 1)
     queued = bench.store.set_run_state(bench.two.id, RunState.QUEUED)
     bench.store.take_run(bench.one.id, "elsewhere")
     assert bench.store.left_runs(lambda owner: False) == (bench.one.id,)
-    monkeypatch.setattr("tuner.records.stopping.QUIET_S", -1.0)
+    monkeypatch.setattr("tuner.records.runs.stopping.QUIET_S", -1.0)
     assert set(bench.store.left_runs(lambda owner: False)) == {bench.one.id, queued.id}
     assert bench.store.end_left_run(queued.id, lambda owner: False, "no process took it up")
 

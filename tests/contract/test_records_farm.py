@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from farm_kit import KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed, measured
 
-from rpc_server.measure import FailureKind
-from tuner.records.browse import Cursor, TrialFilter
+from rpc_server.executor.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunStopped
+from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
 from tuner.records.model import NewDevice, RunState, TrialPurpose, TrialStatus
-from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
+from tuner.records.runs.browse import Cursor, TrialFilter
 from tuner.records.store import RecordStore
 
 T0 = datetime(2099, 1, 1, tzinfo=UTC)  # after every device was first seen
@@ -182,7 +182,7 @@ class TestAllTrials:
 
     def test_a_page_looks_at_so_many_and_no_more(self, farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = self._fill(farm)
-        monkeypatch.setattr("tuner.records.browse.MOST_LOOKED_AT", 4)
+        monkeypatch.setattr("tuner.records.runs.browse.MOST_LOOKED_AT", 4)
         page, cursor = farm.store.find_trials(TrialFilter(status=TrialStatus.FAILED))
         assert (page, str(cursor)) == ((), "1.4")
         assert self._all(farm, status=TrialStatus.FAILED) == [ids[6], ids[13]]

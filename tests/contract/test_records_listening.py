@@ -10,9 +10,9 @@ from postgres_kit import postgres_database
 from records_kit import PATIENCE_S, eventually, statements
 from sqlalchemy import text
 
-from tuner.records import listening
-from tuner.records.database import asking
-from tuner.records.listening import PostgresWatch
+from tuner.records.db import listening
+from tuner.records.db.database import asking
+from tuner.records.db.listening import PostgresWatch
 from tuner.records.model import NewWorkload, Run
 from tuner.records.store import RecordStore
 

@@ -8,9 +8,9 @@ import pytest
 from farm_kit import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed
 
 from compiler.errors import TargetError
-from rpc_server.measure import FailureKind
+from rpc_server.executor.trial_messages import FailureKind
 from tuner.records.errors import RecordNotFound
-from tuner.records.keys import workload_family
+from tuner.records.lookup.keys import workload_family
 from tuner.records.model import (
     NewRun,
     NewRunTask,

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from model_kit import TARGET, candidates, fill, made_up_cost, task
 
+from tuner.records.cost_models import NewModel
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.models import NewModel
 from tuner.records.store import RecordStore
 
 

@@ -7,10 +7,10 @@ import dataclasses
 from farm_kit import KEY, V3, ZEN3, Farm, failed, measured
 from plan_kit import Plans
 
-from rpc_server.measure import FailureKind
-from tuner.records.browse import TrialFilter
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
 from tuner.records.model import TrialStatus
-from tuner.records.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role
+from tuner.records.runs.browse import TrialFilter
 
 
 def test_no_query_of_tuning_and_serving_walks_a_growing_table(farm: Farm) -> None:

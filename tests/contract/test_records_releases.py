@@ -8,10 +8,10 @@ import pytest
 from farm_kit import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, measured
 from sqlalchemy import update
 
-from tuner.records import release_files
-from tuner.records.database import writing
+from tuner.records.db.database import writing
+from tuner.records.db.schema_farm import ReleaseEntryRow
 from tuner.records.errors import InvalidRecord, RecordNotFound
-from tuner.records.schema_farm import ReleaseEntryRow
+from tuner.records.farm import release_files
 from tuner.records.store import RecordStore
 
 

@@ -10,12 +10,12 @@ from farm_kit import KEY, OTHER_KEY, SPR, V3, ZEN3, Farm, measured
 from records_kit import PATIENCE_S, eventually, statements
 from sqlalchemy import text
 
-from tuner.records import listening
-from tuner.records.changes import COUNTED
-from tuner.records.database import reading
+from tuner.records.db import listening
+from tuner.records.db.database import reading
+from tuner.records.farm.model_farm import DeviceEventKind
+from tuner.records.lookup.changes import COUNTED
+from tuner.records.lookup.remembered import Answers, RememberedLookups
 from tuner.records.model import BestLookup, NewDevice, NewWorkload
-from tuner.records.model_farm import DeviceEventKind
-from tuner.records.remembered import Answers, RememberedLookups
 from tuner.records.store import RecordStore
 
 

@@ -12,11 +12,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, text
 
-from tuner.records import migrate
-from tuner.records.database import connect, parse_url, reading, writing
+from tuner.records.db import migrate
+from tuner.records.db.database import connect, parse_url, reading, writing
+from tuner.records.db.schema_farm import METADATA
 from tuner.records.errors import RecordError, SchemaMismatch, StoreMissing, StoreUnavailable
 from tuner.records.model import NewWorkload
-from tuner.records.schema_farm import METADATA
 from tuner.records.store import RecordStore
 
 KEY = "c" * 64

@@ -13,8 +13,8 @@ from farm_kit import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed, measured
 from sqlalchemy import URL
 
 from compiler.errors import TargetError
-from rpc_server.measure import FailureKind
-from tuner.records.database import parse_url
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.db.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.model import (
     NewDevice,
@@ -406,7 +406,7 @@ def test_a_killed_writer_loses_no_acknowledged_trial(current_address: str) -> No
 
 
 def test_urls_are_shown_without_their_password() -> None:
-    from tuner.records.database import show_url
+    from tuner.records.db.database import show_url
 
     url = parse_url("postgresql://me:secret@host/db")
     assert isinstance(url, URL)

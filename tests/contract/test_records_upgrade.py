@@ -11,11 +11,11 @@ from alembic.script import ScriptDirectory
 from records_kit import PATIENCE_S, eventually
 from sqlalchemy import select
 
-from tuner.records import listening, migrate
-from tuner.records.claims import ClaimAnswer, ClaimState
-from tuner.records.database import connect, parse_url, reading, writing
+from tuner.records.db import listening, migrate
+from tuner.records.db.database import connect, parse_url, reading, writing
+from tuner.records.db.schema import DeviceRow, RunRow, TrialRow, WorkloadRow
 from tuner.records.model import RunState
-from tuner.records.schema import DeviceRow, RunRow, TrialRow, WorkloadRow
+from tuner.records.runs.claims import ClaimAnswer, ClaimState
 from tuner.records.store import RecordStore
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"

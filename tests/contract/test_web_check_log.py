@@ -7,8 +7,8 @@ from dataclasses import replace
 from seed_records import FakeTracker, Seeded
 
 from rpc_server.errors import ConnectError
-from rpc_server.tracker_records import CheckInfo, DeviceInfo
-from tuner.records.model_farm import DeviceEventKind
+from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo
+from tuner.records.farm.model_farm import DeviceEventKind
 from tuner.records.store import RecordStore
 from webui.check_log import CheckLog
 

@@ -18,7 +18,7 @@ import psutil
 import pytest
 from farm_kit import KEY, V3, ZEN3, Farm
 
-from tuner.records.model_farm import Role
+from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
 from webui.access import MOST_FAILURES
 from webui.shared_limit import SharedLimit

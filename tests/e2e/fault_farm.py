@@ -19,10 +19,10 @@ from ports import free_port
 from process_tree import children
 from relay_farm import start_relay
 
+from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError, RPCError
-from rpc_server.relay import Relay
-from rpc_server.server import Server
-from rpc_server.tracker_records import LogEvent
+from rpc_server.relay.server import Relay
+from rpc_server.wire.tracker_records import LogEvent
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.log import LogKind

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
+from compiler.runtime.core import ndarray as nd
+from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, RPCError
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.session import RPCSession
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import TrackerError
 

@@ -15,8 +15,8 @@ from fuzzing import cases
 from process_tree import resident
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
+from compiler.runtime.core import ndarray as nd
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 
 CASES = cases(450)
 SEED = int(os.environ.get("FUZZ_SEED", "20240"))

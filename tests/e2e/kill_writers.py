@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from tuner.records.claims import Wanted
-from tuner.records.database import connect, parse_url
+from tuner.records.db.database import connect, parse_url
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Trial
+from tuner.records.runs.claims import Wanted
 from tuner.records.store import RecordStore
 
 PATIENCE_S = 120.0

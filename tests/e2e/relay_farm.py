@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import zmq
 from ports import free_ports
 
-from rpc_server.relay import Relay
-from rpc_server.relay_messages import CallBack, HereIAm, to_box, to_relay
-from rpc_server.relay_pass import BOX, GREETING_SIZE, Answer, Greeting, Pass, pass_of_text
-from rpc_server.server import Server
-from rpc_server.wire import Kind
+from rpc_server.box.server import Server
+from rpc_server.relay.passes import BOX, GREETING_SIZE, Answer, Greeting, Pass, pass_of_text
+from rpc_server.relay.server import Relay
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.relay_messages import CallBack, HereIAm, to_box, to_relay
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.server import Tracker

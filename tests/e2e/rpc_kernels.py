@@ -6,7 +6,7 @@ from string import Template
 import llvmlite.binding as llvm
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
-from compiler.target import Target
+from compiler.target.target import Target
 
 # A kernel over float32 vectors a and b: `body` runs in a loop over %i, or replaces the loop.
 _LOOP = """

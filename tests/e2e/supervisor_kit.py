@@ -7,10 +7,10 @@ import threading
 
 import zmq
 
-from rpc_server.folders import ServerFolder
-from rpc_server.processes import ExecutorSettings
-from rpc_server.sockets import Liveness, prepare
-from rpc_server.supervisor import Supervisor, watch_connections
+from rpc_server.box.folders import ServerFolder
+from rpc_server.box.processes import ExecutorSettings
+from rpc_server.box.supervisor import Supervisor, watch_connections
+from rpc_server.wire.sockets import Liveness, prepare
 
 
 @contextlib.contextmanager

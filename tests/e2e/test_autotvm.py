@@ -12,8 +12,8 @@ import pytest
 from cli_farm import until
 
 import tunefarm as tvm
-from compiler.tir.printer import workload_key
-from rpc_server.server import Server
+from compiler.tir.text.printer import workload_key
+from rpc_server.box.server import Server
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 from tunefarm import autotvm, te

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from cli_farm import device_states, until
 
-from tuner.recorded import workload_row
-from tuner.records.model_farm import NewBenchResult, NewBenchRun
+from tuner.engine.recorded import workload_row
+from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 

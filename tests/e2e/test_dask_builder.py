@@ -14,14 +14,14 @@ import pytest
 from cli_farm import until
 
 from compiler.artifact import Artifact
-from compiler.runtime.module import load_artifact
-from rpc_server.measure import FailureKind
-from tuner.builder import BuildRequest, FuncSource, MakeSource, pack_func
-from tuner.dask_builder import DaskBuilder
-from tuner.engine import tune
+from compiler.runtime.core.module import load_artifact
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.build.dask_builder import DaskBuilder
+from tuner.build.process_builder import BuildRequest, FuncSource, MakeSource, pack_func
+from tuner.devices.supplies import LocalFleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
 from tuner.errors import TuningError
-from tuner.fleets import LocalFleet
-from tuner.options import RunOptions
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 

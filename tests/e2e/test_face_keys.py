@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError
-from rpc_server.keys import KeyRing, Role
-from rpc_server.server import Server
+from rpc_server.wire.keys import KeyRing, Role
 from tracker.server import Tracker
 from tunefarm import auto_scheduler, autotvm, meta_schedule, te
-from tuner.fleet import Fleet
+from tuner.devices.fleet import Fleet
 
 
 @pytest.fixture(scope="module")

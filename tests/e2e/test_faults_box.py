@@ -16,13 +16,13 @@ from fault_farm import until
 from network_kit import other_network
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
-from rpc_server.blobs import BlobError
-from rpc_server.client import box_status, open_session
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.blobs import BlobError
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.messages import OpenSession, public_codec
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.messages import OpenSession, public_codec
 from tracker.client import connect_tracker
 from tracker.farm import Timing
 from tracker.server import Tracker
@@ -141,7 +141,7 @@ def test_a_dead_network_ends_the_session_on_both_sides(elsewhere):
     with tempfile.TemporaryDirectory() as folder:
         port_file = Path(folder) / "port"
         code = (
-            "from rpc_server.server import ServerOptions, serve\n"
+            "from rpc_server.box.server import ServerOptions, serve\n"
             f"serve(ServerOptions(host='{address}', port=0, insecure=True, port_file='{port_file}', silent=True))\n"
         )
         inside = elsewhere.inside
@@ -156,7 +156,7 @@ def test_a_dead_network_ends_the_session_on_both_sides(elsewhere):
             with pytest.raises(SessionClosed, match="gone"):
                 a.numpy()
             remote.close()
-            ask = f"from rpc_server.client import box_status; print(box_status('{address}', {port}).sessions)"
+            ask = f"from rpc_server.client.connect import box_status; print(box_status('{address}', {port}).sessions)"
 
             def idle() -> bool:
                 told = subprocess.run([*inside, sys.executable, "-c", ask], env=env, capture_output=True, text=True)

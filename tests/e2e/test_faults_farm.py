@@ -10,7 +10,7 @@ import pytest
 from fault_farm import TIMING, fault_farm, marked, until
 from process_tree import children
 
-from rpc_server.client import box_status, open_session
+from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import LeaseRefused, RPCError
 from tracker.errors import LeaseLostError
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 from tracker_kit import PATIENCE_S, until
 
-from rpc_server.measure import MeasureResult
-from rpc_server.server import Server
+from rpc_server.box.server import Server
+from rpc_server.executor.trial_messages import MeasureResult
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker
-from tuner.engine import tune
+from tuner.devices.fleet import DeviceSession, Lost, Opened, Queueing, Slot, SlotNews
+from tuner.devices.supplies import TrackerFleet, local_target
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.errors import NoDevicesError
-from tuner.fleet import DeviceSession, Lost, Opened, Queueing, Slot, SlotNews
-from tuner.fleets import TrackerFleet, local_target
-from tuner.options import RunOptions
-from tuner.replay import ReplayBuilder, ReplayFleet
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 

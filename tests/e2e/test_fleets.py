@@ -9,16 +9,16 @@ import time
 import pytest
 from rpc_kernels import kernel
 
-from compiler.target import Target
+from compiler.target.target import Target
+from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError, RPCError, SessionClosed
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tracker.capability import CapabilityError
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker
+from tuner.devices.supplies import DirectFleet, LocalFleet, TrackerFleet, WrongDeviceError, device_target, local_target
 from tuner.errors import NoDevicesError, TuningError
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet, WrongDeviceError, device_target, local_target
 
 QUICK = EvaluatorOptions(number=1, repeat=2)
 

@@ -14,14 +14,14 @@ import pytest
 from tracker_kit import until
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
-from rpc_server.client import open_session
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
 from rpc_server.errors import ServerStartError
-from rpc_server.keys import KeyRing
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.keys import KeyRing
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 from tunefarm.cli import examine

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import byok_kernels
 
-from rpc_server.measure import FailureKind
-from tuner.engine import tune
-from tuner.fleets import LocalFleet
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.devices.supplies import LocalFleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.kernel import CKernel, FunctionKernel, kernel_search
 from tuner.kernels.space import KernelSpace, config_of
-from tuner.options import RunOptions
 from tuner.records.store import RecordStore
 
 OPTIONS = RunOptions(trials=8, samples=2, max_samples=2, sample_ms=2, builders=2, equal_failures=20)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compiler.target import Target
+from compiler.target.target import Target
 from tuner.model.machine import target_family
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "record_spaces.py"

@@ -13,8 +13,9 @@ from relay_farm import PATIENCE_S, relay_farm, state, until
 from rpc_kernels import kernel
 from tracker_kit import CALM
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import box_status, open_session
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import (
     Cancelled,
     ConnectError,
@@ -24,13 +25,12 @@ from rpc_server.errors import (
     ServerStartError,
     SessionClosed,
 )
-from rpc_server.keys import KeyRing, Role
-from rpc_server.leases import LeaseTable
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
-from rpc_server.relay import Relay
-from rpc_server.relay_agent import AgentOptions
-from rpc_server.relay_link import RelayLink
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.relay.agent import AgentOptions
+from rpc_server.relay.link import RelayLink
+from rpc_server.relay.server import Relay
+from rpc_server.wire.keys import KeyRing, Role
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 
@@ -167,8 +167,8 @@ def keyed_farm(folder, host, start_box):
 
 BOX_CODE = """
 import sys
-from rpc_server.server import serve
-from rpc_server.server_options import ServerOptions
+from rpc_server.box.server import serve
+from rpc_server.box.server_options import ServerOptions
 tracker, relay, keys = sys.argv[1:]
 serve(ServerOptions(port=0, tracker=tracker, relay=relay, keys=keys, key="cpu", name="nat", silent=True))
 """

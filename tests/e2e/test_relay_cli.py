@@ -10,7 +10,7 @@ from cli_farm import cli_farm, device_states, until
 from ports import free_ports
 from process_tree import child_of
 
-from rpc_server.relay import DOORS
+from rpc_server.relay.server import DOORS
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_a_tuning_run_on_a_leased_device(farm):
 def test_the_trackers_relay_is_started_again(farm):
     running, relay = farm
     tracker = running.processes[0].handle.pid
-    os.kill(child_of(tracker, "rpc_server.relay"), signal.SIGKILL)
+    os.kill(child_of(tracker, "rpc_server.relay.server"), signal.SIGKILL)
     until(lambda: "the relay died; it is started again" in running.processes[0].text(), running.processes[0].text)
-    until(lambda: child_of(tracker, "rpc_server.relay"))
+    until(lambda: child_of(tracker, "rpc_server.relay.server"))
     until(lambda: device_states(running.environ["TUNEFARM_TRACKER"]) == ["ready"])
     done = running.run("lease", "cpu", "--", sys.executable, "-c", "import os; print(os.environ['TUNEFARM_DEVICE'])")
     assert done.stdout.strip().endswith(f"@127.0.0.1:{relay}")

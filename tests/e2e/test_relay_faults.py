@@ -15,13 +15,13 @@ import pytest
 from process_tree import child_of, resident
 from relay_farm import PretendedBox, greeted, is_closed, relay_farm, start_relay, state, until
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import open_session
+from compiler.runtime.core import ndarray as nd
+from rpc_server.client.connect import open_session
 from rpc_server.errors import ConnectError, RPCError, ServerStartError, SessionClosed
-from rpc_server.relay import Relay
-from rpc_server.relay_knock import KnockFailed, knock
-from rpc_server.relay_loop import HOLD_S
-from rpc_server.relay_pass import ANSWER_SIZE, CLIENT, VERDICT_SIZE, Answer, Verdict, new_pass, read_verdict
+from rpc_server.relay.handshake import KnockFailed, knock
+from rpc_server.relay.loop import HOLD_S
+from rpc_server.relay.passes import ANSWER_SIZE, CLIENT, VERDICT_SIZE, Answer, Verdict, new_pass, read_verdict
+from rpc_server.relay.server import Relay
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG = 16 << 20
@@ -97,9 +97,9 @@ def test_a_killed_box(farm, session):
 
 def test_a_killed_agent(farm, session):
     remote = session.request("cpu", wait_s=60)
-    assert isinstance(copying(remote, lambda: kill(child_of(farm.box.pid, "rpc_server.relay_agent"))), SessionClosed)
+    assert isinstance(copying(remote, lambda: kill(child_of(farm.box.pid, "rpc_server.relay.agent"))), SessionClosed)
     remote.close()
-    until(lambda: child_of(farm.box.pid, "rpc_server.relay_agent"), "there is another one")
+    until(lambda: child_of(farm.box.pid, "rpc_server.relay.agent"), "there is another one")
     farm.ready()
     with session.request("cpu", wait_s=60) as again:
         use(again)

@@ -8,9 +8,9 @@ from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, throw, use
 from process_tree import resident
 from relay_farm import greeted, relay_farm
 
-from rpc_server.relay_messages import HereIAm, to_relay
-from rpc_server.relay_pass import BOX, CLIENT, Answer, new_pass
-from rpc_server.wire import Kind
+from rpc_server.relay.passes import BOX, CLIENT, Answer, new_pass
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.relay_messages import HereIAm, to_relay
 
 
 def words_of_boxes(rng: random.Random) -> list[list[bytes]]:

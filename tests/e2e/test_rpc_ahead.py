@@ -10,18 +10,18 @@ import pytest
 from ports import free_port
 from supervisor_kit import own_supervisor
 
-from rpc_server.client import box_status, open_session, opening
-from rpc_server.connection import Connection
-from rpc_server.dial import Ahead
+from rpc_server.box.server import Server
+from rpc_server.box.supervisor_records import SupervisorConfig
+from rpc_server.client.connect import box_status, open_session, opening
+from rpc_server.client.connection import Connection
+from rpc_server.client.dial import Ahead
 from rpc_server.errors import ConnectError, LeaseRefused
-from rpc_server.keys import KeyRing
-from rpc_server.leases import LeaseTable
-from rpc_server.messages import Ping
-from rpc_server.server import Server
-from rpc_server.supervisor_records import SupervisorConfig
-from rpc_server.tracker_messages import BoxHello, GrantLease, LeaseAccepted, Offered, RequestDevice
-from rpc_server.tracker_records import DeviceSpec
-from tracker.approach import Approach
+from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.messages import Ping
+from rpc_server.wire.tracker_messages import BoxHello, GrantLease, LeaseAccepted, Offered, RequestDevice
+from rpc_server.wire.tracker_records import DeviceSpec
+from tracker.early_sessions import Approach
 from tracker.farm import Send
 from tracker.state import TrackerState
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import box_status, open_session
-from rpc_server.connection import Connection
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, open_session
+from rpc_server.client.connection import Connection
 from rpc_server.errors import Cancelled, SessionClosed
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
-from rpc_server.messages import CancelCalls
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.wire.messages import CancelCalls
 
 
 @pytest.fixture(scope="module")

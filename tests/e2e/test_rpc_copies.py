@@ -11,13 +11,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import open_session
-from rpc_server.connection import Connection
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
+from rpc_server.client.connection import Connection
 from rpc_server.errors import ExecutorCrashed, SessionClosed
-from rpc_server.lane import Lane
-from rpc_server.messages import CHUNK, OpenSession, ReadMemory, SessionOpened, SyncDevice
-from rpc_server.server import Server
+from rpc_server.wire.lane import Lane
+from rpc_server.wire.messages import CHUNK, OpenSession, ReadMemory, SessionOpened, SyncDevice
 
 NBYTES = 5 * CHUNK + 12
 TOLD = (ExecutorCrashed, SessionClosed)

@@ -14,11 +14,11 @@ import pytest
 from process_tree import children, is_alive
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import box_status, open_session
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, OutOfMemory, SessionClosed
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.server import Server
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 
 MEMORY = 512 << 20
 QUICK = EvaluatorOptions(number=2, repeat=2)
@@ -146,7 +146,7 @@ def test_an_idle_executor_that_dies_ends_its_session(remote):
 def test_a_dead_client_frees_its_executor(server):
     code = f"""
         import time
-        from rpc_server.client import open_session
+        from rpc_server.client.connect import open_session
         session = open_session("127.0.0.1", {server.port}, wait_s=60, client="doomed")
         session.upload(b"x", "x")
         print(session.executor_pid, flush=True)
@@ -196,7 +196,7 @@ def test_executors_die_with_a_killed_server(tmp_path):
 def test_a_server_dies_with_its_owner(tmp_path):
     code = f"""
         import time
-        from rpc_server.server import Server
+        from rpc_server.box.server import Server
         server = Server(port=0, folder={str(tmp_path)!r})
         print(server.pid, flush=True)
         time.sleep(600)

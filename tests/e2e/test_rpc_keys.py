@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import box_status, connect, open_session
-from rpc_server.connection import Connection
-from rpc_server.curve import keys_for
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, connect, open_session
+from rpc_server.client.connection import Connection
 from rpc_server.errors import (
     ConnectError,
     KeyFileError,
@@ -19,9 +19,9 @@ from rpc_server.errors import (
     ServerStartError,
     SessionClosed,
 )
-from rpc_server.keys import KeyRing, Role
-from rpc_server.messages import OpenSession
-from rpc_server.server import Server
+from rpc_server.wire.curve import keys_for
+from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.messages import OpenSession
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError
 from tracker.server import Tracker

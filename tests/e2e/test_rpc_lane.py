@@ -9,16 +9,16 @@ import pytest
 from rpc_kernels import kernel
 
 from compiler.errors import ArgumentError
-from compiler.runtime import ndarray as nd
-from rpc_server.client import open_session
-from rpc_server.connection import Connection
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
+from rpc_server.client.connection import Connection
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, ProtocolError, SessionClosed
-from rpc_server.lane import Lane, LaneServer
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
-from rpc_server.messages import Measure, OpenSession, SessionOpened, SyncDevice, public_codec
-from rpc_server.server import Server
-from rpc_server.stream import FrameStream, StreamClosed
-from rpc_server.wire import Address, Kind
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.wire.codec import Address, Kind
+from rpc_server.wire.lane import Lane, LaneServer
+from rpc_server.wire.messages import Measure, OpenSession, SessionOpened, SyncDevice, public_codec
+from rpc_server.wire.stream import FrameStream, StreamClosed
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ import pytest
 from rpc_kernels import kernel
 
 from compiler.errors import DeviceError
-from compiler.runtime import ndarray as nd
-from rpc_server.client import open_session
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.box.task_groups import TaskGroups
+from rpc_server.client.connect import open_session
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, RemoteFileError, RPCError
-from rpc_server.server import Server
-from rpc_server.task_groups import TaskGroups
 
 MEMORY = 1 << 30
 DISK = 8 << 20

@@ -5,9 +5,9 @@ import pytest
 from rpc_kernels import kernel, with_features
 
 from compiler.errors import ArgumentError
-from rpc_server.client import open_session
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest
-from rpc_server.server import Server
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 
 QUICK = EvaluatorOptions(number=3, repeat=4)
 

@@ -18,18 +18,18 @@ import zmq
 from rpc_kernels import kernel
 from supervisor_kit import own_supervisor
 
-from compiler.runtime import ndarray as nd
-from rpc_server.client import connect, open_session
-from rpc_server.connection import Connection
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server, serve
+from rpc_server.box.server_options import ServerOptions
+from rpc_server.box.supervisor_records import SupervisorConfig
+from rpc_server.client.connect import connect, open_session
+from rpc_server.client.connection import Connection
+from rpc_server.client.remote import encode_arguments
 from rpc_server.errors import LeaseRefused, ProtocolError, RPCError, ServerStartError, SessionClosed
-from rpc_server.leases import LeaseTable
-from rpc_server.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
-from rpc_server.private_messages import Hello, private_codec
-from rpc_server.remote import encode_arguments
-from rpc_server.server import Server, serve
-from rpc_server.server_options import ServerOptions
-from rpc_server.supervisor_records import SupervisorConfig
-from rpc_server.wire import Address, Kind, pack_header
+from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.wire.codec import Address, Kind, pack_header
+from rpc_server.wire.messages import Call, CloseSession, Done, OpenSession, Ping, PutBlob, SyncDevice, public_codec
+from rpc_server.wire.private_messages import Hello, private_codec
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_stopped_client_loses_its_session(lent):
     lent.leases.grant("lease-1", "token-1", time.monotonic() + 60)
     code = f"""
         import time
-        from rpc_server.client import open_session
+        from rpc_server.client.connect import open_session
         session = open_session("127.0.0.1", {lent.port}, token="token-1", wait_s=60)
         print("open", flush=True)
         time.sleep(600)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from rpc_kernels import kernel, with_features
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import ArgumentError, ArtifactError, DeviceError
-from compiler.runtime import ndarray as nd
-from compiler.runtime.device import cpu
-from compiler.runtime.registry import RegistryError
-from rpc_server.blobs import BlobError
-from rpc_server.client import box_status, connect, open_session
+from compiler.runtime.core import ndarray as nd
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.registry import RegistryError
+from rpc_server.box.blobs import BlobError
+from rpc_server.box.fingerprint import local_fingerprint
+from rpc_server.box.server import Server
+from rpc_server.client.connect import box_status, connect, open_session
 from rpc_server.errors import (
     ConnectError,
     HandleError,
@@ -22,8 +24,6 @@ from rpc_server.errors import (
     SessionClosed,
     SessionRefused,
 )
-from rpc_server.fingerprint import local_fingerprint
-from rpc_server.server import Server
 from tunefarm import te
 
 

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from rpc_server.measure import FailureKind, MeasureResult
-from tuner.engine import TuningRun, tune
-from tuner.fleets import local_target
-from tuner.ledger import Ledger
-from tuner.options import RunOptions
-from tuner.outcome import Outcome
-from tuner.progress import Silent, TrialDone
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.devices.supplies import local_target
+from tuner.engine.engine import TuningRun, tune
+from tuner.engine.ledger import Ledger
+from tuner.engine.options import RunOptions
+from tuner.engine.outcome import Outcome
+from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers, recorded
 from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
-from tuner.replay import ReplayBuilder, ReplayFleet, answers, recorded
 from tuner.search.plan import TaskSearch, sketch_search
 from tuner.task import TuningTask
 
@@ -155,7 +155,7 @@ def begin(
 
 
 def owned_by(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr("tuner.ledger.process_name", lambda: name)
+    monkeypatch.setattr("tuner.engine.ledger.process_name", lambda: name)
 
 
 def test_a_run_under_way_is_not_resumed_twice(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_a_run_under_way_is_not_resumed_twice(store: RecordStore, monkeypatch: p
 def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _, thread, raised = begin(store, RunOptions(trials=100_000), Farm())
     owned_by(monkeypatch, "the next")
-    monkeypatch.setattr("tuner.ledger.is_gone", lambda _: True)
+    monkeypatch.setattr("tuner.engine.ledger.is_gone", lambda _: True)
     resumed = Ledger.resume(store, 1, [task()])
     before = len(list(store.all_trials(1)))
     thread.join(60)

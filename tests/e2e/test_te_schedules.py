@@ -4,11 +4,11 @@ import pytest
 from te_primitive_schedules import CASES
 from te_schedules import check, inputs_of
 
-from compiler.driver import build
-from compiler.lower import interp
+from compiler.driver.build import build
+from compiler.interp import interpreter as interp
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
-from compiler.te.replay import schedule_to_func
+from compiler.runtime.core.ndarray import array
+from compiler.te.schedule.replay import schedule_to_func
 
 
 @pytest.mark.parametrize("stage", ["scheduled", "lowered"])

@@ -12,7 +12,8 @@ import pytest
 import zmq
 
 from rpc_server.errors import ConnectError
-from rpc_server.tracker_messages import (
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.tracker_messages import (
     CancelRequest,
     ClientBye,
     EventPage,
@@ -23,7 +24,6 @@ from rpc_server.tracker_messages import (
     from_tracker,
     to_tracker,
 )
-from rpc_server.wire import Kind
 from tracker.channel import Channel
 
 LIMIT_S = 60.0

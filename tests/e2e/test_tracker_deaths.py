@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 from tracker_kit import PATIENCE_S, WATCHFUL, Farm, check_log, client_process, running, states, until, use
 
+from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, RPCError, SessionClosed
-from rpc_server.session import RPCSession
 from tracker.client import TrackerSession
 from tracker.errors import NoDeviceError, TrackerError
 

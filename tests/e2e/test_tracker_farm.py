@@ -16,11 +16,11 @@ import zmq
 from ports import free_port
 from tracker_kit import CALM, PATIENCE_S, Farm, check_log, running, states, until, use
 
-from rpc_server.client import open_session
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, ServerStartError, SessionClosed
-from rpc_server.server import Server
-from rpc_server.tracker_messages import Queued, RequestDevice, to_tracker
-from rpc_server.wire import Kind
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.tracker_messages import Queued, RequestDevice, to_tracker
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import LeaseLostError, NoDeviceError, UnknownDeviceError
 from tracker.server import Tracker, TrackerOptions, serve

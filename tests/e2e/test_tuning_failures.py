@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from rpc_kernels import kernel, with_features
 
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
-from rpc_server.measure import FailureKind
-from rpc_server.server import Server
-from tuner.builder import BuildRequest, BuildResult, TraceSource
-from tuner.engine import TuningRun
-from tuner.fleets import DirectFleet
-from tuner.ledger import Ledger
-from tuner.options import RunOptions
+from rpc_server.box.server import Server
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.build.process_builder import BuildRequest, BuildResult, TraceSource
+from tuner.devices.supplies import DirectFleet
+from tuner.engine.engine import TuningRun
+from tuner.engine.ledger import Ledger
+from tuner.engine.options import RunOptions
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate

@@ -16,7 +16,7 @@ from cli_farm import CliFarm, Process, until
 from ports import free_port
 
 from compiler.errors import TunefarmError
-from rpc_server.server import Server
+from rpc_server.box.server import Server
 from tracker.server import Tracker
 from tunefarm.client import Client
 

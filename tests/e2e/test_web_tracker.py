@@ -13,7 +13,7 @@ import pytest
 from ports import free_port
 from web_server import running_app
 
-from rpc_server.server import Server
+from rpc_server.box.server import Server
 from tracker.server import Tracker
 from tuner.records.store import RecordStore
 from webui.tracker_link import TrackerLink

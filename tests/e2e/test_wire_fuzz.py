@@ -18,13 +18,14 @@ import zmq
 from fuzz_kit import CASES, GROWTH, SEED, Honest, damaged, recorded, unharmed, use, use_more
 from process_tree import resident
 
-from rpc_server import connection, lane
-from rpc_server.client import open_session
-from rpc_server.connection import Connection
+from rpc_server.box.server import Server
+from rpc_server.client import connection
+from rpc_server.client.connect import open_session
+from rpc_server.client.connection import Connection
 from rpc_server.errors import RPCError
-from rpc_server.messages import OpenSession, SessionOpened
-from rpc_server.server import Server
-from rpc_server.stream import FrameStream
+from rpc_server.wire import lane
+from rpc_server.wire.messages import OpenSession, SessionOpened
+from rpc_server.wire.stream import FrameStream
 from tracker import channel
 from tracker.client import connect_tracker
 from tracker.errors import UnknownDeviceError

@@ -16,9 +16,9 @@ import numpy as np
 from ports import free_port
 from rpc_kernels import kernel
 
-from compiler.runtime import ndarray as nd
-from rpc_server.server import Server
-from rpc_server.session import RPCSession
+from compiler.runtime.core import ndarray as nd
+from rpc_server.box.server import Server
+from rpc_server.client.session import RPCSession
 from tracker.client import TrackerSession, connect_tracker
 from tracker.farm import Timing
 from tracker.log import LogKind

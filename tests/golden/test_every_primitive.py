@@ -22,8 +22,8 @@ import pytest
 import schedule_workloads as w
 from test_schedule_text import CASES
 
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.step import get_primitive, known_primitives
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.step import get_primitive, known_primitives
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 

@@ -16,13 +16,13 @@ import pytest
 from te_primitive_schedules import CASES, rows
 from te_schedules import Made
 
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import ScheduleError
-from compiler.lower.interp import run
-from compiler.runtime.ndarray import array
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import Schedule
-from compiler.te.stage import Stage
+from compiler.interp.interpreter import run
+from compiler.runtime.core.ndarray import array
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import Schedule
+from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import Tensor
 
 ASKED = {

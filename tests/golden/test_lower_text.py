@@ -23,7 +23,7 @@ from lowering_kit import (
 )
 
 from compiler.lower.pipeline import lower_func, stages
-from compiler.schedule.schedule import BlockRV, Schedule
+from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.nodes import PrimFunc
 
 _FOLDER = Path(__file__).parent / "lower"

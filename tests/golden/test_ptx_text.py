@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.codegen.llvm import llvm_version
-from compiler.driver import compile_artifact, lower
+from compiler.codegen.llvm.llvm import llvm_version
+from compiler.driver.build import compile_artifact, lower
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 

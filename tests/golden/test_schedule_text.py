@@ -16,8 +16,8 @@ import schedule_workloads as w
 import tensor_intrins
 from schedule_case import CASES, case
 
-from compiler.schedule.schedule import LoopRV, Schedule
-from compiler.schedule.trace import apply_trace
+from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.trace import apply_trace
 
 _FOLDER = Path(__file__).parent / "schedule"
 

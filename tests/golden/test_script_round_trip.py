@@ -17,7 +17,7 @@ from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.te.replay import schedule_to_func
+from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimFunc, SizeVar
 from compiler.tir.structural import assert_structural_equal, structural_hash

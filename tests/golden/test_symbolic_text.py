@@ -13,7 +13,7 @@ import pytest
 from lowering_kit import chain, matmul, softmax
 
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import size_var
 from compiler.tir.nodes import PrimFunc
 

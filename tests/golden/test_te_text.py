@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from te_primitive_schedules import CASES
 
-from compiler.te.replay import schedule_to_func
+from compiler.te.schedule.replay import schedule_to_func
 
 _FOLDER = Path(__file__).parent / "te"
 

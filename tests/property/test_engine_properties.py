@@ -16,10 +16,10 @@ from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rpc_server.measure import FailureKind, MeasureResult
-from tuner.budget import Limits
-from tuner.build_worker import BuildResult
-from tuner.engine_events import (
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.build.worker import BuildResult
+from tuner.engine.budget import Limits
+from tuner.engine.events import (
     Built,
     Claim,
     Claimed,
@@ -39,10 +39,10 @@ from tuner.engine_events import (
     TaskEnded,
     Tick,
 )
-from tuner.engine_state import EngineState
+from tuner.engine.scheduling import Policy
+from tuner.engine.state import EngineState
+from tuner.engine.task_state import Plan
 from tuner.records.model import TrialPurpose
-from tuner.scheduling import Policy
-from tuner.task_state import Plan
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import LoweringError
-from compiler.lower import interp_threads
-from compiler.lower.inject_barriers import inject_barriers
-from compiler.lower.thread_memory import RaceError
+from compiler.interp import threads as interp_threads
+from compiler.interp.thread_memory import RaceError
+from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.gpu_intrin import tvm_storage_sync
+from compiler.tir.intrin.gpu import tvm_storage_sync
 from compiler.tir.visit import seq, walk
 
 X, Y, SIZE = 8, 4, 512

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from fuzzing import cases
 
-from compiler.driver import build
-from compiler.lower.interp import run
+from compiler.driver.build import build
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
+from compiler.runtime.core.ndarray import array
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 

@@ -19,12 +19,12 @@ import tensor_intrins
 from fuzzing import cases
 
 from compiler.errors import LoweringError, ScheduleError
-from compiler.lower.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
+from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.lower.pipeline import lower_func
-from compiler.schedule import tree
-from compiler.schedule.expr import rebind
-from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.analysis import tree
+from compiler.schedule.analysis.expr import rebind
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc

@@ -8,8 +8,8 @@ import pytest
 import schedule_workloads as w
 
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from compiler.schedule.trace import apply_trace
+from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from compiler.schedule.core.trace import apply_trace
 from compiler.tir.nodes import PrimFunc
 
 CASES = 24

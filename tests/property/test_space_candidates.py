@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.lower.interp import run
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.interp.interpreter import run
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
-from compiler.tir.intrin import exp
+from compiler.tir.intrin.intrin import exp
 from compiler.tir.ops import maximum
 from compiler.topi import matmul
 from tuner.errors import TuningError

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from lowering_kit import chain, matmul, random_schedule, softmax
 
-from compiler.driver import compile_artifact
-from compiler.lower.interp import run
+from compiler.driver.build import compile_artifact
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import max as te_max

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler import topi
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import operation as te
 from compiler.te.extern import extern
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import Schedule, create_schedule
-from compiler.te.stage import Stage
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import Schedule, create_schedule
+from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Tensor
 from compiler.tir import ir_builder, ops
 from compiler.tir.nodes import Buffer, ForKind, IterType, Stmt

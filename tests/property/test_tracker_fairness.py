@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_world import World
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     BoxHeartbeat,
     BoxHello,
     GrantLease,
@@ -20,7 +20,7 @@ from rpc_server.tracker_messages import (
     ReleaseLease,
     RequestDevice,
 )
-from rpc_server.tracker_records import DeviceSpec, LogEvent
+from rpc_server.wire.tracker_records import DeviceSpec, LogEvent
 from tracker.allocate import OVERDUE_EVERY
 from tracker.farm import Send, Timing
 from tracker.log import LogKind

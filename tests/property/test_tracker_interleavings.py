@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tracker_world import World
 
-from rpc_server.tracker_messages import Admin
+from rpc_server.wire.tracker_messages import Admin
 
 pick = st.integers(min_value=0, max_value=10**6)
 

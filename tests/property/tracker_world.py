@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from rpc_server.health import Health
-from rpc_server.leases import LeaseReport
-from rpc_server.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
-from rpc_server.tracker_messages import (
+from rpc_server.box.health import Health
+from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
+from rpc_server.wire.tracker_messages import (
     CancelRequest,
     ClientBye,
     FromBox,
@@ -24,7 +24,7 @@ from rpc_server.tracker_messages import (
     ToBox,
     ToClient,
 )
-from rpc_server.tracker_records import DeviceSpec, LeaseGrant, LogEvent
+from rpc_server.wire.tracker_records import DeviceSpec, LeaseGrant, LogEvent
 from tracker.farm import Record, Send, Timing
 from tracker.log import LogKind
 from tracker.state import Tick, TrackerState

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from compiler.artifact import Artifact
-from compiler.codegen.llvm import compile_text
-from compiler.target import Target
+from compiler.codegen.llvm.llvm import compile_text
+from compiler.target.target import Target
 
 _COMMON = """
 @slots = internal global [32 x i64] zeroinitializer

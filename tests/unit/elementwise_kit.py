@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from lowering_kit import HOST
 
-from compiler.driver import compile_artifact
-from compiler.lower.interp import run
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import empty
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.interp.interpreter import run
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import empty
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimFunc, Stmt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind

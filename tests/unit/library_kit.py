@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler import driver
-from compiler.runtime.module import Module
-from compiler.runtime.ndarray import array, empty
+from compiler.driver import build as driver
+from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import array, empty
 from compiler.te.operation import compute, placeholder
-from compiler.te.schedule import create_schedule
-from compiler.tir.intrin import call_extern
+from compiler.te.schedule.schedule import create_schedule
+from compiler.tir.intrin.intrin import call_extern
 
 needs_cc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 KINDS = [pytest.param("so", marks=needs_cc), "tar", "tunefarm"]

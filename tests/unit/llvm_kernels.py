@@ -5,8 +5,8 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
-from compiler.runtime import native
-from compiler.target import Target
+from compiler.runtime.core import native
+from compiler.target.target import Target
 
 ADD = """
 define void @add(ptr %a, ptr %b, ptr %c) {

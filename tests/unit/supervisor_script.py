@@ -2,20 +2,12 @@
 
 import signal
 
-from rpc_server.crash import ExitReport
-from rpc_server.executor_pool import PoolConfig
-from rpc_server.messages import OpenSession
-from rpc_server.supervisor_events import (
-    CallAsked,
-    ExecutorReady,
-    Fail,
-    Log,
-    OpenAsked,
-    Spawn,
-    TimePassed,
-)
-from rpc_server.supervisor_records import SupervisorConfig
-from rpc_server.supervisor_state import SupervisorState
+from rpc_server.box.crash import ExitReport
+from rpc_server.box.executor_pool import PoolConfig
+from rpc_server.box.supervisor_events import CallAsked, ExecutorReady, Fail, Log, OpenAsked, Spawn, TimePassed
+from rpc_server.box.supervisor_records import SupervisorConfig
+from rpc_server.box.supervisor_state import SupervisorState
+from rpc_server.wire.messages import OpenSession
 
 ANN, BOB = b"ann", b"bob"
 SEGFAULT = ExitReport(signal=signal.SIGSEGV, stderr="Segmentation fault")

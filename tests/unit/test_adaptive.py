@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
-from rpc_server.measure import EvaluatorOptions
-from rpc_server.trial import _Hopeless, _Samples
+from rpc_server.executor.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
+from rpc_server.executor.trial import _Hopeless, _Samples
+from rpc_server.executor.trial_messages import EvaluatorOptions
 
 ADAPTIVE = EvaluatorOptions(repeat=3, max_repeat=12, precision=0.02, slower_than=1.1)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from te_primitive_schedules import rows
 
-from compiler.driver import build, lower
-from compiler.lower import interp
+from compiler.driver.build import build, lower
+from compiler.interp import interpreter as interp
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
-from compiler.te.replay import schedule_to_func
+from compiler.runtime.core.ndarray import array
+from compiler.te.schedule.replay import schedule_to_func
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer, simplify
 from compiler.errors import IRError
-from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import Range
 from compiler.tir.ops import ceildiv, maximum, minimum
 

@@ -10,7 +10,7 @@ from autotvm_templates import matmul_task, records
 
 from tunefarm import autotvm
 from tunefarm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
-from tuner.autotvm.boosted_trees import BoostedTrees
+from tuner.faces.autotvm.boosted_trees import BoostedTrees
 
 TUNERS = [GridSearchTuner, RandomTuner, GATuner, XGBTuner]
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tuner import build_worker
-from tuner.build_worker import _BuildTimeout, _in_line, _TimeLimit
+from tuner.build import worker as build_worker
+from tuner.build.worker import _BuildTimeout, _in_line, _TimeLimit
 
 
 @pytest.fixture(autouse=True)

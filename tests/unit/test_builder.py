@@ -16,10 +16,11 @@ import pytest
 from cli_farm import until
 
 from compiler.artifact import Artifact
-from compiler.runtime.module import load_artifact
-from compiler.schedule.schedule import Schedule
-from rpc_server.measure import FailureKind
-from tuner.builder import (
+from compiler.runtime.core.module import load_artifact
+from compiler.schedule.core.schedule import Schedule
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.build.choose import check_builders, make_builder
+from tuner.build.process_builder import (
     BuildRequest,
     BuildResult,
     FuncSource,
@@ -29,7 +30,6 @@ from tuner.builder import (
     TraceSource,
     pack_func,
 )
-from tuner.builders import check_builders, make_builder
 from tuner.errors import TuningError
 
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -152,7 +152,7 @@ def nice_of_group(process: int) -> tuple[str, int]:
 def test_a_terminals_ctrl_c_is_not_for_the_fork_server() -> None:
     script = """
 from multiprocessing import forkserver
-from tuner.spawning import start_fork_server
+from tuner.build.spawning import start_fork_server
 
 start_fork_server()
 for line in open(f"/proc/{forkserver._forkserver._forkserver_pid}/status"):

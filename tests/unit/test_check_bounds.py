@@ -2,11 +2,11 @@
 
 import pytest
 
-from compiler.lower.check_bounds import AccessOutOfBounds, check_bounds
+from compiler.lower.blocks.check_bounds import AccessOutOfBounds, check_bounds
 from compiler.lower.pipeline import passes
 from compiler.te import operation as te
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import create_schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops
 

@@ -11,15 +11,15 @@ import pytest
 from cli_run import run_cli
 from web_server import running_app
 
-from compiler.driver import compile_artifact
-from rpc_server.measure import MeasureResult
+from compiler.driver.build import compile_artifact
+from rpc_server.executor.trial_messages import MeasureResult
 from tunefarm import nd, runtime
 from tunefarm.client import Client
-from tuner.engine import tune
-from tuner.fleets import local_target
-from tuner.options import RunOptions
+from tuner.devices.supplies import local_target
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.records.store import RecordStore
-from tuner.replay import ReplayBuilder, ReplayFleet
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 

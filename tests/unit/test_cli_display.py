@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 from terminal_screen import Screen
 
-from rpc_server.measure import FailureKind
+from rpc_server.executor.trial_messages import FailureKind
 from tunefarm.cli.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
-from tuner.progress import Snapshot, TaskProgress
+from tuner.engine.progress import Snapshot, TaskProgress
 
 
 def task(**changes) -> TaskProgress:

@@ -16,7 +16,7 @@ import pytest
 from cli_run import run_cli
 
 from tunefarm.cli.commands import COMMANDS
-from tuner.records.migrate import upgrade
+from tuner.records.db.migrate import upgrade
 
 
 @pytest.fixture(autouse=True)

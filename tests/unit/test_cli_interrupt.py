@@ -28,9 +28,9 @@ main(["tune", "matmul:16,16,16:float32", "--quiet"])
     [
         ("click", signal.SIGINT),
         ("tunefarm.cli.tune", signal.SIGINT),
-        ("tuner.engine", signal.SIGINT),
+        ("tuner.engine.engine", signal.SIGINT),
         ("click", signal.SIGTERM),
-        ("tuner.engine", signal.SIGTERM),
+        ("tuner.engine.engine", signal.SIGTERM),
     ],
 )
 def test_while_a_command_imports_it_ends_without_a_traceback(module: str, number: int, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 from cli_run import run_cli
 
-from rpc_server.keys import KeyRing
+from rpc_server.wire.keys import KeyRing
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_run import run_cli
 
-from tuner.private_server import PrivateServer
+from tuner.devices.private_server import PrivateServer
 
 TUNE = ("tune", "matmul:16,16,16:float32", "--trials", "2", "--quiet")
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from lowering_kit import HOST, outputs_by_interpreter, outputs_by_machine
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import empty
-from compiler.tir import intrin, ops
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import empty
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, PrimFunc
 from compiler.tir.visit import seq
 

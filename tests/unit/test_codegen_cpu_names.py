@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tunefarm as tvm
-from compiler.codegen.cpu_names import check_names
+from compiler.codegen.llvm.cpu_names import check_names
 from compiler.errors import TargetError
-from compiler.target import Target
+from compiler.target.target import Target
 from tunefarm import te
 
 X86 = "x86_64-unknown-linux-gnu"

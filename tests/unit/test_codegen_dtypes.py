@@ -10,11 +10,12 @@ import pytest
 from elementwise_kit import PLAIN, Array, agree, by_machine, elementwise
 from lowering_kit import HOST
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
-from compiler.target import Target
-from compiler.tir import intrin, ops
+from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
 
 INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

@@ -17,9 +17,10 @@ from docs_pages import ROOT
 from elementwise_kit import PLAIN, Array, agree, by_machine, elementwise
 from lowering_kit import HOST
 
-from compiler.driver import compile_artifact
-from compiler.target import Target
-from compiler.tir import intrin, ops
+from compiler.driver.build import compile_artifact
+from compiler.target.target import Target
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 
 
 def erf(x: Array) -> Array:

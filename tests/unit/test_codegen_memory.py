@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from lowering_kit import HOST, outputs_by_interpreter, outputs_by_machine
 
-from compiler.codegen.llvm import options_for
-from compiler.codegen.module import llvm_text
-from compiler.driver import compile_artifact
+from compiler.codegen.llvm.llvm import options_for
+from compiler.codegen.llvm.module import llvm_text
+from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.cpu_function import KernelError
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.tir import intrin, ops
+from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
 from compiler.tir import nodes as n
-from compiler.tir.intrin import if_then_else
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import Broadcast, BufferLoad, BufferStore, For, ForKind, PrimFunc, Ramp
 from compiler.tir.visit import seq
 

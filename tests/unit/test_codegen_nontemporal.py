@@ -10,18 +10,18 @@ import pytest
 from lowering_kit import HOST
 
 from compiler import topi
-from compiler.driver import build, compile_artifact, lower
-from compiler.lower import interp
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.driver.build import build, compile_artifact, lower
+from compiler.interp import interpreter as interp
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
-from compiler.te.schedule import Schedule as TeSchedule
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import Schedule as TeSchedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimFunc
-from compiler.topi import generic
+from compiler.topi.schedules import generic
 
 NOTE = "pragma_nontemporal"
 AVX2 = Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3")

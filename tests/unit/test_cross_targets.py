@@ -13,12 +13,12 @@ from cross_kit import MACHINES
 from lowering_kit import chain, matmul
 
 from compiler.artifact import Artifact
-from compiler.codegen.llvm import assembly_text
-from compiler.driver import compile_artifact
+from compiler.codegen.llvm.llvm import assembly_text
+from compiler.driver.build import compile_artifact
 from compiler.errors import ArtifactError
-from compiler.runtime.module import load_artifact
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.runtime.core.module import load_artifact
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 
 DISASSEMBLERS = {

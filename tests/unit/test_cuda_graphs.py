@@ -15,22 +15,22 @@ import pytest
 from cuda_stand_in import HostDriver
 
 from compiler.artifact import Artifact
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import DeviceError
-from compiler.runtime import cuda as cuda_runtime
-from compiler.runtime import cuda_calls
-from compiler.runtime import device as devices
-from compiler.runtime.cuda_calls import CallTimer
-from compiler.runtime.cuda_device import CudaAPI
-from compiler.runtime.cuda_graphs import Graphs, find_graphs
-from compiler.runtime.cuda_module import CUDAFunction, CUDAHostModule
-from compiler.runtime.device import cuda
-from compiler.runtime.ndarray import NDArray, array, empty
+from compiler.runtime.core import device as devices
+from compiler.runtime.core.device import cuda
+from compiler.runtime.core.ndarray import NDArray, array, empty
+from compiler.runtime.cuda import calls as cuda_calls
+from compiler.runtime.cuda import pycuda_driver as cuda_runtime
+from compiler.runtime.cuda.calls import CallTimer
+from compiler.runtime.cuda.device import CudaAPI
+from compiler.runtime.cuda.graphs import Graphs, find_graphs
+from compiler.runtime.cuda.module import CUDAFunction, CUDAHostModule
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.tir import nodes as n
-from compiler.topi import cuda as schedules
+from compiler.topi.schedules import cuda as schedules
 
 ROWS, COLUMNS = 8, 40
 

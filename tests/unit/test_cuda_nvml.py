@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from compiler.runtime.nvml import GpuState, gpu_state, gpu_warnings
+from compiler.runtime.measure.nvml import GpuState, gpu_state, gpu_warnings
 
 
 class NVMLError(Exception):

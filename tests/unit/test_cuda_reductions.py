@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from gpu_checks import assemble, run_threads
 
-from compiler.driver import compile_artifact, lower
+from compiler.driver.build import compile_artifact, lower
 from compiler.errors import LoweringError
-from compiler.lower.inject_barriers import inject_barriers
+from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.script.entry import from_source
 from tunefarm.script import tir as T
 

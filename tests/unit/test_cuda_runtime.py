@@ -11,22 +11,22 @@ import pytest
 from cuda_stand_in import HostDriver
 
 from compiler.artifact import Artifact
-from compiler.driver import build, lower
+from compiler.driver.build import build, lower
 from compiler.errors import ArgumentError, ArtifactError, CodegenError, DeviceError
 from compiler.launches import Launch, Workspace
-from compiler.runtime import device as devices
-from compiler.runtime.absent import AbsentAPI
-from compiler.runtime.cuda_device import STAGING_BYTES, CudaAPI
-from compiler.runtime.cuda_module import CUDAHostModule, CUDAModule
-from compiler.runtime.device import Device, cpu, cuda
-from compiler.runtime.module import Module, load_module
-from compiler.runtime.ndarray import array, empty
+from compiler.runtime.core import device as devices
+from compiler.runtime.core.absent import AbsentAPI
+from compiler.runtime.core.device import Device, cpu, cuda
+from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.cuda.device import STAGING_BYTES, CudaAPI
+from compiler.runtime.cuda.module import CUDAHostModule, CUDAModule
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
-from compiler.topi import cuda as schedules
+from compiler.topi.schedules import cuda as schedules
 
 
 def _add(a: np.ndarray, b: np.ndarray, c: np.ndarray, size: int) -> None:

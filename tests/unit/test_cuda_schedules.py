@@ -9,19 +9,19 @@ import pytest
 from gpu_checks import PTXAS, assemble, check, run_threads
 
 from compiler import topi
-from compiler.driver import compile_artifact, lower
+from compiler.driver.build import compile_artifact, lower
 from compiler.errors import CodegenError
 from compiler.ir.module import IRModule
-from compiler.target import Target
+from compiler.lower.tir_passes import DefaultGPUSchedule
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, thread_axis
 from compiler.te.prim_func import create_prim_func
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
-from compiler.tir import intrin
 from compiler.tir import nodes as n
+from compiler.tir.intrin import intrin
 from compiler.tir.structural import structural_equal
-from compiler.topi import cuda, generic
-from compiler.transform.tir_passes import DefaultGPUSchedule
+from compiler.topi.schedules import cuda, generic
 
 SM80 = Target("cuda -arch=sm_80")
 Case = tuple[Callable[..., Tensor], list[tuple[int, ...]], Callable, Callable[..., np.ndarray]]

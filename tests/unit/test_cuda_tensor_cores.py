@@ -7,24 +7,25 @@ import pytest
 from gpu_checks import PTXAS, assemble
 
 from compiler import topi
-from compiler.driver import compile_artifact, lower
+from compiler.driver.build import compile_artifact, lower
 from compiler.errors import IRError, LoweringError
+from compiler.interp import interpreter as interp
+from compiler.interp import threads as interp_threads
+from compiler.interp.thread_memory import RaceError
+from compiler.interp.thread_tensor import load_matrices, multiply
 from compiler.ir.base import Node
-from compiler.lower import interp, interp_threads
-from compiler.lower.inject_barriers import inject_barriers
-from compiler.lower.tensor_core import WarpTile, dense
-from compiler.lower.thread_memory import RaceError
-from compiler.lower.thread_tensor import load_matrices, multiply
-from compiler.lower.warp_fetch import place
-from compiler.schedule.schedule import Schedule
+from compiler.ir.transform.context import PassContext
+from compiler.lower.gpu.inject_barriers import inject_barriers
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
+from compiler.tensorcore.tensor_core import WarpTile, dense
+from compiler.tensorcore.warp_fetch import place
 from compiler.tir import nodes as n
-from compiler.tir import ptx_intrin as ptx
+from compiler.tir.intrin import ptx as ptx
 from compiler.tir.structural import structural_equal
 from compiler.tir.visit import map_children
-from compiler.transform.context import PassContext
 
 TINY = WarpTile(32, 32, 16, (2, 1), 2)
 

@@ -13,19 +13,19 @@ import pytest
 from ptx_warpgroup_machine import tensor_map
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import ArtifactError, DeviceError
-from compiler.gpu_arch import arch_of_version
 from compiler.launches import Launch, TensorMap
-from compiler.lower.warpgroup import WarpgroupTile, dense
-from compiler.runtime import cuda as cuda_runtime
-from compiler.runtime import cuda_tensor_maps
-from compiler.runtime import device as devices
-from compiler.runtime.cuda_device import CudaAPI
-from compiler.runtime.cuda_module import CUDAHostModule
-from compiler.runtime.cuda_tensor_maps import find_encoder
-from compiler.runtime.device import cuda
-from compiler.runtime.ndarray import array, empty
+from compiler.runtime.core import device as devices
+from compiler.runtime.core.device import cuda
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.cuda import pycuda_driver as cuda_runtime
+from compiler.runtime.cuda import tensor_maps as cuda_tensor_maps
+from compiler.runtime.cuda.device import CudaAPI
+from compiler.runtime.cuda.module import CUDAHostModule
+from compiler.runtime.cuda.tensor_maps import find_encoder
+from compiler.target.gpu_arch import arch_of_version
+from compiler.tensorcore.warpgroup import WarpgroupTile, dense
 
 MAP = TensorMap(0, "bfloat16", (100, 72), (64, 64))
 

@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 from gpu_checks import run_threads
 
-from compiler.driver import lower
+from compiler.driver.build import lower
 from compiler.errors import LoweringError
-from compiler.lower import interp, interp_threads
-from compiler.lower.inject_barriers import inject_barriers
-from compiler.lower.thread_blocks import DivergentBarrier
-from compiler.lower.thread_memory import RaceError
+from compiler.interp import interpreter as interp
+from compiler.interp import threads as interp_threads
+from compiler.interp.thread_blocks import DivergentBarrier
+from compiler.interp.thread_memory import RaceError
+from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.script.entry import from_source
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
-from compiler.te.schedule import Schedule, create_schedule
-from compiler.tir import gpu_intrin as gpu
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.printer import script
+from compiler.tir.intrin import gpu as gpu
 from compiler.tir.structural import structural_equal
+from compiler.tir.text.printer import script
 from compiler.tir.visit import seq, walk
 
 THREADS = 64

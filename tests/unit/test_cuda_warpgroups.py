@@ -9,26 +9,26 @@ import pytest
 from gpu_checks import PTXAS, assemble
 
 from compiler import topi
-from compiler.driver import compile_artifact, lower
+from compiler.driver.build import compile_artifact, lower
 from compiler.errors import CodegenError, IRError, LoweringError
+from compiler.interp import threads as interp_threads
+from compiler.interp.thread_blocks import DivergentBarrier
+from compiler.interp.thread_memory import RaceError
 from compiler.ir.base import Node
-from compiler.lower import interp_threads
-from compiler.lower.thread_blocks import DivergentBarrier
-from compiler.lower.thread_memory import RaceError
-from compiler.lower.warp_match import warp_product
-from compiler.lower.warp_products import lower_warp_products
-from compiler.lower.warpgroup import Matrix, WarpgroupTile, dense, matrices
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor
+from compiler.tensorcore.warp_match import warp_product
+from compiler.tensorcore.warp_products import lower_warp_products
+from compiler.tensorcore.warpgroup import Matrix, WarpgroupTile, dense, matrices
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir import ptx_warpgroup as ptx
-from compiler.tir.gpu_intrin import tvm_storage_sync
+from compiler.tir.intrin import ptx_warpgroup as ptx
+from compiler.tir.intrin.gpu import tvm_storage_sync
 from compiler.tir.structural import structural_equal
 from compiler.tir.visit import map_children, replace, seq
 from tuner.space.generate import generate

@@ -13,13 +13,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler import driver
+from compiler.driver import build as driver
 from compiler.errors import ArgumentError
-from compiler.runtime import dlpack
-from compiler.runtime.device import cpu
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack
+from compiler.runtime.core import dlpack
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack
 from compiler.te.operation import compute, placeholder
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "int64", "uint8", "uint32", "bool"]
 

@@ -10,7 +10,7 @@ import click
 import pytest
 from docs_pages import PAGES, ROOT, blocks, section
 
-from rpc_server.measure import FailureKind
+from rpc_server.executor.trial_messages import FailureKind
 from tracker.farm import DeviceState
 from tunefarm.cli.commands import COMMANDS, cli
 from tuner.records.model import RunState

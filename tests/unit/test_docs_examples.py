@@ -13,7 +13,7 @@ from cli_run import exit_code
 from docs_pages import PAGES, ROOT, blocks
 from web_server import running_app
 
-from rpc_server.server import Server
+from rpc_server.box.server import Server
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 from tuner.records.store import RecordStore

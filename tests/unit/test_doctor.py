@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tracker_script import Script, hello
 
-from rpc_server.fingerprint import local_fingerprint
-from rpc_server.hours import Hours
-from rpc_server.messages import BoxStatus
-from rpc_server.tracker_messages import BoxHeartbeat
+from rpc_server.box.fingerprint import local_fingerprint
+from rpc_server.box.hours import Hours
+from rpc_server.wire.messages import BoxStatus
+from rpc_server.wire.tracker_messages import BoxHeartbeat
 from tunefarm.cli.examine import Finding, Level, encryption, judge_device, judge_status, noise
 
 SOUND: dict[str, Any] = {

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import schedule_workloads as w
 
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import LoweringError, ScheduleError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func, stages
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import create_schedule
 from compiler.tir.nodes import PrimFunc
 
 

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from lowering_kit import HOST, conv2d, matmul
 
-from compiler.codegen.effort import Effort, effort_for
-from compiler.driver import build, compile_artifact, lower
+from compiler.codegen.llvm.effort import Effort, effort_for
+from compiler.driver.build import build, compile_artifact, lower
 from compiler.errors import CodegenError, TargetError
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule as TirSchedule
-from compiler.target import Target
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule as TirSchedule
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from engine_kit import GOOD, Driver, engine, of
 
-from rpc_server.measure import FailureKind
-from tuner.engine_events import (
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.engine.events import (
     Built,
     Claim,
     Command,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_kit import GOOD, Driver, engine, of
 
-from rpc_server.measure import FailureKind, MeasureResult
-from tuner.engine_events import (
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.engine.events import (
     Built,
     Claim,
     Claimed,

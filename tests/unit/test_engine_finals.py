@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from engine_kit import Driver, Point, engine, of
 
-from rpc_server.measure import FailureKind, MeasureResult
-from tuner.engine_events import Incumbent, Job, Measured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
-from tuner.engine_state import EngineState
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.engine.events import Incumbent, Job, Measured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
+from tuner.engine.state import EngineState
+from tuner.engine.task_state import Finals
 from tuner.records.model import TrialPurpose as Purpose
-from tuner.task_state import Finals
 
 
 def test_a_run_uses_its_budget_then_measures_the_finalists_in_turns():

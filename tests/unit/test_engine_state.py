@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine_kit import GOOD, Driver, Point, engine, of
 
-from rpc_server.measure import FailureKind, MeasureResult
-from tuner.builder import BuildResult
-from tuner.engine_events import (
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.build.process_builder import BuildResult
+from tuner.engine.events import (
     Built,
     Claim,
     Claimed,
@@ -21,9 +21,9 @@ from tuner.engine_events import (
     SubmitMeasure,
     TaskEnded,
 )
-from tuner.engine_state import EngineState
+from tuner.engine.state import EngineState
+from tuner.engine.task_state import Restored
 from tuner.records.model import TrialPurpose as Purpose
-from tuner.task_state import Restored
 
 
 def test_the_baseline_comes_first_and_is_everyones_reference():

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from engine_kit import GOOD, Driver, Listed, of
 
-from rpc_server.fingerprint import local_fingerprint
-from tuner.budget import Limits
-from tuner.engine_events import Built, Claim, Claimed, RecordTrial, SlotUp, SubmitBuild, SubmitMeasure
-from tuner.engine_state import EngineState
-from tuner.engine_turns import BATCH, cores_shared, crowded
+from rpc_server.box.fingerprint import local_fingerprint
+from tuner.engine.budget import Limits
+from tuner.engine.events import Built, Claim, Claimed, RecordTrial, SlotUp, SubmitBuild, SubmitMeasure
+from tuner.engine.state import EngineState
+from tuner.engine.task_state import Plan
+from tuner.engine.turns import BATCH, cores_shared, crowded
 from tuner.records.model import TrialPurpose as Purpose
-from tuner.task_state import Plan
 
 
 def crowded_run(trials: int = 16, tasks: int = 1, cores: int = 2, threads: int = 2, quiet_from: float = 0.0) -> Driver:

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from rpc_server import children
-from rpc_server.calibration import Calibration, calibrate
-from rpc_server.gpus import ProbeSettings, probe
-from rpc_server.health import Health, HealthCheck, judge
-from rpc_server.tracker_records import Scores
+from rpc_server.box import children
+from rpc_server.box.calibration import Calibration, calibrate
+from rpc_server.box.health import Health, HealthCheck, judge
+from rpc_server.gpu.gpus import ProbeSettings, probe
+from rpc_server.wire.tracker_records import Scores
 
 BASE = Scores(16.0, 20.0)
 

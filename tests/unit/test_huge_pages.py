@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.runtime import native
-from compiler.runtime.ndarray import empty
+from compiler.runtime.core import native
+from compiler.runtime.core.ndarray import empty
 
 HUGE = 2 << 20
 OFFERED = Path("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -9,8 +9,8 @@ HEAVY = ("numpy", "sqlalchemy", "alembic", "lightgbm", "pandas", "rich", "llvmli
 # in the order of what they need, as one process imports them all
 NEEDED = {
     "tunefarm.cli.tune": set[str](),
-    "rpc_server.server": {"llvmlite"},  # for the CPU's name and features
-    "tuner.build_preload": {"llvmlite", "numpy"},
+    "rpc_server.box.server": {"llvmlite"},  # for the CPU's name and features
+    "tuner.build.preload": {"llvmlite", "numpy"},
     "tunefarm.cli.tune_run": {"llvmlite", "numpy", "rich", "sqlalchemy"},
 }
 

@@ -7,12 +7,13 @@ import pytest
 from interp_kit import RNG, TRUE, ZERO, func_of, loop
 
 from compiler.errors import ArgumentError, LoweringError
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import reduction
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
 from compiler.tir.visit import seq
 

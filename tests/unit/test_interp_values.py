@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from interp_kit import RNG, elementwise, func_of, loop
 
-from compiler.lower import interp
-from compiler.tir import intrin, ops
+from compiler.interp import interpreter as interp
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 
 # ---------------------------------------------------------------------------------------- dtypes
 

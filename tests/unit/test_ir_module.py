@@ -10,12 +10,12 @@ from lowering_kit import matmul
 
 import tunefarm as tvm
 from compiler.errors import IRError
+from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
-from compiler.lower.interp import run
 from compiler.script.entry import from_source
 from compiler.tir import analysis, stmt_functor
 from compiler.tir import nodes as n
-from compiler.tir.printer import script
+from compiler.tir.text.printer import script
 
 SYMBOLIC = """
 @T.prim_func

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from compiler.artifact import Artifact
-from compiler.target import Target
-from tuner.build_worker import BuildRequest, build
+from compiler.target.target import Target
+from tuner.build.worker import BuildRequest, build
 from tuner.errors import TuningError
 from tuner.kernels.files import read_job, recorded_items
 from tuner.kernels.includes import lay_out, local_headers

@@ -9,7 +9,7 @@ from tuner.errors import TuningError
 from tuner.kernels.csource import Argument, CompileError, CSource
 from tuner.kernels.kernel import CKernel, kernel_search
 from tuner.kernels.space import KernelSpace, config_json, config_of
-from tuner.records.keys import candidate_digest
+from tuner.records.lookup.keys import candidate_digest
 
 TARGET = "llvm"
 
@@ -107,8 +107,8 @@ SOURCE = "void twice(const float* x, float* y) { for (int i = 0; i < 16; i += ST
 
 
 def test_c_source_becomes_an_artifact_that_runs():
-    from compiler.runtime.module import load_artifact
-    from compiler.runtime.ndarray import array
+    from compiler.runtime.core.module import load_artifact
+    from compiler.runtime.core.ndarray import array
 
     made = CSource(SOURCE, "twice", ARGUMENTS, "cc -O2").compile({"STEP": 4}, TARGET)
     x, y = np.arange(16, dtype="float32"), array(np.zeros(16, "float32"))
@@ -162,7 +162,7 @@ def kernel(**changes) -> CKernel:
 
 
 def test_the_key_changes_with_the_source_and_nothing_else():
-    from compiler.target import Target
+    from compiler.target.target import Target
 
     def key(given: CKernel) -> str:
         return given.task(Target(TARGET)).key

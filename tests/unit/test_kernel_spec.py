@@ -8,11 +8,11 @@ import pytest
 from docs_pages import ROOT, blocks
 
 from compiler.tir.nodes import PrimFunc
+from tuner.engine.options import RunOptions
 from tuner.errors import WorkloadError
 from tuner.kernels.files import FileMake, read_job, recorded_items
 from tuner.kernels.kernel import CKernel, FunctionKernel
 from tuner.kernels.spec import SpecError, parse_spec
-from tuner.options import RunOptions
 from tuner.workloads import WorkloadSpec
 
 TOML = """

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rpc_server.curve import keys_for
 from rpc_server.errors import KeyFileError
-from rpc_server.keys import KeyRing, Role, checked, from_curve, to_curve
+from rpc_server.wire.curve import keys_for
+from rpc_server.wire.keys import KeyRing, Role, checked, from_curve, to_curve
 
 OTHER = KeyRing  # a second ring in the same folder stands for another process
 

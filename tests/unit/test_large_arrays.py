@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import ScheduleError
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimExpr, PrimFunc

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from library_kit import KINDS, build, build_calling, check, compile_c, needs_cc
 
-from compiler.cpu_features import architecture
 from compiler.errors import ArtifactError
-from compiler.runtime.elf import elf_machine
-from compiler.runtime.linker import LinkError
-from compiler.runtime.module import load_module
-from compiler.runtime.special_modules import load_static_library
-from compiler.runtime.threads import num_threads, set_num_threads
+from compiler.runtime.core.module import load_module
+from compiler.runtime.core.special_modules import load_static_library
+from compiler.runtime.core.threads import num_threads, set_num_threads
+from compiler.runtime.files.elf import elf_machine
+from compiler.runtime.files.linker import LinkError
+from compiler.target.cpu_features import architecture
 
 TRIPLE = "float triple(float x) { return 3 * x; }"
 OTHER_MACHINE = "aarch64" if architecture(None) != "aarch64" else "riscv64"

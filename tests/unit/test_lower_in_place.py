@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array, empty
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array, empty
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from tuner.space.generate import generate

@@ -10,18 +10,18 @@ import pytest
 from lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 from lowering_kit import assert_agreement, matmul, outputs_by_interpreter, outputs_by_machine
 
-from compiler.lower.flatten_buffers import flatten_buffers
-from compiler.lower.hoist_guards import hoist_guards
-from compiler.lower.linear import LinearForms
-from compiler.lower.nested_parallel import serialize_nested_parallel
-from compiler.lower.partition_loops import partition_loops
+from compiler.lower.analysis.linear import LinearForms
+from compiler.lower.blocks.flatten_buffers import flatten_buffers
+from compiler.lower.loops.hoist_guards import hoist_guards
+from compiler.lower.loops.nested_parallel import serialize_nested_parallel
+from compiler.lower.loops.partition_loops import partition_loops
+from compiler.lower.loops.simplify import simplify
+from compiler.lower.loops.split_tails import split_tails
 from compiler.lower.pipeline import lower_func
-from compiler.lower.simplify import simplify
-from compiler.lower.split_tails import split_tails
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import if_then_else
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc
 from compiler.tir.visit import seq, walk
 

@@ -8,8 +8,8 @@ import te_primitive_schedules  # noqa: F401  (adds its cases)
 import te_scans  # noqa: F401  (adds its cases)
 from te_schedules import CASES, check, inputs_of
 
-from compiler.driver import build, lower
-from compiler.runtime.ndarray import array
+from compiler.driver.build import build, lower
+from compiler.runtime.core.ndarray import array
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 
-from compiler.lower.flatten_buffers import flatten_buffers
-from compiler.lower.simplify import simplify
-from compiler.lower.unroll import unroll
-from compiler.lower.vectorize import vectorize
+from compiler.lower.blocks.flatten_buffers import flatten_buffers
+from compiler.lower.loops.simplify import simplify
+from compiler.lower.loops.unroll import unroll
+from compiler.lower.loops.vectorize import vectorize
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import BufferStore, ForKind, IfThenElse, PrimFunc

@@ -9,20 +9,20 @@ import pytest
 import schedule_workloads as w
 
 from compiler.ir.module import IRModule
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
-from tuner.meta_schedule.database import (
+from tuner.faces.meta_schedule.database import (
     Database,
     MemoryDatabase,
     OrderedUnionDatabase,
     ScheduleFnDatabase,
     UnionDatabase,
 )
-from tuner.meta_schedule.json_database import JSONDatabase
-from tuner.meta_schedule.record import ArgInfo, TuningRecord, Workload
-from tuner.meta_schedule.sql_database import SQLDatabase
+from tuner.faces.meta_schedule.json_database import JSONDatabase
+from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload
+from tuner.faces.meta_schedule.sql_database import SQLDatabase
 
 ZEN = Target("llvm -mcpu=znver3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")
 V3 = Target("llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2")

@@ -8,16 +8,16 @@ import schedule_workloads as w
 
 from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
-from compiler.runtime.registry import register_func
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.runtime.core.registry import register_func
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
 from tuner.errors import TuningError
-from tuner.meta_schedule.mutator import MutateComputeLocation, MutateParallel, MutateTileSize, MutateUnroll
-from tuner.meta_schedule.postproc import DisallowDynamicLoop, Postproc
-from tuner.meta_schedule.schedule_rule import (
+from tuner.faces.meta_schedule.mutator import MutateComputeLocation, MutateParallel, MutateTileSize, MutateUnroll
+from tuner.faces.meta_schedule.postproc import DisallowDynamicLoop, Postproc
+from tuner.faces.meta_schedule.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
     AutoInline,
@@ -28,15 +28,10 @@ from tuner.meta_schedule.schedule_rule import (
     ReuseType,
     ScheduleRule,
 )
-from tuner.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
-from tuner.meta_schedule.space_generator import (
-    PostOrderApply,
-    ScheduleFn,
-    SpaceGenerator,
-    SpaceGeneratorUnion,
-)
-from tuner.meta_schedule.tune import guide_of
-from tuner.meta_schedule.tune_context import TuneContext
+from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
+from tuner.faces.meta_schedule.space_generator import PostOrderApply, ScheduleFn, SpaceGenerator, SpaceGeneratorUnion
+from tuner.faces.meta_schedule.tune import guide_of
+from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.space.traced import TracedSketch, random_decisions, traced
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=2"

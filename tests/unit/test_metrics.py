@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from seed_records import FakeTracker
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import CheckInfo, QueueNumbers, Scores
+from rpc_server.wire.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_records import CheckInfo, QueueNumbers, Scores
 from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.fleet import FleetDevice, FleetView

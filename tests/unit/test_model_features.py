@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from model_kit import candidates, task
 
-from compiler.schedule.trace import apply_trace
-from compiler.target import Target
+from compiler.schedule.core.trace import apply_trace
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import walk

@@ -14,12 +14,12 @@ import pytest
 from llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact, compile_ir
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
-from compiler.cpu_features import host_cpu
 from compiler.errors import ArgumentError, ArtifactError
-from compiler.runtime.cpu_function import KernelError
-from compiler.runtime.device import cpu
-from compiler.runtime.module import CPUModule, MissingFunctionError, load_artifact, load_module
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, zeros
+from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import CPUModule, MissingFunctionError, load_artifact, load_module
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, zeros
+from compiler.target.cpu_features import host_cpu
 
 
 @pytest.fixture(scope="module")
@@ -371,5 +371,5 @@ def test_load_module_refuses_other_files(add: CPUModule, tmp_path: Path) -> None
 
 
 def test_importing_the_module_compiles_nothing() -> None:
-    code = "import compiler.runtime.module, compiler.runtime.native as n, sys; sys.exit(n._native is not None)"
+    code = "import compiler.runtime.core.module; from compiler.runtime.core import native as n; exit(n._native is not None)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from compiler.errors import ArgumentError, DeviceError
-from compiler.runtime.absent import AbsentAPI
-from compiler.runtime.device import Device, DeviceAPI, cpu, vpi
-from compiler.runtime.dtypes import storage_dtype
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, zeros
+from compiler.runtime.core.absent import AbsentAPI
+from compiler.runtime.core.device import Device, DeviceAPI, cpu, vpi
+from compiler.runtime.core.dtypes import storage_dtype
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, zeros
 
 DTYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"]
 DTYPES += ["float64", "bool"]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from records_kit import statements
 
-from compiler.lower import interp
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.interp import interpreter as interp
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from tuner.nearest import best_or_nearest
 from tuner.records.errors import InvalidRecord
-from tuner.records.keys import workload_family
+from tuner.records.lookup.keys import workload_family
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
 from tuner.records.store import RecordStore
 from tuner.search.plan import sketch_search

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from library_kit import needs_cc
 
-from compiler import driver
+from compiler.driver import build as driver
 from compiler.errors import IRError
-from compiler.runtime.cpu_function import KernelError
-from compiler.runtime.device import cpu
-from compiler.runtime.module import Module, load_module
-from compiler.runtime.ndarray import NDArray, array, empty
-from compiler.runtime.threads import num_threads, set_num_threads
+from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.ndarray import NDArray, array, empty
+from compiler.runtime.core.threads import num_threads, set_num_threads
 from compiler.tir import ir_builder, ops
 from compiler.tir import nodes as n
 
@@ -130,11 +130,11 @@ def test_a_forked_child_fails_by_itself(tmp_path: Path) -> None:
     code = f"""
         import os
         import numpy as np
-        from compiler.runtime.cpu_function import KernelError
-        from compiler.runtime.module import load_module
-        from compiler.runtime.threads import set_num_threads
+        from compiler.runtime.core.cpu_function import KernelError
+        from compiler.runtime.core.module import load_module
+        from compiler.runtime.core.threads import set_num_threads
         from test_parallel_failures import FINE, checked, values
-        from compiler.runtime.ndarray import empty
+        from compiler.runtime.core.ndarray import empty
 
         set_num_threads(3)
         built = checked()

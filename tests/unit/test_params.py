@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.errors import ArgumentError
-from compiler.runtime.ndarray import array, empty
-from compiler.runtime.params import (
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.files.params import (
     ParamsError,
     load_param_dict,
     load_param_dict_from_file,

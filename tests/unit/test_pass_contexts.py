@@ -6,27 +6,27 @@ import numpy as np
 import pytest
 from lowering_kit import matmul
 
-from compiler.driver import build, lower
+from compiler.driver.build import build, lower
 from compiler.errors import CodegenError
 from compiler.ir.module import IRModule
-from compiler.lower.pipeline import passes
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
-from compiler.te.operation import compute, placeholder
-from compiler.te.prim_func import create_prim_func
-from compiler.tir import nodes as n
-from compiler.tir import ops
-from compiler.tir.visit import map_children, walk
-from compiler.transform.config import TransformError
-from compiler.transform.context import PassContext
-from compiler.transform.instrument import (
+from compiler.ir.transform.config import TransformError
+from compiler.ir.transform.context import PassContext
+from compiler.ir.transform.instrument import (
     PassInstrument,
     PassTimingInstrument,
     PrintAfterAll,
     PrintBeforeAll,
     pass_instrument,
 )
-from compiler.transform.passes import PassInfo, prim_func_pass
+from compiler.ir.transform.passes import PassInfo, prim_func_pass
+from compiler.lower.pipeline import passes
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
+from compiler.te.operation import compute, placeholder
+from compiler.te.prim_func import create_prim_func
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.visit import map_children, walk
 
 
 def vector_add(size: int = 32) -> n.PrimFunc:

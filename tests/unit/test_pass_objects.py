@@ -6,17 +6,12 @@ import numpy as np
 import pytest
 from lowering_kit import chain, matmul
 
-from compiler.driver import lower
+from compiler.driver.build import lower
+from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
-from compiler.lower.interp import run
-from compiler.lower.pipeline import passes
-from compiler.target import Target
-from compiler.tir.nodes import PrimFunc
-from compiler.tir.structural import structural_equal
-from compiler.transform import tir_passes
-from compiler.transform.config import TransformError
-from compiler.transform.context import PassContext
-from compiler.transform.passes import (
+from compiler.ir.transform.config import TransformError
+from compiler.ir.transform.context import PassContext
+from compiler.ir.transform.passes import (
     ModulePass,
     PrimFuncPass,
     PrintIR,
@@ -25,6 +20,11 @@ from compiler.transform.passes import (
     module_pass,
     prim_func_pass,
 )
+from compiler.lower import tir_passes
+from compiler.lower.pipeline import passes
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.structural import structural_equal
 
 
 def two() -> IRModule:

@@ -9,19 +9,19 @@ import pytest
 from narrow_products import operands, product
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
+from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
-from compiler.lower.interp import run
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.lower.pipeline import lower_func
-from compiler.lower.split_preproc import LAYOUT_FREE, split_layout_rewrite
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array, empty
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array, empty
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
-from rpc_server.messages import Measured
-from rpc_server.trial import Trials
+from rpc_server.executor.trial import Trials
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.wire.messages import Measured
 from tuner.space.generate import generate
 
 SHAPE = (12, 32, 24)

@@ -12,9 +12,10 @@ from compiler.ir.module import IRModule
 from compiler.te import reduction
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
-from compiler.tir.printer import script, workload_key
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
+from compiler.tir.text.printer import script, workload_key
 from compiler.tir.visit import seq
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from llvm_kernels import ADD, ADD_ENTRY, artifact
 
 from compiler.errors import ArgumentError, DeviceError
-from compiler.runtime.counters import EVENTS, Counters, available
-from compiler.runtime.device import cpu
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import zeros
-from compiler.runtime.profiling import HardwareCounters, Profiler, profile_function
-from compiler.runtime.report import Count, Duration, Percent, Ratio, Report
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import zeros
+from compiler.runtime.measure.counters import EVENTS, Counters, available
+from compiler.runtime.measure.profiling import HardwareCounters, Profiler, profile_function
+from compiler.runtime.measure.report import Count, Duration, Percent, Ratio, Report
 
 
 def call(name: str, us: float, device: str = "cpu0", shapes: str = "float32[8]", **more: Any) -> dict[str, Any]:

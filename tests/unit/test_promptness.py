@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tuner.promptness import prompt_threads
+from tuner.engine.promptness import prompt_threads
 
 
 def state() -> tuple[float, bool]:

@@ -8,10 +8,10 @@ import numpy as np
 import ptx_machine
 import pytest
 
-from compiler.driver import compile_artifact, lower
-from compiler.lower import interp
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact, lower
+from compiler.interp import interpreter as interp
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 

@@ -7,11 +7,12 @@ import re
 import pytest
 
 from compiler.artifact import Artifact
-from compiler.codegen.ptxas import KernelResources, assemble, find_ptxas, kernel_resources, parse_report
-from compiler.driver import compile_artifact, lower
+from compiler.codegen.nvptx.ptxas import KernelResources, assemble, find_ptxas, kernel_resources, parse_report
+from compiler.driver.build import compile_artifact, lower
 from compiler.errors import CodegenError
 from compiler.te.operation import placeholder
-from compiler.topi import cuda, exp
+from compiler.topi import exp
+from compiler.topi.schedules import cuda
 from tunefarm.cli.build import _as_json, _build, _print
 from tunefarm.client import BestReply
 from tuner.task import TuningTask

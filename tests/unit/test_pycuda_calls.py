@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from compiler.errors import DeviceError
-from compiler.runtime import cuda as cuda_runtime
-from compiler.runtime.cuda import PyCudaDriver
+from compiler.runtime.cuda import pycuda_driver as cuda_runtime
+from compiler.runtime.cuda.pycuda_driver import PyCudaDriver
 
 
 class Error(Exception):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler import driver
+from compiler.driver import build as driver
 from compiler.errors import ArgumentError
-from compiler.runtime import dlpack
-from compiler.runtime.device import cpu
-from compiler.runtime.module import Module
-from compiler.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
+from compiler.runtime.core import dlpack
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, numpyasarray
 from compiler.te.operation import compute, placeholder, var
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 
 
 def frozen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ import recorded_spaces  # noqa: E402
 import shipped_model  # noqa: E402
 import strategies  # noqa: E402
 
-from compiler.target import Target  # noqa: E402
+from compiler.target.target import Target  # noqa: E402
 from tuner.model.features import NAMES, SketchFeatures  # noqa: E402
 from tuner.model.library import from_file  # noqa: E402
 from tuner.model.machine import target_family  # noqa: E402

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.runtime.statistics import Interval, summarise
-from tuner.records.best import DRIFT, Evidence, Verdict, compare, elect, interval
-from tuner.records.ingest import MAX_FAILURE_TEXT, shorten
-from tuner.records.keys import fingerprint_digest, toolchain_key
+from compiler.runtime.measure.statistics import Interval, summarise
+from tuner.records.lookup.best import DRIFT, Evidence, Verdict, compare, elect, interval
+from tuner.records.lookup.keys import fingerprint_digest, toolchain_key
+from tuner.records.runs.ingest import MAX_FAILURE_TEXT, shorten
 
 SECONDS = st.floats(min_value=1e-9, max_value=1e3, allow_nan=False)
 SAMPLES = st.lists(SECONDS, min_size=1, max_size=30)

@@ -9,8 +9,8 @@ import pytest
 from cli_run import run_cli
 from records_kit import Lab
 
-from compiler.schedule.trace import Trace
-from rpc_server.measure import FailureKind
+from compiler.schedule.core.trace import Trace
+from rpc_server.executor.trial_messages import FailureKind
 from tuner.interchange import jsonl, t4
 from tuner.interchange.decisions import parameters, parameters_of
 from tuner.interchange.transfer import read

@@ -13,8 +13,8 @@ import pytest
 import schedule_workloads as w
 from cli_run import run_cli
 
-from compiler.lower.interp import run
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.interp.interpreter import run
+from compiler.schedule.core.trace import Trace, apply_trace
 from tunefarm.cli.interchange import spans
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records

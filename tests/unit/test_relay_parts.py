@@ -11,12 +11,9 @@ import pytest
 from ports import free_port
 
 from rpc_server.errors import ConnectError, ProtocolError
-from rpc_server.event_loop import WRITE, EventLoop
-from rpc_server.registrar import split_address
-from rpc_server.relay import RelayOptions
-from rpc_server.relay_desk import Desk
-from rpc_server.relay_messages import SILENCE_S, HereIAm, to_relay
-from rpc_server.relay_pass import (
+from rpc_server.farm_link.registrar import split_address
+from rpc_server.relay.pass_table import Desk
+from rpc_server.relay.passes import (
     BOX,
     CLIENT,
     Answer,
@@ -32,7 +29,10 @@ from rpc_server.relay_pass import (
     verdict_bytes,
     via,
 )
-from rpc_server.splice import CHUNK, Splicer, tune
+from rpc_server.relay.server import RelayOptions
+from rpc_server.relay.splice import CHUNK, Splicer, tune
+from rpc_server.wire.event_loop import WRITE, EventLoop
+from rpc_server.wire.relay_messages import SILENCE_S, HereIAm, to_relay
 
 # --- passes and first words ----------------------------------------------------------------------------------
 

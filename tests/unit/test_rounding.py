@@ -7,7 +7,7 @@ from compiler import topi
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.topi import nn
-from rpc_server.compare import disagreement
+from rpc_server.executor.compare import disagreement
 from tuner.rounding import Rounding, rounding
 from tuner.workloads import WorkloadSpec
 

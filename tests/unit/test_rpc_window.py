@@ -7,11 +7,11 @@ import struct
 import numpy as np
 import pytest
 
+from rpc_server.client.host_memory_pool import Landings
 from rpc_server.errors import ProtocolError
-from rpc_server.landing import Landings
-from rpc_server.messages import CHUNK
-from rpc_server.stream import FrameStream, stream_pair
-from rpc_server.window import SLOT, SLOTS, Window, make_window_memory
+from rpc_server.wire.messages import CHUNK
+from rpc_server.wire.shared_window import SLOT, SLOTS, Window, make_window_memory
+from rpc_server.wire.stream import FrameStream, stream_pair
 
 SIZE = 100_000  # it fits into the socket, too
 

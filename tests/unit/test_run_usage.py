@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tuner.progress import DeviceUse, drift
-from tuner.usage import Activity, Usage
+from tuner.engine.progress import DeviceUse, drift
+from tuner.engine.usage import Activity, Usage
 
 
 def test_time_in_which_nothing_was_built_or_measured():

@@ -7,10 +7,10 @@ import pytest
 import schedule_workloads as w
 
 from compiler.errors import ScheduleError
-from compiler.lower.interp import run
-from compiler.schedule.injective import undetermined
-from compiler.schedule.schedule import LoopRV, Schedule
-from compiler.schedule.tree import tree_text
+from compiler.interp.interpreter import run
+from compiler.schedule.analysis.injective import undetermined
+from compiler.schedule.analysis.tree import tree_text
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n

@@ -9,7 +9,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
 from compiler.tir.index_map import IndexMap
 

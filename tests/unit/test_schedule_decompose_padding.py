@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import schedule_workloads as w
 
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import if_then_else
+from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimFunc
 
 

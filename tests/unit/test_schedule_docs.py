@@ -8,7 +8,7 @@ import pytest
 from docs_pages import ROOT, section
 
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
-from compiler.schedule.step import get_primitive, known_primitives
+from compiler.schedule.core.step import get_primitive, known_primitives
 
 PAGE = ROOT / "docs" / "schedule.md"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import schedule_workloads as w
 
-from compiler.schedule import step as steps
-from compiler.schedule.effects import Effects
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.step import Step
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core import step as steps
+from compiler.schedule.core.effects import Effects
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.tir.structural import structural_equal
 
 FUNC = w.matmul(12, 16, 10)

@@ -9,7 +9,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.errors import ScheduleError
-from compiler.schedule.schedule import BlockRV, LoopRV, Schedule
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc

@@ -10,7 +10,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.ir.base import Node
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import schedule_workloads as w
 
-from compiler.lower.interp import run
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.interp.interpreter import run
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func

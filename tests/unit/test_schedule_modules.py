@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import schedule_workloads as w
 
-from compiler.driver import lower
+from compiler.driver.build import lower
 from compiler.errors import IRError, ScheduleError
 from compiler.ir.module import IRModule
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace
 
 
 def two() -> IRModule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import schedule_workloads as w
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func

@@ -8,8 +8,8 @@ import schedule_workloads as w
 
 from compiler.errors import ScheduleError
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
 

@@ -9,7 +9,7 @@ import pytest
 import schedule_workloads as w
 
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc

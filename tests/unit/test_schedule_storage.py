@@ -8,7 +8,7 @@ import schedule_workloads as w
 
 from compiler.errors import ScheduleError
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 
 
 @pytest.mark.parametrize(("axis", "factor", "offset"), [(0, 8, 0), (-2, 8, 3), (1, 4, 1), (0, 32, 31)])

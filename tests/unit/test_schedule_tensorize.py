@@ -9,15 +9,15 @@ import pytest
 import schedule_workloads as w
 import tensor_intrins
 
-from compiler import driver
+from compiler.driver import build as driver
 from compiler.errors import IRError, ScheduleError
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import LoopRV, Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import LoopRV, Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
+from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.tensor_intrin import TensorIntrin
 from compiler.tir.verify import Stage, verify
 from compiler.tir.visit import free_vars
 

@@ -12,12 +12,12 @@ import schedule_workloads as w
 
 from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
-from compiler.schedule.rv import LoopRV, parse_rv
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.state import State
-from compiler.schedule.step import Step, apply
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.schedule.tree import tree_text
+from compiler.schedule.analysis.tree import tree_text
+from compiler.schedule.core.rv import LoopRV, parse_rv
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.state import State
+from compiler.schedule.core.step import Step, apply
+from compiler.schedule.core.trace import Trace, apply_trace
 
 
 def tiled(seed: int | None = None, decision: list[int] | None = None) -> Schedule:

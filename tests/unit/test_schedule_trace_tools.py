@@ -6,8 +6,8 @@ import pytest
 import schedule_workloads as w
 
 from compiler.errors import ScheduleError
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 
 
 def sampled() -> Schedule:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import schedule_workloads as w
 
-from compiler.lower.interp import run
-from compiler.schedule.cook_toom import POINTS, fast_filter
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.interp.interpreter import run
+from compiler.schedule.analysis.cook_toom import POINTS, fast_filter
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func

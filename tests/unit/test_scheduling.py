@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.scheduling import GradientOptions, Policy, TaskView, choose, gain_per_second
+from tuner.engine.scheduling import GradientOptions, Policy, TaskView, choose, gain_per_second
 
 OPTIONS = GradientOptions(window=4, warmup=2)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from compiler.errors import IRError
+from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
-from compiler.lower.interp import run
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
-from compiler.tir.printer import script
 from compiler.tir.structural import assert_structural_equal
+from compiler.tir.text.printer import script
 from compiler.tir.visit import walk
 from tunefarm.script import ir as I
 from tunefarm.script import tir as T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.target import Target
+from compiler.target.target import Target
 from tuner.search.base import Candidate
 from tuner.search.plan import sketch_search
 from tuner.task import TuningTask

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import schedule_workloads as w
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from tuner.search.base import Candidate
 from tuner.search.recognise import recogniser
 from tuner.space.traced import traced

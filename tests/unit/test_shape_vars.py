@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from compiler.artifact import Artifact
-from compiler.driver import build, compile_artifact, lower
+from compiler.driver.build import build, compile_artifact, lower
 from compiler.errors import ArgumentError, ArtifactError, CodegenError
 from compiler.extents import parse_extent
-from compiler.lower.interp import run
-from compiler.lower.shape_vars import extent_text, names_for
-from compiler.runtime.device import cpu
-from compiler.runtime.module import Module, load_artifact
-from compiler.runtime.ndarray import array
+from compiler.interp.interpreter import run
+from compiler.lower.blocks.shape_vars import extent_text, names_for
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import Module, load_artifact
+from compiler.runtime.core.ndarray import array
 from compiler.te.operation import compute, placeholder, size_var, var
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n

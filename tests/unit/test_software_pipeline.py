@@ -9,21 +9,21 @@ import pytest
 import schedule_workloads as w
 from gpu_checks import assemble
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import LoweringError
+from compiler.interp import threads as interp_threads
+from compiler.interp.interpreter import run
+from compiler.interp.thread_memory import RaceError
 from compiler.ir.module import IRModule
-from compiler.lower import interp_threads
-from compiler.lower.inject_barriers import inject_barriers
-from compiler.lower.interp import run
+from compiler.lower import tir_passes
+from compiler.lower.gpu.inject_barriers import inject_barriers
+from compiler.lower.loops.pipeline_versions import versions
 from compiler.lower.pipeline import lower_func, stages
-from compiler.lower.pipeline_versions import versions
-from compiler.lower.thread_memory import RaceError
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
-from compiler.transform import tir_passes
 
 STAGE, ORDER, ASYNC = (f"software_pipeline_{what}" for what in ("stage", "order", "async_stages"))
 

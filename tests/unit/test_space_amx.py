@@ -11,19 +11,19 @@ import pytest
 from narrow_products import numbers, operands, product
 
 from compiler import topi
-from compiler.codegen.writer import NO_TILES
-from compiler.cpu_features import host_cpu
-from compiler.driver import compile_artifact
+from compiler.codegen.llvm.writer import NO_TILES
+from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
+from compiler.interp.interpreter import run
 from compiler.ir.base import Node
-from compiler.lower.interp import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime import native
-from compiler.runtime.cpu_function import kernel_failure
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array, empty
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.runtime.core import native
+from compiler.runtime.core.cpu_function import kernel_failure
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array, empty
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.cpu_features import host_cpu
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from narrow_products import product
 
-from compiler.driver import compile_artifact
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 

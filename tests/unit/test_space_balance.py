@@ -6,9 +6,9 @@ import heapq
 
 import pytest
 
-from compiler.target import Target
+from compiler.target.target import Target
 from tuner.model.features import NAMES, SketchFeatures
-from tuner.space.balance import balance
+from tuner.space.cpu.balance import balance
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec
 

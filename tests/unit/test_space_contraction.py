@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import compile_artifact
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import blocks_of
-from tuner.space.contraction import packed_depths
+from tuner.space.cpu.contraction import packed_depths
 from tuner.space.generate import generate
 from tuner.space.hardware import Hardware
 from tuner.space.sketch import Sketch

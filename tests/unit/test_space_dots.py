@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from narrow_products import numbers, operands, product
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from tuner.space.generate import generate
 
 SAPPHIRE, SKYLAKE, ZEN3, ALDER = (

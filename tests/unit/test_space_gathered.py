@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import compile_artifact
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc

@@ -8,18 +8,18 @@ import pytest
 from gpu_checks import PTXAS, run_threads
 
 from compiler import topi
-from compiler.codegen.ptxas import kernel_resources
-from compiler.driver import compile_artifact, lower
+from compiler.codegen.nvptx.ptxas import kernel_resources
+from compiler.driver.build import compile_artifact, lower
+from compiler.interp import interpreter as interp
 from compiler.ir.module import IRModule
-from compiler.lower import interp
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from tuner.space.generate import generate
-from tuner.space.gpu_hardware import Chip
+from tuner.space.gpu.hardware import Chip
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
 

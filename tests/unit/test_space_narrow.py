@@ -7,11 +7,11 @@ import pytest
 from narrow_products import numbers, operands, product
 
 from compiler.dtype import holds_all_of
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from tuner.space.generate import generate
 
 PLAIN = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v2 -num-cores=2")

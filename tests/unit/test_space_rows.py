@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import build, compile_artifact
+from compiler.driver.build import build, compile_artifact
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array, empty
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array, empty
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from tuner.space.generate import generate

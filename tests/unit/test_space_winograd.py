@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.driver import compile_artifact
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from lowering_kit import chain, matmul
 
-from compiler.driver import build, compile_artifact, lower
+from compiler.driver.build import build, compile_artifact, lower
 from compiler.errors import ArgumentError, ArtifactError, CodegenError
 from compiler.ir.module import IRModule
-from compiler.runtime.device import cpu, cuda
-from compiler.runtime.ndarray import array
+from compiler.runtime.core.device import cpu, cuda
+from compiler.runtime.core.ndarray import array
 
 
 def test_the_interpreter_and_machine_code_agree() -> None:

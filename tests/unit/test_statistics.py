@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.runtime import conditions
-from compiler.runtime.conditions import Reading
-from compiler.runtime.statistics import median_interval, outliers, summarise
-from compiler.runtime.timing import BenchmarkResult
+from compiler.runtime.measure import conditions
+from compiler.runtime.measure.conditions import Reading
+from compiler.runtime.measure.statistics import median_interval, outliers, summarise
+from compiler.runtime.measure.timing import BenchmarkResult
 
 SAMPLES = st.lists(st.floats(1e-9, 10.0), min_size=1, max_size=60)
 

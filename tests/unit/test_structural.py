@@ -11,8 +11,9 @@ from compiler.ir.module import IRModule
 from compiler.te import reduction
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
-from compiler.tir import intrin, ops
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.structural import structural_equal, structural_hash
 
 

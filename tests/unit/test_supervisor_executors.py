@@ -3,19 +3,8 @@
 import pytest
 from supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call, warm_box, with_ann
 
-from rpc_server.crash import ExitReport
-from rpc_server.errors import (
-    DeadlineExceeded,
-    DeviceLost,
-    ExecutorCrashed,
-    OutOfMemory,
-    ProtocolError,
-    SessionClosed,
-    SessionRefused,
-)
-from rpc_server.measure import FailureKind
-from rpc_server.messages import REFERENCE_PHASE, Measured
-from rpc_server.supervisor_events import (
+from rpc_server.box.crash import ExitReport
+from rpc_server.box.supervisor_events import (
     Answer,
     BeginSession,
     ExecutorBrokeProtocol,
@@ -33,6 +22,17 @@ from rpc_server.supervisor_events import (
     ToClient,
     ToExecutor,
 )
+from rpc_server.errors import (
+    DeadlineExceeded,
+    DeviceLost,
+    ExecutorCrashed,
+    OutOfMemory,
+    ProtocolError,
+    SessionClosed,
+    SessionRefused,
+)
+from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.messages import REFERENCE_PHASE, Measured
 
 
 @pytest.fixture

@@ -3,16 +3,7 @@
 import pytest
 from supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call, warm_box, with_ann
 
-from rpc_server.errors import (
-    Cancelled,
-    ExecutorCrashed,
-    LeaseRefused,
-    ProtocolError,
-    SessionClosed,
-    SessionRefused,
-)
-from rpc_server.messages import Done, SessionOpened
-from rpc_server.supervisor_events import (
+from rpc_server.box.supervisor_events import (
     Answer,
     BeginSession,
     CancelAsked,
@@ -34,6 +25,15 @@ from rpc_server.supervisor_events import (
     TimePassed,
     ToExecutor,
 )
+from rpc_server.errors import (
+    Cancelled,
+    ExecutorCrashed,
+    LeaseRefused,
+    ProtocolError,
+    SessionClosed,
+    SessionRefused,
+)
+from rpc_server.wire.messages import Done, SessionOpened
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.driver import build, compile_artifact
-from compiler.lower.interp import run
+from compiler.driver.build import build, compile_artifact
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.ndarray import array
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.runtime.core.ndarray import array
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import max as te_max
@@ -22,7 +22,7 @@ from compiler.te.reduction import reduce_axis
 from compiler.te.reduction import sum as te_sum
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin import exp, if_then_else
+from compiler.tir.intrin.intrin import exp, if_then_else
 from compiler.tir.nodes import ForKind, PrimFunc
 from compiler.tir.visit import walk
 

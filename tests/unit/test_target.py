@@ -8,10 +8,10 @@ import threading
 import llvmlite.binding as binding
 import pytest
 
-from compiler.cpu_features import HostCPU, enabled_features, host_cpu
 from compiler.errors import TargetError
-from compiler.target import Target, list_kinds
-from compiler.target_constructors import cuda, llvm
+from compiler.target.constructors import cuda, llvm
+from compiler.target.cpu_features import HostCPU, enabled_features, host_cpu
+from compiler.target.target import Target, list_kinds
 
 SPECS = [
     "llvm",

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from compiler import target_constructors as make
 from compiler.errors import TargetError
-from compiler.runtime.device import Device, cpu, cuda
-from compiler.target import Target
-from compiler.target_generic import GenericFunc, generic_func, get_native_generic_func, override_native_generic_func
-from compiler.target_tags import register_tag
+from compiler.runtime.core.device import Device, cpu, cuda
+from compiler.target import constructors as make
+from compiler.target.generic_func import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
+from compiler.target.tags import register_tag
+from compiler.target.target import Target
 
 RASPBERRY = "raspberry-pi/4b-aarch64"
 

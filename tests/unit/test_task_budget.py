@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine_kit import Driver, engine
 
-from tuner.engine_events import Tick
+from tuner.engine.events import Tick
 
 
 def _searching(tasks: int, **limits: float) -> Driver:

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from compiler.errors import IRError, ScheduleError
-from compiler.lower.check_bounds import AccessOutOfBounds
+from compiler.lower.blocks.check_bounds import AccessOutOfBounds
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
-from compiler.te.replay import schedule_to_func
 from compiler.te.scan import scan
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import create_schedule
 
 A = te.placeholder((4, 8), name="A")
 B = te.placeholder((8,), "int32", name="B")

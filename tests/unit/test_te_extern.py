@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from compiler.errors import IRError, ScheduleError
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import operation as te
 from compiler.te.extern import ExternOp, extern
 from compiler.te.prim_func import create_prim_func
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.tir import ir_builder
 from compiler.tir import nodes as n
 

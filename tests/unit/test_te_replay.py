@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from compiler.errors import IRError, ScheduleError
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import operation as te
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk

@@ -8,12 +8,12 @@ import pytest
 import te_scans
 
 from compiler.errors import IRError, ScheduleError
-from compiler.lower.check_bounds import AccessOutOfBounds
+from compiler.lower.blocks.check_bounds import AccessOutOfBounds
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
-from compiler.te.replay import schedule_to_func
 from compiler.te.scan import scan
-from compiler.te.schedule import Schedule, create_schedule
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import IterType
 

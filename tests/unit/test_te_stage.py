@@ -4,9 +4,9 @@ import pytest
 
 from compiler.errors import ScheduleError
 from compiler.te import operation as te
-from compiler.te.relations import AttachType, Fuse, Split
-from compiler.te.schedule import Schedule, create_schedule
-from compiler.te.stage import ScheduleArgumentError
+from compiler.te.schedule.relations import AttachType, Fuse, Split
+from compiler.te.schedule.schedule import Schedule, create_schedule
+from compiler.te.schedule.stage import ScheduleArgumentError
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import IterType
 

@@ -7,14 +7,14 @@ import pytest
 from te_primitive_schedules import gemm, rows
 from te_schedules import matmul
 
-from compiler.driver import lower
+from compiler.driver.build import lower
 from compiler.errors import CompileError, IRError, ScheduleError
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import operation as te
 from compiler.te.operation import compute
-from compiler.te.replay import schedule_to_func
-from compiler.te.schedule import create_schedule
-from compiler.te.stage import ScheduleArgumentError
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import create_schedule
+from compiler.te.schedule.stage import ScheduleArgumentError
 from compiler.te.tensor import placeholder
 from compiler.te.tensor_intrin import decl_tensor_intrin
 from compiler.tir import ir_builder

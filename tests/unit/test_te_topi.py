@@ -5,7 +5,7 @@ import pytest
 
 from compiler import topi
 from compiler.errors import IRError
-from compiler.lower import interp
+from compiler.interp import interpreter as interp
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor

@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from compiler.errors import ArgumentError
-from compiler.runtime.threads import affinity, set_affinity
+from compiler.runtime.core.threads import affinity, set_affinity
 
 PRELUDE = """
 import ctypes, os, threading

@@ -19,11 +19,11 @@ import pytest
 from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact
 
 from compiler.errors import ArgumentError
-from compiler.runtime import native
-from compiler.runtime.device import cpu
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import zeros
-from compiler.runtime.threads import num_threads, set_num_threads
+from compiler.runtime.core import native
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import zeros
+from compiler.runtime.core.threads import num_threads, set_num_threads
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 EXPECTED = np.arange(4096)
@@ -193,7 +193,7 @@ def test_changing_the_count_ends_and_starts_workers() -> None:
     code = """
         import ctypes, os, time
         from compiler.runtime import native
-        from compiler.runtime.threads import set_num_threads
+        from compiler.runtime.core.threads import set_num_threads
         task = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(lambda index, context: None)
         threads = lambda: len(os.listdir("/proc/self/task"))
         set_num_threads(1)
@@ -263,9 +263,9 @@ def test_forked_child_has_its_own_pool() -> None:
     code = """
         import os, threading
         import numpy as np
-        from compiler.runtime.module import load_artifact
-        from compiler.runtime.ndarray import zeros
-        from compiler.runtime.threads import set_num_threads
+        from compiler.runtime.core.module import load_artifact
+        from compiler.runtime.core.ndarray import zeros
+        from compiler.runtime.core.threads import set_num_threads
         from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact
 
         set_num_threads(3)

@@ -9,11 +9,11 @@ import pytest
 from llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact
 
 from compiler.errors import ArgumentError, DeviceError
-from compiler.runtime import registry
-from compiler.runtime.device import cpu, cuda
-from compiler.runtime.module import MissingFunctionError, load_artifact
-from compiler.runtime.ndarray import NDArray, array, zeros
-from compiler.runtime.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.core import registry
+from compiler.runtime.core.device import cpu, cuda
+from compiler.runtime.core.module import MissingFunctionError, load_artifact
+from compiler.runtime.core.ndarray import NDArray, array, zeros
+from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 
 
 class FakeDevice:

@@ -8,7 +8,7 @@ import schedule_workloads as workloads
 
 import tunefarm as tvm
 from compiler.errors import IRError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.tir import nodes as n
 from compiler.tir.structural import structural_equal
 from compiler.tir.verify import verify

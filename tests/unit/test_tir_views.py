@@ -7,12 +7,12 @@ import pytest
 
 import tunefarm as tvm
 from compiler.errors import ArtifactError, IRError, LoweringError
-from compiler.lower.interp import run
+from compiler.interp.interpreter import run
 from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
-from compiler.tir.printer import script
 from compiler.tir.structural import structural_equal, structural_hash
+from compiler.tir.text.printer import script
 from compiler.tir.verify import verify
 from compiler.tir.visit import walk
 from tunefarm import te, tir

@@ -7,7 +7,7 @@ import schedule_workloads as w
 
 from compiler.ir.base import Node
 from compiler.lower.pipeline import stages
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt, decl_buffer
 from compiler.tir.structural import structural_equal

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import build
-from compiler.lower import interp
-from compiler.runtime.ndarray import array
-from compiler.target import Target
+from compiler.driver.build import build
+from compiler.interp import interpreter as interp
+from compiler.runtime.core.ndarray import array
+from compiler.target.target import Target
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
-from compiler.topi import generic
+from compiler.topi.schedules import generic
 
 HOST = Target("llvm").resolved()
 COLUMNS = [7, 64, 257, 1000]

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from compiler import topi
-from compiler.driver import build
+from compiler.driver.build import build
 from compiler.errors import IRError
-from compiler.lower import interp
-from compiler.runtime.ndarray import array
-from compiler.target import Target
+from compiler.interp import interpreter as interp
+from compiler.runtime.core.ndarray import array
+from compiler.target.target import Target
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
-from compiler.topi import generic
+from compiler.topi.schedules import generic
 
 RNG = np.random.default_rng(0)
 HOST = Target("llvm").resolved()

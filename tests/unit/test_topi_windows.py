@@ -7,11 +7,11 @@ import pytest
 from test_topi_operators import HOST, check, data, like
 
 from compiler import topi
-from compiler.driver import build, lower
+from compiler.driver.build import build, lower
 from compiler.errors import IRError, ScheduleError
-from compiler.runtime.ndarray import array
+from compiler.runtime.core.ndarray import array
 from compiler.te.operation import placeholder
-from compiler.topi import arm_cpu, cuda, generic, x86
+from compiler.topi.schedules import arm_cpu, cuda, generic, x86
 
 
 def windows(x: np.ndarray, kernel, strides, padding, dilation, filler: float = 0.0) -> np.ndarray:

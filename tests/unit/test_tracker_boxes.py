@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     BoxBye,
     BoxHeartbeat,
     BoxHello,
@@ -27,7 +27,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RevokeLease,
 )
-from rpc_server.tracker_records import DeviceSpec, HeldLease
+from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker.state import Tick
 
 # Boxes that do not do as told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     Admin,
     BoxBye,
     CheckDevice,
@@ -14,7 +14,7 @@ from rpc_server.tracker_messages import (
     ReleaseLease,
     SuspectDevice,
 )
-from rpc_server.tracker_records import Scores
+from rpc_server.wire.tracker_records import Scores
 from tracker.state import Tick
 
 GOOD = Scores(16.0, 20.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     Admin,
     BoxBye,
     BoxHello,
@@ -14,7 +14,7 @@ from rpc_server.tracker_messages import (
     ReleaseLease,
     RenewLeases,
 )
-from rpc_server.tracker_records import DeviceSpec, HeldLease
+from rpc_server.wire.tracker_records import DeviceSpec, HeldLease
 from tracker.log import LogKind
 from tracker.state import Tick
 

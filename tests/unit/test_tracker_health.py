@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     Admin,
     BoxBye,
     CancelRequest,
@@ -20,7 +20,7 @@ from rpc_server.tracker_messages import (
     RevokeLease,
     SuspectDevice,
 )
-from rpc_server.tracker_records import DeviceSpec
+from rpc_server.wire.tracker_records import DeviceSpec
 from tracker.errors import UnknownDeviceError
 from tracker.state import Tick
 

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from compiler.errors import TunefarmError
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     CancelRequest,
     FromClient,
     Granted,
@@ -19,7 +19,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RequestDevice,
 )
-from rpc_server.tracker_records import LeaseGrant
+from rpc_server.wire.tracker_records import LeaseGrant
 from tracker.errors import LeaseLostError, NoDeviceError
 from tracker.holdings import Holdings, Lease, Pending
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from test_tracker_registrar import grant, registered
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.registrar_core import Forbid, Say
-from rpc_server.tracker_messages import BoxHeartbeat, GrantLease, LeaseOver, Queued, Refused
+from rpc_server.farm_link.registrar_core import Forbid, Say
+from rpc_server.wire.tracker_messages import BoxHeartbeat, GrantLease, LeaseOver, Queued, Refused
 
 WHY = "lent Sat only; opens Sat 00:00 UTC"
 

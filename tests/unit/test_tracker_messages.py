@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from rpc_server.errors import ProtocolError
-from rpc_server.tracker_messages import (
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.tracker_messages import (
     LIMITS,
     BoxHeartbeat,
     BoxHello,
@@ -22,8 +23,7 @@ from rpc_server.tracker_messages import (
     to_client,
     to_tracker,
 )
-from rpc_server.tracker_records import DeviceInfo, DeviceSpec, HeldLease, LeaseGrant, LogEvent
-from rpc_server.wire import Kind
+from rpc_server.wire.tracker_records import DeviceInfo, DeviceSpec, HeldLease, LeaseGrant, LogEvent
 from tracker.log import EventLog, LogKind
 
 SPEC = DeviceSpec(

@@ -6,13 +6,13 @@ import logging
 
 import pytest
 
+from rpc_server.box.fingerprint import local_fingerprint
+from rpc_server.box.health import Health
 from rpc_server.errors import ConnectError
-from rpc_server.fingerprint import local_fingerprint
-from rpc_server.health import Health
-from rpc_server.leases import LeaseReport
-from rpc_server.registrar import cpu_device, split_address
-from rpc_server.registrar_core import ALLOW_S, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
-from rpc_server.tracker_messages import (
+from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.farm_link.registrar import cpu_device, split_address
+from rpc_server.farm_link.registrar_core import ALLOW_S, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
+from rpc_server.wire.tracker_messages import (
     BoxBye,
     BoxHeartbeat,
     BoxHello,
@@ -29,7 +29,7 @@ from rpc_server.tracker_messages import (
     RevokeLease,
     SuspectDevice,
 )
-from rpc_server.tracker_records import DeviceSpec, HeldLease, Scores
+from rpc_server.wire.tracker_records import DeviceSpec, HeldLease, Scores
 from tracker.capability import Capabilities, parse_capability
 
 SPEC = DeviceSpec(slot=0, key="cpu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracker_script import Script, ask, hello, lent
 
-from rpc_server.tracker_messages import (
+from rpc_server.wire.tracker_messages import (
     BoxHeartbeat,
     BoxWelcome,
     CancelRequest,
@@ -22,7 +22,7 @@ from rpc_server.tracker_messages import (
     RenewLeases,
     RevokeLease,
 )
-from rpc_server.tracker_records import LeaseGrant
+from rpc_server.wire.tracker_records import LeaseGrant
 from tracker.state import Tick
 
 # A device's way to a client and back

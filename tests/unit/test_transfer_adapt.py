@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from compiler.lower.interp import run
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.interp.interpreter import run
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func

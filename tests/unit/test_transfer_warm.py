@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from model_kit import candidates, fill, made_up_cost, task
 
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core.trace import Trace, apply_trace
 from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.guide import Guide
 from tuner.model.library import newest
-from tuner.records.models import NewModel
+from tuner.records.cost_models import NewModel
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
 from tuner.search.plan import Knowledge, sketch_search

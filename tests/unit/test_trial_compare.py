@@ -3,9 +3,9 @@ import pytest
 
 from compiler.artifact import ArgSpec
 from compiler.errors import ArgumentError
-from rpc_server import inputs
-from rpc_server.compare import disagreement, fill
-from rpc_server.inputs import Inputs
+from rpc_server.executor import inputs
+from rpc_server.executor.compare import disagreement, fill
+from rpc_server.executor.inputs import Inputs
 
 
 def spec(dtype, shape=(50, 3)):

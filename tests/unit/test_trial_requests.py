@@ -8,11 +8,11 @@ import pytest
 from engine_kit import Point
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
-from compiler.target import Target
-from tuner.engine_events import Job, SubmitMeasure
-from tuner.measuring import measurement
-from tuner.options import RunOptions
+from compiler.driver.build import compile_artifact
+from compiler.target.target import Target
+from tuner.engine.events import Job, SubmitMeasure
+from tuner.engine.measuring import measurement
+from tuner.engine.options import RunOptions
 from tuner.records.model import TrialPurpose
 from tuner.rounding import Rounding
 from tuner.workloads import WorkloadSpec

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import rpc_server.trial as trial
+import rpc_server.executor.trial as trial
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
-from compiler.runtime import threads
-from compiler.target import Target
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
-from rpc_server.messages import Measured
+from compiler.driver.build import compile_artifact
+from compiler.runtime.core import threads
+from compiler.target.target import Target
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.wire.messages import Measured
 from tuner.workloads import WorkloadSpec
 
 

@@ -9,8 +9,8 @@ import pytest
 from gpu_checks import run_threads
 
 from compiler import topi
-from compiler.driver import compile_artifact, lower
-from compiler.target import Target
+from compiler.driver.build import compile_artifact, lower
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from llvm_kernels import ADD, ADD_ENTRY, artifact
 
-from compiler import driver
+from compiler.driver import build as driver
 from compiler.errors import ArgumentError, ArtifactError
-from compiler.runtime.module import load_artifact, load_module
-from compiler.runtime.ndarray import array, empty, numpyasarray
-from compiler.runtime.packed import PackedFunc
-from compiler.runtime.special_modules import load_static_library, system_lib
-from compiler.runtime.values import DataType, DataTypeCode, ShapeTuple, String, convert, convert_to_object
+from compiler.runtime.core.module import load_artifact, load_module
+from compiler.runtime.core.ndarray import array, empty, numpyasarray
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.special_modules import load_static_library, system_lib
+from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String, convert, convert_to_object
 from compiler.te.operation import compute, placeholder
-from compiler.te.schedule import create_schedule
+from compiler.te.schedule.schedule import create_schedule
 from compiler.tir.nodes import FloatImm, IntImm
 
 

@@ -7,9 +7,10 @@ import schedule_workloads as workloads
 
 from compiler.errors import IRError
 from compiler.lower.pipeline import lower_func
-from compiler.schedule.schedule import Schedule
-from compiler.tir import intrin, ops
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
 from compiler.tir.verify import Stage, stage_of, verify
 from compiler.tir.visit import seq, walk

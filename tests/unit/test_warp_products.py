@@ -15,15 +15,15 @@ from gpu_checks import PTXAS, run_threads
 
 from compiler import topi
 from compiler.artifact import Artifact
-from compiler.codegen.ptxas import kernel_resources
-from compiler.driver import compile_artifact, lower
-from compiler.lower.warp_form import WarpProduct
-from compiler.lower.warp_match import warp_product
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.codegen.nvptx.ptxas import kernel_resources
+from compiler.driver.build import compile_artifact, lower
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor
+from compiler.tensorcore.warp_form import WarpProduct
+from compiler.tensorcore.warp_match import warp_product
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from tuner.space.analysis import blocks_of

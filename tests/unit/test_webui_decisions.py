@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule
 from tuner.workloads import WorkloadSpec
 from webui.decisions import Candidate, choices_of, importance, rank_choices, rank_pairs
 from webui.forecasts import Accuracy, Forecast, accuracy_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tuner.records.db.types import utcnow
 from tuner.records.model import Device
-from tuner.records.types import utcnow
 from webui.pages.devices import hardware
 
 

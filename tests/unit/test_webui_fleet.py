@@ -10,8 +10,8 @@ import pytest
 from seed_records import FakeTracker
 
 from rpc_server.errors import ConnectError
-from rpc_server.tracker_messages import FarmNumbers
-from rpc_server.tracker_records import DeviceInfo
+from rpc_server.wire.tracker_messages import FarmNumbers
+from rpc_server.wire.tracker_records import DeviceInfo
 from tuner.records.model import NewDevice
 from tuner.records.store import RecordStore
 from webui import fleet as fleet_module

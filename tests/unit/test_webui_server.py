@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from tuner.records.model_farm import Role
+from tuner.records.farm.model_farm import Role
 from webui.errors import WebStartError
 from webui.guard import _host_name
 from webui.server import WebOptions, allowed_hosts, bind, is_loopback, role_without_token, url

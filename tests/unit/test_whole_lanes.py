@@ -8,10 +8,10 @@ import pytest
 from lowering_hand import buffer, function, loop, same, stores
 from narrow_products import product
 
+from compiler.lower.loops.whole_lanes import whole_lanes
 from compiler.lower.pipeline import lower_func
-from compiler.lower.whole_lanes import whole_lanes
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Allocate, BufferLoad, BufferStore, ForKind, PrimFunc

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from compiler.errors import ArgumentError, TunefarmError
 from rpc_server.errors import ExecutorCrashed, ProtocolError, RemoteError
-from rpc_server.wire import (
+from rpc_server.wire.codec import (
     HEADER_SIZE,
     Address,
     Codec,

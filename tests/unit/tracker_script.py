@@ -5,14 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from rpc_server.tracker_messages import (
-    BoxHello,
-    Granted,
-    GrantLease,
-    LeaseAccepted,
-    RequestDevice,
-)
-from rpc_server.tracker_records import DeviceSpec, HeldLease, LeaseGrant, LogEvent
+from rpc_server.wire.tracker_messages import BoxHello, Granted, GrantLease, LeaseAccepted, RequestDevice
+from rpc_server.wire.tracker_records import DeviceSpec, HeldLease, LeaseGrant, LogEvent
 from tracker.farm import Record, Send, Timing
 from tracker.state import TrackerState
 

@@ -11,32 +11,26 @@ from tunefarm.auto_scheduler import (
     workload_registry,
 )
 from tunefarm.auto_scheduler.measure import RPCRunner
-from tuner.auto_scheduler.compute_dag import ComputeDAG
-from tuner.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
-from tuner.auto_scheduler.hardware import HardwareParams
-from tuner.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
-from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
-from tuner.auto_scheduler.measure_types import MeasureInput, MeasureResult
-from tuner.auto_scheduler.record import (
-    RecordReader,
-    RecordToFile,
-    load_best_record,
-    load_records,
-    save_records,
-)
-from tuner.auto_scheduler.search_policy import (
+from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
+from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
+from tuner.faces.auto_scheduler.hardware import HardwareParams
+from tuner.faces.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
+from tuner.faces.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
+from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.record import RecordReader, RecordToFile, load_best_record, load_records, save_records
+from tuner.faces.auto_scheduler.search_policy import (
     EmptyPolicy,
     PreloadMeasuredStates,
     RandomModel,
     SketchPolicy,
     XGBModel,
 )
-from tuner.auto_scheduler.search_task import SearchTask, extract_tasks
-from tuner.auto_scheduler.state import State
-from tuner.auto_scheduler.task_scheduler import TaskScheduler
-from tuner.auto_scheduler.tuning_options import TuningOptions
-from tuner.auto_scheduler.workload_registry import make_workload_key, register_workload
-from tuner.measure_error import MeasureErrorNo
+from tuner.faces.auto_scheduler.search_task import SearchTask, extract_tasks
+from tuner.faces.auto_scheduler.state import State
+from tuner.faces.auto_scheduler.task_scheduler import TaskScheduler
+from tuner.faces.auto_scheduler.tuning_options import TuningOptions
+from tuner.faces.auto_scheduler.workload_registry import make_workload_key, register_workload
+from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
     "ApplyHistoryBest",

@@ -1,6 +1,6 @@
 """Computations."""
 
-from tuner.auto_scheduler.compute_dag import ComputeDAG
+from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 
 __all__ = [
     "ComputeDAG",

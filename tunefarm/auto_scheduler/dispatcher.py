@@ -1,6 +1,6 @@
 """Which state workloads are built with."""
 
-from tuner.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
+from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
 
 __all__ = [
     "ApplyHistoryBest",

@@ -1,11 +1,11 @@
 """Measuring states."""
 
 from tunefarm.tracker_runner import WithOwnKeys
-from tuner.auto_scheduler import measure_methods as _methods
-from tuner.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
-from tuner.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
-from tuner.auto_scheduler.measure_types import MeasureInput, MeasureResult
-from tuner.measure_error import MeasureErrorNo
+from tuner.faces.auto_scheduler import measure_methods as _methods
+from tuner.faces.auto_scheduler.measure_callback import MeasureCallback, PythonBasedMeasureCallback
+from tuner.faces.auto_scheduler.measure_methods import LocalBuilder, LocalRPCMeasureContext, LocalRunner
+from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
     "LocalBuilder",

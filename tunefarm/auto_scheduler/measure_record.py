@@ -1,6 +1,6 @@
 """Tuning logs."""
 
-from tuner.auto_scheduler.record import (
+from tuner.faces.auto_scheduler.record import (
     RecordReader,
     RecordToFile,
     distill_record_file,

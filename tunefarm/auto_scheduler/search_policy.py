@@ -1,6 +1,6 @@
 """How tasks are searched."""
 
-from tuner.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SearchPolicy, SketchPolicy
+from tuner.faces.auto_scheduler.search_policy import EmptyPolicy, PreloadMeasuredStates, SearchPolicy, SketchPolicy
 
 __all__ = [
     "EmptyPolicy",

@@ -1,6 +1,6 @@
 """Several tasks tuned together."""
 
-from tuner.auto_scheduler.task_scheduler import TaskScheduler, TaskSchedulerCallback
+from tuner.faces.auto_scheduler.task_scheduler import TaskScheduler, TaskSchedulerCallback
 
 __all__ = [
     "TaskScheduler",

@@ -1,6 +1,6 @@
 """Workloads by name."""
 
-from tuner.auto_scheduler.workload_registry import (
+from tuner.faces.auto_scheduler.workload_registry import (
     decode_workload_key,
     make_workload_key,
     register_workload,

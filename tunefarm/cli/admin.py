@@ -13,7 +13,7 @@ from tunefarm.cli.common import CheckFailedError, Span, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from rpc_server.tracker_records import DeviceInfo
+    from rpc_server.wire.tracker_records import DeviceInfo
     from tracker.client import TrackerSession
 
 _POLL_S = 0.2
@@ -22,7 +22,7 @@ _Action = Literal["drain", "undrain", "quarantine", "unquarantine"]
 
 
 def _connect(settings: Settings, tracker: str | None) -> TrackerSession:
-    from rpc_server.keys import KeyRing
+    from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
 
     host, port = address(tracker or settings.tracker, "--tracker")

@@ -14,8 +14,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from rpc_server.children import PYTHON, environment
-from rpc_server.keys import KeyRing
+from rpc_server.box.children import PYTHON, environment
+from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address, console
 from tunefarm.cli.display import seconds
 from tunefarm.settings import Settings
@@ -28,8 +28,8 @@ from tuner.bench.report import Line, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.identity import user_name
+from tuner.records.farm.model_farm import BenchRun, NewBenchRun
 from tuner.records.model import RunState
-from tuner.records.model_farm import BenchRun, NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.toolchain import toolchain
 

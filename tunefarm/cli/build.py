@@ -14,18 +14,18 @@ from typing import Any
 import click
 
 from compiler.artifact import Artifact
-from compiler.codegen.ptxas import kernel_resources
-from compiler.driver import compile_artifact
+from compiler.codegen.nvptx.ptxas import kernel_resources
+from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
-from rpc_server.measure import EvaluatorOptions, MeasureRequest, MeasureResult
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
 from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
-from tuner.fleet import DeviceSession
-from tuner.fleets import LocalFleet, local_target
+from tuner.devices.fleet import DeviceSession
+from tuner.devices.supplies import LocalFleet, local_target
 from tuner.task import TuningTask
 from tuner.untuned import device_type, runnable
 

@@ -9,8 +9,8 @@ import click
 
 from tunefarm.cli.common import FILE, Group
 from tunefarm.settings import Settings
-from tuner.records import migrate
-from tuner.records.backup import backup as copy_store
+from tuner.records.db import migrate
+from tuner.records.db.backup import backup as copy_store
 
 _EPILOG = """\b
 Examples:

@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tuner.progress import Silent, Snapshot, TaskProgress, gflops
-from tuner.records.best import DRIFT
+from tuner.engine.progress import Silent, Snapshot, TaskProgress, gflops
+from tuner.records.lookup.best import DRIFT
 from tuner.search.plan import TaskSearch
 
 _PLAIN_EVERY_S = 5.0

@@ -55,7 +55,7 @@ def doctor(settings: Settings, /, tracker: str | None, server: str | None, as_js
 
 
 def _findings(settings: Settings, tracker: str | None, server: str | None) -> Iterator[Finding]:
-    from rpc_server.keys import KeyRing
+    from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
     from tunefarm.cli.examine import examine_server, examine_tracker, failed
 

@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median, pstdev
 
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.target import Target
-from rpc_server.client import box_status, open_session
-from rpc_server.fingerprint import Fingerprint
-from rpc_server.hours import next_opening
-from rpc_server.keys import KeyRing
-from rpc_server.measure import EvaluatorOptions, MeasureRequest
-from rpc_server.messages import BoxStatus
-from rpc_server.relay_pass import shown_address, split_via
-from rpc_server.session import RPCSession
-from rpc_server.sockets import is_loopback, resolve
-from rpc_server.tracker_records import DeviceInfo
+from compiler.target.target import Target
+from rpc_server.box.fingerprint import Fingerprint
+from rpc_server.box.hours import next_opening
+from rpc_server.client.connect import box_status, open_session
+from rpc_server.client.session import RPCSession
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.relay.passes import shown_address, split_via
+from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.messages import BoxStatus
+from rpc_server.wire.sockets import is_loopback, resolve
+from rpc_server.wire.tracker_records import DeviceInfo
 from tracker.client import TrackerSession
-from tracker.words import span
+from tracker.wait_text import span
 from tunefarm.version import __version__
-from tuner.fleets import device_target
+from tuner.devices.supplies import device_target
 from tuner.task import TuningTask
 from tuner.untuned import device_type, runnable
 

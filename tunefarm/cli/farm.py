@@ -13,12 +13,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from tracker.words import span
+from tracker.wait_text import span
 from tunefarm.cli.common import FILE, PORT, Cores, Size, Whole, address, console
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from rpc_server.tracker_records import DeviceInfo
+    from rpc_server.wire.tracker_records import DeviceInfo
 
 _STATE_STYLE = {
     "ready": "green",
@@ -116,9 +116,9 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
         address(given["relay"], "--relay")
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
-    from rpc_server.gpu_servers import serve_all
-    from rpc_server.server import serve
-    from rpc_server.server_options import ServerOptions
+    from rpc_server.box.server import serve
+    from rpc_server.box.server_options import ServerOptions
+    from rpc_server.gpu.servers import serve_all
 
     run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}
@@ -161,7 +161,7 @@ Exit status: 0, 1 when the tracker does not answer, 2 for wrong usage.
 @click.pass_obj
 def devices(settings: Settings, tracker: str | None, as_json: bool) -> None:
     """List the devices of the tracker: state, who holds each, what it is and when it was last heard of."""
-    from rpc_server.keys import KeyRing
+    from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
 
     host, port = address(tracker or settings.tracker, "--tracker")

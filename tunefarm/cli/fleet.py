@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from compiler.codegen.cpu_names import check_names
-from compiler.cpu_features import host_cpu
-from compiler.target import Target
-from rpc_server.keys import KeyRing
+from compiler.codegen.llvm.cpu_names import check_names
+from compiler.target.cpu_features import host_cpu
+from compiler.target.target import Target
+from rpc_server.wire.keys import KeyRing
 from tracker.capability import parse_capability
 from tunefarm.cli.common import address
 from tunefarm.settings import Settings
-from tuner.fleet import Fleet
-from tuner.fleets import DirectFleet, TrackerFleet
+from tuner.devices.fleet import Fleet
+from tuner.devices.supplies import DirectFleet, TrackerFleet
 
 
 def given_target(text: str) -> Target:

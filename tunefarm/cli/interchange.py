@@ -27,7 +27,7 @@ from tuner.interchange.transfer import Absorbed, Progress, Selection, copy, read
 from tuner.kernels.files import run_file
 from tuner.records.errors import RecordError
 from tuner.records.model import Run, Trial
-from tuner.records.stats import StoreStats
+from tuner.records.runs.stats import StoreStats
 from tuner.records.store import RecordStore
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")

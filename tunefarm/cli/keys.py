@@ -8,7 +8,7 @@ import socket
 import click
 from rich.table import Table
 
-from rpc_server.keys import KeyRing, Role
+from rpc_server.wire.keys import KeyRing, Role
 from tunefarm.cli.common import Group, address, console
 from tunefarm.settings import Settings
 

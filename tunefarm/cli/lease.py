@@ -17,7 +17,7 @@ from tunefarm.cli.common import Span, Whole, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from rpc_server.tracker_messages import Queued
+    from rpc_server.wire.tracker_messages import Queued
     from tracker.holdings import Lease
 
 _EPILOG = """\b
@@ -48,7 +48,7 @@ def lease(settings: Settings, /, expr: str, command: tuple[str, ...], **given: A
     TUNEFARM_DEVICE_ID and, where keys are used, TUNEFARM_DEVICE_KEY. Words of it are filled in from that environment
     when they are $NAME in single quotes.
     """
-    from rpc_server.keys import KeyRing
+    from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
 
     host, port = address(given["tracker"] or settings.tracker, "--tracker")
@@ -81,7 +81,7 @@ def environment_of(held: Lease) -> dict[str, str]:
 
 
 def _tell_place(place: Queued) -> None:
-    from tracker.words import place_text
+    from tracker.wait_text import place_text
 
     click.echo(f"waiting: {place_text(place)}", err=True)
 

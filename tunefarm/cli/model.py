@@ -16,7 +16,7 @@ from tuner.errors import TuningError
 from tuner.model import dataset, library
 from tuner.model.errors import ModelError
 from tuner.model.training import TrainingOptions, train
-from tuner.records.models import NewModel, StoredModel
+from tuner.records.cost_models import NewModel, StoredModel
 from tuner.records.store import RecordStore
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")

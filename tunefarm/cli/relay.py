@@ -39,7 +39,7 @@ def relay(
     Prints "listening on HOST:PORT" when it is ready. Ctrl-C ends it, and with it the sessions that go through it.
     """
     first, last = _range(ports)
-    from rpc_server.relay import RelayOptions, serve
+    from rpc_server.relay.server import RelayOptions, serve
 
     serve(
         RelayOptions(

@@ -12,10 +12,10 @@ from compiler.errors import TunefarmError
 from tunefarm.cli.common import Group, console
 from tunefarm.settings import Settings
 from tuner.identity import user_name
-from tuner.records import release_files
-from tuner.records.model_farm import Release, ReleaseEntry
+from tuner.number_text import duration
+from tuner.records.farm import release_files
+from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.store import RecordStore
-from tuner.words import duration
 
 _HINT = "`tunefarm release export` writes a release to a file"
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")

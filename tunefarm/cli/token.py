@@ -10,9 +10,9 @@ import click
 from tunefarm.cli.common import Group, Span, console
 from tunefarm.settings import Settings
 from tuner.identity import user_name
-from tuner.records.model_farm import Role, Token
+from tuner.records.db.types import utcnow
+from tuner.records.farm.model_farm import Role, Token
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
 

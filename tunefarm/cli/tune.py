@@ -14,10 +14,10 @@ import click
 from tunefarm.cli.common import Number, Whole
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
-from tuner.private_server import PrivateServer
-from tuner.scheduling import Policy
+from tuner.build.spawning import start_fork_server
+from tuner.devices.private_server import PrivateServer
+from tuner.engine.scheduling import Policy
 from tuner.search.names import STRATEGY_NAMES
-from tuner.spawning import start_fork_server
 
 _EPILOG = """\b
 Examples:
@@ -103,7 +103,7 @@ def _gpu(target: str | None) -> str:
     """Which GPU a private server lends: the first, where the target is one."""
     if not target:
         return ""
-    from compiler.target import Target
+    from compiler.target.target import Target
 
     return "0" if Target(target).device_type == "cuda" else ""
 

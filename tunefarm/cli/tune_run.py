@@ -13,23 +13,23 @@ from typing import Any, Protocol
 
 import click
 
-from compiler.target import Target
-from compiler.target_options import filled
+from compiler.target.options import filled
+from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
 from tunefarm.cli.display import beginning, make_display, summary_table
 from tunefarm.cli.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
-from tuner.builder import Builder
-from tuner.builders import make_builder
-from tuner.engine import TuningRun
+from tuner.build.choose import make_builder
+from tuner.build.process_builder import Builder
+from tuner.devices.fleet import Fleet
+from tuner.devices.private_server import PrivateServer
+from tuner.devices.supplies import LocalFleet
+from tuner.engine.engine import TuningRun
+from tuner.engine.ledger import Ledger
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import Silent, Snapshot
 from tuner.errors import TuningError
-from tuner.fleet import Fleet
-from tuner.fleets import LocalFleet
 from tuner.kernels.files import Job, read_job, recorded_items
-from tuner.ledger import Ledger
-from tuner.options import RunOptions
-from tuner.private_server import PrivateServer
-from tuner.progress import Silent, Snapshot
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from tuner.search.plan import Knowledge, TaskSearch

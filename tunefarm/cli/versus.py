@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from compiler.artifact import Artifact
-from compiler.runtime.device import cpu
-from compiler.runtime.module import load_artifact
-from compiler.runtime.ndarray import array, empty
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import array, empty
 
 _ROUNDS = 15
 _CALLS = 20

@@ -15,18 +15,18 @@ from tunefarm.meta_schedule import (
     tune_context,
     utils,
 )
-from tuner.meta_schedule.builder import Builder
-from tuner.meta_schedule.database import Database
-from tuner.meta_schedule.measure_callback import MeasureCallback
-from tuner.meta_schedule.mutator import Mutator
-from tuner.meta_schedule.postproc import Postproc
-from tuner.meta_schedule.record import MeasureCandidate
-from tuner.meta_schedule.runner import Runner
-from tuner.meta_schedule.schedule_rule import ScheduleRule
-from tuner.meta_schedule.search_strategy import SearchStrategy
-from tuner.meta_schedule.space_generator import SpaceGenerator
-from tuner.meta_schedule.tune import TaskScheduler, tune_tasks, tune_tir
-from tuner.meta_schedule.tune_context import TuneContext
+from tuner.faces.meta_schedule.builder import Builder
+from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.measure_callback import MeasureCallback
+from tuner.faces.meta_schedule.mutator import Mutator
+from tuner.faces.meta_schedule.postproc import Postproc
+from tuner.faces.meta_schedule.record import MeasureCandidate
+from tuner.faces.meta_schedule.runner import Runner
+from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
+from tuner.faces.meta_schedule.search_strategy import SearchStrategy
+from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.tune import TaskScheduler, tune_tasks, tune_tir
+from tuner.faces.meta_schedule.tune_context import TuneContext
 
 __all__ = [
     "Builder",

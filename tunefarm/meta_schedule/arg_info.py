@@ -1,5 +1,5 @@
 """Arguments of tuned functions."""
 
-from tuner.meta_schedule.record import ArgInfo, TensorInfo
+from tuner.faces.meta_schedule.record import ArgInfo, TensorInfo
 
 __all__ = ["ArgInfo", "TensorInfo"]

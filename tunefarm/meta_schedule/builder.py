@@ -1,6 +1,6 @@
 """Builders of candidates."""
 
-from tuner.meta_schedule.builder import Builder, BuilderInput, BuilderResult, LocalBuilder, PyBuilder
+from tuner.faces.meta_schedule.builder import Builder, BuilderInput, BuilderResult, LocalBuilder, PyBuilder
 
 create = Builder.create
 

@@ -1,15 +1,15 @@
 """Databases of tuning records."""
 
-from tuner.meta_schedule.database import (
+from tuner.faces.meta_schedule.database import (
     Database,
     MemoryDatabase,
     OrderedUnionDatabase,
     ScheduleFnDatabase,
     UnionDatabase,
 )
-from tuner.meta_schedule.json_database import JSONDatabase
-from tuner.meta_schedule.record import TuningRecord, Workload
-from tuner.meta_schedule.sql_database import SQLDatabase
+from tuner.faces.meta_schedule.json_database import JSONDatabase
+from tuner.faces.meta_schedule.record import TuningRecord, Workload
+from tuner.faces.meta_schedule.sql_database import SQLDatabase
 
 PyDatabase = Database
 create = Database.create

@@ -1,5 +1,5 @@
 """Callbacks told of each result."""
 
-from tuner.meta_schedule.measure_callback import AddToDatabase, MeasureCallback, PyMeasureCallback
+from tuner.faces.meta_schedule.measure_callback import AddToDatabase, MeasureCallback, PyMeasureCallback
 
 __all__ = ["AddToDatabase", "MeasureCallback", "PyMeasureCallback"]

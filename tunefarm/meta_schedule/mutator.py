@@ -1,6 +1,6 @@
 """Ways to vary a decision."""
 
-from tuner.meta_schedule.mutator import (
+from tuner.faces.meta_schedule.mutator import (
     MutateComputeLocation,
     MutateParallel,
     MutateTileSize,

@@ -1,6 +1,6 @@
 """What is done to a schedule once it is decided."""
 
-from tuner.meta_schedule.postproc import (
+from tuner.faces.meta_schedule.postproc import (
     DisallowDynamicLoop,
     Postproc,
     PyPostproc,

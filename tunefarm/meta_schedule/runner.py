@@ -1,6 +1,6 @@
 """Runners of candidates."""
 
-from tuner.meta_schedule.runner import (
+from tuner.faces.meta_schedule.runner import (
     EvaluatorConfig,
     LocalRunner,
     PyRunner,

@@ -1,6 +1,6 @@
 """Rules that make spaces, a block at a time."""
 
-from tuner.meta_schedule.schedule_rule import (
+from tuner.faces.meta_schedule.schedule_rule import (
     AddRFactor,
     ApplyCustomRule,
     AutoInline,

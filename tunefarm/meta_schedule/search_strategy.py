@@ -1,7 +1,7 @@
 """Search strategies."""
 
-from tuner.meta_schedule.record import MeasureCandidate
-from tuner.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
+from tuner.faces.meta_schedule.record import MeasureCandidate
+from tuner.faces.meta_schedule.search_strategy import EvolutionarySearch, ReplayFunc, ReplayTrace, SearchStrategy
 
 create = SearchStrategy.create
 

@@ -1,6 +1,6 @@
 """Where spaces come from."""
 
-from tuner.meta_schedule.space_generator import (
+from tuner.faces.meta_schedule.space_generator import (
     PostOrderApply,
     PySpaceGenerator,
     ScheduleFn,

@@ -1,11 +1,11 @@
 """Tuning of TensorIR functions, by the module's name in the field."""
 
 from compiler.ir.module import IRModule
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.meta_schedule.database import Database
-from tuner.meta_schedule.tune import tune_tasks, tune_tir
+from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.tune import tune_tasks, tune_tir
 
 
 def compile_tir(database: Database, mod: IRModule | PrimFunc, target: Target | str) -> Schedule | None:

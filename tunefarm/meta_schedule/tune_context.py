@@ -1,5 +1,5 @@
 """One task of a run."""
 
-from tuner.meta_schedule.tune_context import TuneContext
+from tuner.faces.meta_schedule.tune_context import TuneContext
 
 __all__ = ["TuneContext"]

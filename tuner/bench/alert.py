@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tuner.bench.report import Line, as_json, title
 from tuner.errors import TuningError
-from tuner.records.model_farm import BenchRun
+from tuner.records.farm.model_farm import BenchRun
 
 _TIMEOUT_S = 10.0
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from rpc_server.keys import KeyRing
+from rpc_server.wire.keys import KeyRing
 from tracker.capability import parse_capability
 from tracker.client import connect_tracker
+from tuner.devices.fleet import DeviceSession, Fleet
+from tuner.devices.supplies import DirectFleet, LocalFleet, TrackerFleet, usable
 from tuner.errors import NoDevicesError
-from tuner.fleet import DeviceSession, Fleet
-from tuner.fleets import DirectFleet, LocalFleet, TrackerFleet, usable
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tuner.bench.changes import WINDOW
 from tuner.bench.report import Line, Work, line
-from tuner.records.model_farm import BenchResult, BenchRun
+from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.records.store import RecordStore
 
 _PAGE = 1000

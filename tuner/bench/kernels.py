@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.artifact import Artifact
-from compiler.driver import compile_artifact
+from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.schedule.trace import Trace, apply_trace
+from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.bench.suites import Config, Suite
 from tuner.records.store import RecordStore

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.bench.changes import Judgement, Kind, judge
 from tuner.bench.run import CONFIRMED
 from tuner.errors import WorkloadError
-from tuner.records.model_farm import BenchResult, BenchRun
+from tuner.records.farm.model_farm import BenchResult, BenchRun
 from tuner.task import TuningTask, argument_bytes
 
 

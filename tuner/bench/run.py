@@ -18,14 +18,14 @@ from statistics import median
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.errors import RPCError
-from rpc_server.measure import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tuner.bench.changes import WINDOW, Judgement, confirmed, judge
 from tuner.bench.devices import Stand
 from tuner.bench.kernels import Built, Workshop
-from tuner.fleet import DeviceSession
-from tuner.fleets import device_target
-from tuner.recorded import device_row, workload_row
-from tuner.records.model_farm import BenchResult, NewBenchResult
+from tuner.devices.fleet import DeviceSession
+from tuner.devices.supplies import device_target
+from tuner.engine.recorded import device_row, workload_row
+from tuner.records.farm.model_farm import BenchResult, NewBenchResult
 from tuner.records.store import RecordStore
 from tuner.untuned import device_type
 

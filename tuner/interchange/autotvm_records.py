@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compiler.errors import TunefarmError
-from tuner.autotvm.engine_face import ConfigProposal, tuning_task
-from tuner.autotvm.errors import ConfigError
-from tuner.autotvm.measure_types import MeasureInput, MeasureResult
-from tuner.autotvm.record import decode
-from tuner.autotvm.task import Task, create
 from tuner.errors import TuningError
+from tuner.faces.autotvm.engine_face import ConfigProposal, tuning_task
+from tuner.faces.autotvm.errors import ConfigError
+from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.record import decode
+from tuner.faces.autotvm.task import Task, create
+from tuner.faces.common.measure_error import MeasureErrorNo
 from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
-from tuner.measure_error import MeasureErrorNo
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 

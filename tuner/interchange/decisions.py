@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from compiler.schedule.rv import RV
-from compiler.schedule.step import Step
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.rv import RV
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Trace
 
 Value = int | float | str | bool | None
 

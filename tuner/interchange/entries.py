@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from rpc_server.measure import FailureKind
+from rpc_server.executor.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
-from tuner.records.keys import fingerprint_digest
+from tuner.records.lookup.keys import fingerprint_digest
 from tuner.records.model import Device, NewTrial, Run, Trial, TrialPurpose
 
 FORMAT = "tunefarm.records"

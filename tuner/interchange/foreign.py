@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tuner.records.keys import candidate_digest
+from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState
 from tuner.records.store import RecordStore
 

@@ -24,11 +24,11 @@ from tuner.interchange.entries import (
     WorkloadEntry,
     new_trial,
 )
-from tuner.records.catalog import parse_target
 from tuner.records.errors import InvalidRecord
-from tuner.records.ingest import check_trial
-from tuner.records.keys import candidate_digest
+from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import RunState
+from tuner.records.runs.catalog import parse_target
+from tuner.records.runs.ingest import check_trial
 
 MAX_LINE = 64 << 20
 """Bytes a line may have: a trace of the longest kind is a few megabytes."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.errors import ScheduleError
-from compiler.schedule.rv import RV
-from compiler.schedule.schedule import Schedule
+from compiler.schedule.core.rv import RV
+from compiler.schedule.core.schedule import Schedule
 from compiler.tir.nodes import ForKind, PrimFunc
 from tuner.interchange.tvm_graph import ForeignError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import TunefarmError
-from compiler.target import Target
+from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.kernels.includes import Header, lay_out
 from tuner.kernels.space import Config

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from compiler.artifact import Artifact
-from compiler.target import Target
-from compiler.tir import intrin
+from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tuner.build_worker import FuncSource, MakeSource, Source, pack_func
+from compiler.tir.intrin import intrin
+from tuner.build.worker import FuncSource, MakeSource, Source, pack_func
 from tuner.errors import TuningError
 from tuner.kernels.csource import CSource
 from tuner.kernels.space import Config, KernelSpace, config_of

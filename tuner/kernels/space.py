@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 from tuner.errors import TuningError
 from tuner.space.sketch import Decision, Sketch, Values
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from compiler.errors import TunefarmError
+from tuner.engine.options import RunOptions
 from tuner.errors import TuningError
 from tuner.kernels.csource import Argument, CSource
 from tuner.kernels.includes import Header
 from tuner.kernels.kernel import CKernel
 from tuner.kernels.space import Config, KernelSpace
-from tuner.options import RunOptions
 from tuner.workloads import WorkloadSpec
 
 T = TypeVar("T")

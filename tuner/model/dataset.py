@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import TunefarmError
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.model.errors import FeatureError
 from tuner.model.features import SketchFeatures

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.model.draft import draft
 from tuner.model.machine import LINE_BYTES, Machine
 from tuner.model.nest import Nest, NestAccess, NestLoop, nest_of
 from tuner.model.types import Floats, Ints
-from tuner.space.balance import balance
+from tuner.space.cpu.balance import balance
 from tuner.space.sketch import Sketch
 
 FEATURE_VERSION = 5

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from compiler.target import Target
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.model.errors import FeatureError, ModelError
 from tuner.model.features import NAMES, SketchFeatures

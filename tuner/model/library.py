@@ -15,7 +15,7 @@ from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.forest import MOST_BYTES, Forest
 from tuner.model.training import Group, Trained
-from tuner.records.models import NewModel
+from tuner.records.cost_models import NewModel
 from tuner.records.store import RecordStore
 
 FORMAT = "lightgbm"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
-from compiler.target import Target
+from compiler.target.target import Target
 
 LINE_BYTES = 64
 

@@ -17,9 +17,9 @@ from compiler.arith.affine import as_affine
 from compiler.dtype import parse_dtype
 from compiler.errors import TunefarmError
 from compiler.ir.base import Node
-from compiler.schedule.rv import RV, ExprRV, LoopRV
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.step import Step, get_primitive
+from compiler.schedule.core.rv import RV, ExprRV, LoopRV
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.step import Step, get_primitive
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import children, free_vars

@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from rpc_server.measure import FailureKind
-from tuner.records.best import Verdict
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.lookup.best import Verdict
 
 
 class RunState(StrEnum):

@@ -13,13 +13,14 @@ from types import TracebackType
 
 from sqlalchemy import Connection, Engine
 
-from tuner.records import catalog, claims, ingest, prune, runs, stats, stopping, trials
-from tuner.records.base import page_size
-from tuner.records.claims import ClaimAnswer, Wanted
-from tuner.records.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
+from tuner.records.cost_models import ModelRecords
+from tuner.records.db.base import page_size
+from tuner.records.db.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
+from tuner.records.db.migrate import state_of, upgrade
 from tuner.records.errors import InvalidRecord
-from tuner.records.farm import FarmRecords
-from tuner.records.migrate import state_of, upgrade
+from tuner.records.farm.farm import FarmRecords
+from tuner.records.lookup.remembered import RememberedLookups
+from tuner.records.lookup.served import ServedRecords
 from tuner.records.model import (
     CurvePoint,
     Device,
@@ -35,11 +36,10 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
-from tuner.records.models import ModelRecords
-from tuner.records.remembered import RememberedLookups
-from tuner.records.served import ServedRecords
-from tuner.records.sites import Sites
-from tuner.records.stats import StoreStats
+from tuner.records.runs import catalog, claims, ingest, prune, runs, stats, stopping, trials
+from tuner.records.runs.claims import ClaimAnswer, Wanted
+from tuner.records.runs.sites import Sites
+from tuner.records.runs.stats import StoreStats
 
 
 class RecordStore(FarmRecords, ServedRecords, ModelRecords):
@@ -269,7 +269,7 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
 
         In the same transaction the run's counts, failures and curve follow, and the best configs: a verified
         trial that beats the incumbent of its workload, target, device class and toolchain replaces it by the
-        rules of `tuner.records.best`. Raises InvalidRecord.
+        rules of `tuner.records.lookup.best`. Raises InvalidRecord.
         """
         if not new:
             return ()

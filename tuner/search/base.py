@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
-from tuner.records.keys import candidate_digest
+from tuner.records.lookup.keys import candidate_digest
 from tuner.space.sketch import Sketch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tuner.build_worker import Source, TraceSource, pack_func
+from tuner.build.worker import Source, TraceSource, pack_func
 from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.model.machine import target_family

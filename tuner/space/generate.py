@@ -9,26 +9,26 @@ from types import MappingProxyType
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
-from compiler.lower.split_preproc import layout_free
-from compiler.schedule.schedule import Schedule
-from compiler.target import Target
+from compiler.lower.blocks.split_preproc import layout_free
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.errors import TuningError
-from tuner.space.amx import tile_sketch, tile_unit_for
 from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
-from tuner.space.contraction import Roles, Shape, Work, assign_roles, depths, packed_depths, tile
-from tuner.space.dots import dot_sketch, unit_for
-from tuner.space.elementwise import inline_chains, spread
-from tuner.space.gpu_generate import gpu_sketches
+from tuner.space.cpu.amx import tile_sketch, tile_unit_for
+from tuner.space.cpu.contraction import Roles, Shape, Work, assign_roles, depths, packed_depths, tile
+from tuner.space.cpu.dots import dot_sketch, unit_for
+from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.judge import Judge
+from tuner.space.cpu.panels import panel_dim
+from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
+from tuner.space.cpu.rows import row_sketches
+from tuner.space.cpu.skinny import skinny_shapes
+from tuner.space.cpu.winograd import winograd_sketches
+from tuner.space.gpu.generate import gpu_sketches
 from tuner.space.hardware import Hardware
-from tuner.space.judge import Judge
-from tuner.space.panels import panel_dim
-from tuner.space.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
 from tuner.space.recorder import Recorder
-from tuner.space.rows import row_sketches
 from tuner.space.sketch import Sketch, Values, anything, level
-from tuner.space.skinny import skinny_shapes
-from tuner.space.winograd import winograd_sketches
 
 _ROW_PADDING = 12  # rows of padded tiles: tiles of 2, 3, 4, 6 and 12 rows fit
 _MOST_WASTE = 1.25  # of work on padding

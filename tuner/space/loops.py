@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.schedule.schedule import LoopRV, Schedule
+from compiler.schedule.core.schedule import LoopRV, Schedule
 
 
 def fuse_all(sch: Schedule, loops: Sequence[LoopRV]) -> LoopRV:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from compiler.schedule.schedule import ExprRV, Schedule
+from compiler.schedule.core.schedule import ExprRV, Schedule
 from tuner.space.sketch import Decision, Values, nearest
 
 

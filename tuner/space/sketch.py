@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 
 Values = Mapping[str, int]
 

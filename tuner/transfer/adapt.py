@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import Any
 
 from compiler.errors import TunefarmError
-from compiler.schedule.rv import RV
-from compiler.schedule.schedule import Schedule
-from compiler.schedule.step import Decision as Drawn
-from compiler.schedule.step import Step, get_primitive
-from compiler.schedule.trace import Trace, apply_trace
-from compiler.target import Target
+from compiler.schedule.core.rv import RV
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.step import Decision as Drawn
+from compiler.schedule.core.step import Step, get_primitive
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.visit import walk
 from tuner.search.base import Candidate

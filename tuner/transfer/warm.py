@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.errors import TunefarmError
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 from tuner.model.dataset import function_of
-from tuner.records.keys import candidate_digest, workload_family
+from tuner.records.lookup.keys import candidate_digest, workload_family
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Proposal, Recorded, SearchStrategy
 from tuner.search.recognise import recogniser

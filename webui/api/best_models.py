@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.records import model
-from tuner.records.best import Verdict
-from tuner.records.matching import Choice
-from tuner.records.model_farm import ReleaseEntry
+from tuner.records.farm.model_farm import ReleaseEntry
+from tuner.records.lookup.best import Verdict
+from tuner.records.lookup.matching import Choice
 from webui.api.models import Config, Reply
 
 MOST_LOOKUPS = 1000

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from tuner.records.db.types import utcnow
 from tuner.records.errors import RecordNotFound
-from tuner.records.types import utcnow
 from webui import metrics as numbers
 from webui.access import Admin
 from webui.api.farm_models import (

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuner.records import model_farm
-from tuner.records.model_farm import DeviceEventKind
+from tuner.records.farm import model_farm
+from tuner.records.farm.model_farm import DeviceEventKind
 from webui.api.models import Reply
 
 _TEXT = Field(default="", max_length=2000)

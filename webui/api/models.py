@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.records import model
-from tuner.records.best import interval
+from tuner.records.lookup.best import interval
 from webui.fleet import FleetDevice, FleetView
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from tuner.records.browse import Cursor, TrialFilter
 from tuner.records.model import TrialStatus
+from tuner.records.runs.browse import Cursor, TrialFilter
 from webui.api.params import LARGEST
 from webui.api.replies import ERRORS
 from webui.api.run_models import RecordPage, Trial

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query, Request
 from starlette.responses import Response
 
-from tuner.records import release_files
+from tuner.records.farm import release_files
 from webui.access import Admin, Tuner
 from webui.api.farm_models import NewRelease, Release, ReleaseDetail, ReleaseDiff, ReleaseEntry, ReleasePage
 from webui.api.params import Before

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from tracker.capability import parse_capability
-from tuner.fleets import local_target
-from tuner.options import RunOptions
-from tuner.queued import key_of, queue_run
+from tuner.devices.supplies import local_target
+from tuner.engine.options import RunOptions
+from tuner.engine.queued import key_of, queue_run
 from tuner.records.errors import RunBusy
 from tuner.records.model import RunState
 from webui.access import Tuner

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from tuner.records import model
+from tuner.records.db.types import utcnow
 from tuner.records.store import RecordStore
-from tuner.records.types import utcnow
 from webui.api.params import LARGEST, Before, Id
 from webui.api.replies import ERRORS
 from webui.api.run_models import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
-from compiler.runtime.statistics import Interval
-from tuner.records.best import Verdict, compare, interval
+from compiler.runtime.measure.statistics import Interval
 from tuner.records.errors import RecordNotFound
+from tuner.records.lookup.best import Verdict, compare, interval
 from tuner.records.model import BestConfig, Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
 from webui.api.params import After, Id, Number

@@ -10,7 +10,7 @@ from tuner.bench.changes import find_steps
 from tuner.bench.history import lines_of
 from tuner.bench.report import Work, summary
 from tuner.records.errors import RecordNotFound
-from tuner.records.model_farm import ReleaseDiff, ReleaseEntry
+from tuner.records.farm.model_farm import ReleaseDiff, ReleaseEntry
 from webui.api.params import Before, Id
 from webui.context import Ctx
 from webui.pages.figures import series as series_figure

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from tuner.bench.run import CONFIRMED
-from tuner.records.model_farm import BenchResult
+from tuner.records.farm.model_farm import BenchResult
 from webui.decisions import Candidate, Choice, Value
 from webui.forecasts import Forecast
 from webui.format import duration, stamp

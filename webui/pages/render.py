@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse
 
-from tuner.records.types import utcnow
+from tuner.records.db.types import utcnow
 from webui.context import Context
 from webui.pages.templates import ENVIRONMENT
 

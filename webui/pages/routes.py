@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
-from tuner.options import RunOptions
+from tuner.engine.options import RunOptions
 from tuner.records.model import Run, RunState, TrialStatus
 from tuner.records.store import RecordStore
 from tuner.search.registry import STRATEGIES

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from compiler.errors import CompileError
-from compiler.schedule.trace import Trace
+from compiler.schedule.core.trace import Trace
 from webui import format as formats
 from webui.pages.conditions import NOISE, conditions
 

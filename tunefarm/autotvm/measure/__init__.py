@@ -2,7 +2,7 @@
 
 from tunefarm.autotvm.measure import measure_methods
 from tunefarm.autotvm.measure.measure_methods import RPCRunner
-from tuner.autotvm.measure_methods import (
+from tuner.faces.autotvm.measure_methods import (
     Builder,
     LocalBuilder,
     LocalRunner,
@@ -10,8 +10,8 @@ from tuner.autotvm.measure_methods import (
     create_measure_batch,
     measure_option,
 )
-from tuner.autotvm.measure_types import MeasureInput, MeasureResult
-from tuner.measure_error import MeasureErrorNo
+from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.common.measure_error import MeasureErrorNo
 
 __all__ = [
     "Builder",

@@ -10,7 +10,7 @@ from tunefarm.autotvm.task.dispatcher import (
 )
 from tunefarm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
 from tuner.arguments import deserialize_args, serialize_args
-from tuner.autotvm.task import Task, args_to_workload, create, get_config, template
+from tuner.faces.autotvm.task import Task, args_to_workload, create, get_config, template
 
 __all__ = [
     "ApplyConfig",

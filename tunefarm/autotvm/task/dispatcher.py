@@ -1,5 +1,11 @@
 """Which config templates are built with."""
 
-from tuner.autotvm.dispatcher import ApplyConfig, ApplyHistoryBest, DispatchContext, FallbackContext, apply_history_best
+from tuner.faces.autotvm.dispatcher import (
+    ApplyConfig,
+    ApplyHistoryBest,
+    DispatchContext,
+    FallbackContext,
+    apply_history_best,
+)
 
 __all__ = ["ApplyConfig", "ApplyHistoryBest", "DispatchContext", "FallbackContext", "apply_history_best"]

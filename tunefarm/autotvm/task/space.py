@@ -1,10 +1,10 @@
 """Config spaces."""
 
-from tuner.autotvm.axes import Axis, VirtualAxis
-from tuner.autotvm.entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
-from tuner.autotvm.errors import InstantiationError
-from tuner.autotvm.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
-from tuner.autotvm.transforms import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace, TransformSpace
+from tuner.faces.autotvm.axes import Axis, VirtualAxis
+from tuner.faces.autotvm.entities import AnnotateEntity, OtherOptionEntity, ReorderEntity, SplitEntity
+from tuner.faces.autotvm.errors import InstantiationError
+from tuner.faces.autotvm.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
+from tuner.faces.autotvm.transforms import AnnotateSpace, OtherOptionSpace, ReorderSpace, SplitSpace, TransformSpace
 
 __all__ = [
     "AnnotateEntity",

@@ -1,0 +1,147 @@
+"""Products of tiles on Intel's matrix unit (AMX).
+
+`x86_amx_dpbf16ps(c, a, b)`, for i and j of 16:  c[i, j] + Σ_k Σ_g a[i, k, g] * b[k, j, g]  with k of 16 and groups of
+two bfloat16 in g; `x86_amx_dpbssd` and its kin the same with groups of four bytes. Tiles are vectors here, rows one
+after the other; `x86_amx_rows(r0, ..., r15)` is the tile of rows that lie apart in memory, as far from each other as
+the first two. Two can only be stored: `x86_amx_kept(c)`, which is c, and `x86_amx_turned(r0, ..., r15)`, where word k
+of row j becomes word j of row k. LLVM keeps sums in tile registers, also around loops, and sets the unit up (its pass
+X86LowerAMXType), as it does for C's `__tile1024i`. Operands are loaded as tiles from the start: a vector that two
+products use would pass through memory on its way to each. Intel, "Architecture Instruction Set Extensions", chapter 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from compiler.codegen.llvm.gen import Gen, stores
+from compiler.codegen.llvm.memory import element_pointer, read
+from compiler.codegen.llvm.types import element_bytes, lanes_of, llvm_type
+from compiler.codegen.llvm.writer import NO_TILES
+from compiler.dtype import element_of
+from compiler.errors import CodegenError
+from compiler.tir import nodes as n
+from compiler.tir.intrin.x86 import AMX_INT8, TILE
+from compiler.tir.visit import walk
+
+_WORDS = f"<{TILE * TILE} x i32>"  # a tile of 16 rows of 64 bytes
+_ROW_BYTES = 4 * TILE
+_TO_TILE = "@llvm.x86.cast.vector.to.tile.v256i32"
+_TO_VECTOR = "@llvm.x86.cast.tile.to.vector.v256i32"
+
+# By operator: the dtypes of sums and operands, and the feature.
+_BYTES = {"s": "int8", "u": "uint8"}
+_KINDS = {"x86_amx_dpbf16ps": (("float32", "bfloat16", "bfloat16"), "amx-bf16")} | {
+    f"x86_amx_{op}": (("int32", _BYTES[op[3]], _BYTES[op[4]]), "amx-int8") for op in AMX_INT8.values()
+}
+AMX_PRODUCTS = frozenset(_KINDS)
+
+
+def amx_product(g: Gen, call: n.Call) -> str:
+    """The instruction for a call. Raises CodegenError where dtypes do not fit, or the target has no such one."""
+    name = getattr(call.op, "name", "").removeprefix("tir.")
+    dtypes, feature = _KINDS[name]
+    sums, narrow = TILE * TILE, TILE * _ROW_BYTES // (2 if "bf16" in name else 1)
+    found = tuple((element_of(x.dtype), lanes_of(x.dtype)) for x in call.args)
+    if found != tuple(zip(dtypes, (sums, narrow, narrow))):
+        raise CodegenError(f"{g.symbol}: {name} of {', '.join(x.dtype for x in call.args)} is no instruction")
+    if feature not in g.module.options.features:
+        raise CodegenError(f"{g.symbol}: {name} needs a CPU with {feature}", hint="name one in the target's mattr")
+    g.module.declare(_TO_TILE, f"x86_amx {_TO_TILE}({_WORDS})")
+    g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
+    symbol = f"@llvm.x86.t{name.removeprefix('x86_amx_')}.internal"
+    g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, i16, x86_amx, x86_amx, x86_amx)")
+    tiles = ", ".join(f"x86_amx {x}" for x in (_tile(g, call.args[0]), *(_operand(g, x) for x in call.args[1:])))
+    size = f"i16 {TILE}, i16 {_ROW_BYTES}, i16 {_ROW_BYTES}"  # rows, and bytes in a row of sums and of the left operand
+    result = g.w.inline(f"call x86_amx {symbol}({size}, {tiles})")
+    words = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {result})")
+    total = llvm_type(call.dtype)
+    return words if total == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {total}")
+
+
+def ask_for_tiles(g: Gen) -> None:
+    """Leave the kernel with NO_TILES where the system does not let this process use the unit."""
+    g.module.declare("@tunefarm_tiles", "i32 @tunefarm_tiles() nounwind")
+    granted = g.w.inline("call i32 @tunefarm_tiles()")
+    g.w.fail_unless(g.w.inline(f"icmp ne i32 {granted}, 0"), str(NO_TILES))
+
+
+def uses_tiles(body: n.Stmt) -> bool:
+    names = {f"tir.{name}" for name in AMX_PRODUCTS}
+    return any(isinstance(node, n.Call) and getattr(node.op, "name", "") in names for node in walk(body))
+
+
+@stores("tir.x86_amx_kept")
+def _kept(g: Gen, call: n.Call, place: str) -> None:
+    """Write a tile to memory by the instruction for it: what then reads parts of the tile finds them there. Vectors
+    that were parts of a tile in a register would spill all of it, also where it was summed."""
+    symbol = "@llvm.x86.tilestored64.internal"
+    g.module.declare(symbol, f"void {symbol}(i16, i16, ptr, i64, x86_amx)")
+    tile = _tile(g, call.args[0])
+    g.w.effect(f"call void {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {place}, i64 {_ROW_BYTES}, x86_amx {tile})")
+
+
+@stores("tir.x86_amx_turned")
+def _turned(g: Gen, call: n.Call, place: str) -> None:
+    """Write 16 vectors of 32-bit words turned: in four steps, each of which exchanges quarters of 2 × 2 blocks."""
+    kind = f"<{TILE} x i32>"
+    rows = [g.w.inline(f"bitcast {llvm_type(x.dtype)} {g.value(x)} to {kind}") for x in call.args]
+    for step in (1, 2, 4, 8):
+        for low in (i for i in range(TILE) if not i & step):
+            pair = f"{kind} {rows[low]}, {kind} {rows[low + step]}"
+            first = [j if not j & step else TILE + j - step for j in range(TILE)]
+            second = [j + step if not j & step else TILE + j for j in range(TILE)]
+            rows[low], rows[low + step] = (
+                g.w.inline(f"shufflevector {pair}, {kind} <{', '.join(f'i32 {j}' for j in picks)}>")
+                for picks in (first, second)
+            )
+    for at, row in enumerate(rows):
+        pointer = g.w.inline(f"getelementptr i8, ptr {place}, i64 {at * _ROW_BYTES}")
+        g.w.effect(f"store {kind} {row}, ptr {pointer}, align 4")
+
+
+def amx_rows(g: Gen, call: n.Call) -> str:
+    """A tile of rows as a vector, where no product takes it."""
+    words, kind = g.w.inline(f"call {_WORDS} {_TO_VECTOR}(x86_amx {_operand(g, call)})"), llvm_type(call.dtype)
+    g.module.declare(_TO_VECTOR, f"{_WORDS} {_TO_VECTOR}(x86_amx)")
+    return words if kind == _WORDS else g.w.inline(f"bitcast {_WORDS} {words} to {kind}")
+
+
+def _operand(g: Gen, vector: n.PrimExpr) -> str:
+    """The tile `vector`, straight from memory where it lies there."""
+    match vector:
+        case n.BufferLoad(indices=(n.Ramp(stride=n.IntImm(value=1)),), predicate=None):
+            return _load(g, vector, _ROW_BYTES)
+        case n.Call(args=args) if getattr(vector.op, "name", "") == "tir.x86_amx_rows":
+            return _load(g, args[0], _distance(g, args))
+    return _tile(g, vector)
+
+
+def _load(g: Gen, first: n.PrimExpr, stride: int) -> str:
+    """The tile whose rows lie `stride` bytes apart, from the vector `first` on; loaded once between stores."""
+    assert isinstance(first, n.BufferLoad)
+    assert isinstance(first.indices[0], n.Ramp)
+    symbol = "@llvm.x86.tileloadd64.internal"
+    g.module.declare(symbol, f"x86_amx {symbol}(i16, i16, ptr, i64)")
+    pointer = element_pointer(g, n.BufferLoad(first.buffer, (first.indices[0].base,)))
+    return read(g, first.buffer, f"call x86_amx {symbol}(i16 {TILE}, i16 {_ROW_BYTES}, ptr {pointer}, i64 {stride})")
+
+
+def _distance(g: Gen, rows: Sequence[n.PrimExpr]) -> int:
+    """The bytes between neighbours of `rows`. Raises CodegenError where they differ, or are no rows of one buffer."""
+    forms = []
+    for row in rows:
+        match row:
+            case n.BufferLoad(indices=(n.Ramp(base=base, stride=n.IntImm(value=1), lanes=lanes),), predicate=None):
+                if row.buffer is rows[0].buffer and lanes * element_bytes(row.dtype) == _ROW_BYTES:  # type: ignore[attr-defined]
+                    forms.append(g.forms.form(base))
+    steps = {b.offset - a.offset for a, b in pairwise(forms)}
+    if len(forms) != TILE or len(steps) != 1 or any(form.terms != forms[0].terms for form in forms):
+        raise CodegenError(f"{g.symbol}: x86_amx_rows takes {TILE} rows of {_ROW_BYTES} bytes, equally far apart")
+    return steps.pop() * element_bytes(rows[0].dtype)
+
+
+def _tile(g: Gen, vector: n.PrimExpr) -> str:
+    value, kind = g.value(vector), llvm_type(vector.dtype)
+    words = value if kind == _WORDS else g.w.inline(f"bitcast {kind} {value} to {_WORDS}")
+    return g.w.inline(f"call x86_amx {_TO_TILE}({_WORDS} {words})")

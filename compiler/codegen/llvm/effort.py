@@ -1,0 +1,95 @@
+"""How much of LLVM a function needs.
+
+Where the schedule already made vectors and register tiles, and addresses were hoisted as they were written, LLVM
+only has to turn local arrays into registers. A scalar innermost loop gains from its loop vectorizer, and a loop
+that accumulates into memory from having the accumulator moved to a register.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from compiler.codegen.llvm.types import lanes_of
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.visit import children, walk, walk_stmts
+
+UNKNOWN_EXTENT = 16
+RARE = 1 / 8  # how often the other side of a condition is taken
+SMALL_SHARE = 1 / 16  # of the elements computed; below it, what LLVM could improve is not worth its time
+
+
+class Effort(enum.Enum):
+    """LIGHT: a few passes, about 1 ms. FULL: LLVM's O2 pipeline, 10 ms and more."""
+
+    LIGHT = "light"
+    FULL = "full"
+
+
+def effort_for(func: n.PrimFunc) -> Effort:
+    """FULL when much of the work is done in innermost loops that are left for LLVM to improve."""
+    local = {s.buffer_var for s in walk_stmts(func.body) if isinstance(s, n.Allocate) and s.scope == "local"}
+    work = _work(func.body, local, None)
+    return Effort.FULL if work.improvable > SMALL_SHARE * work.elements else Effort.LIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Elements stored, by estimate, and how many of them by code that LLVM could make faster."""
+
+    elements: float = 0.0
+    improvable: float = 0.0
+    has_loop: bool = False
+
+    def __add__(self, other: _Work) -> _Work:
+        return _Work(
+            self.elements + other.elements, self.improvable + other.improvable, self.has_loop or other.has_loop
+        )
+
+
+def _work(stmt: Stmt, local: set[n.Var], loop: n.For | None) -> _Work:
+    """The work of `stmt`; `loop` is the loop around it that stays a loop, when it may be an innermost one."""
+    match stmt:
+        case n.BufferStore():
+            lanes = lanes_of(stmt.value.dtype)
+            return _Work(lanes, lanes if loop is not None and _is_improvable(stmt, local, loop) else 0.0)
+        case n.For() if stmt.kind is ForKind.UNROLLED:
+            return _scaled(_work(stmt.body, local, loop), _extent(stmt), has_loop=False)
+        case n.For():
+            inside = _work(stmt.body, local, None)
+            if not inside.has_loop:
+                inside = _work(stmt.body, local, stmt)
+            return _scaled(inside, _extent(stmt), has_loop=True)
+        case n.IfThenElse() if stmt.else_case is not None:
+            rare = _work(stmt.else_case, local, loop)  # where a tile is cut off, or padding read
+            return _work(stmt.then_case, local, loop) + _scaled(rare, RARE, has_loop=rare.has_loop)
+    total = _Work()
+    for child in children(stmt):
+        if isinstance(child, Stmt):
+            total += _work(child, local, loop)
+    return total
+
+
+def _scaled(work: _Work, count: float, *, has_loop: bool) -> _Work:
+    return _Work(work.elements * count, work.improvable * count, has_loop or work.has_loop)
+
+
+def _extent(loop: n.For) -> float:
+    """The loop's iterations; few for one that goes on where another of unknown extent ended."""
+    found = ops.as_int(loop.extent)
+    if found is not None:
+        return found
+    return UNKNOWN_EXTENT if isinstance(loop.min, n.IntImm) else UNKNOWN_EXTENT * RARE * RARE
+
+
+def _is_improvable(store: n.BufferStore, local: set[n.Var], loop: n.For) -> bool:
+    """A scalar store, or one that accumulates into the same place of memory in each iteration."""
+    if not any(isinstance(index, n.Ramp) for index in store.indices):
+        return True
+    return store.buffer.data not in local and not any(_mentions(index, loop.loop_var) for index in store.indices)
+
+
+def _mentions(expr: PrimExpr, var: n.Var) -> bool:
+    return any(node is var for node in walk(expr))

@@ -1,0 +1,331 @@
+"""Loads and stores: addresses, vectors, masks, gathers. Buffers are one-dimensional by now."""
+
+from __future__ import annotations
+
+from compiler.codegen.llvm.gen import NONTEMPORAL, STORED, Gen, Storage, emits, runs
+from compiler.codegen.llvm.index import in_64_bits, resolve
+from compiler.codegen.llvm.types import code_of, element_bytes, lanes_of, llvm_type, memory_type
+from compiler.codegen.llvm.values import choose, convert, is_constant, splat
+from compiler.codegen.llvm.writer import Operand
+from compiler.dtype import element_of, with_lanes
+from compiler.errors import CodegenError
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+_MAX_ALIGN = 64
+
+
+def address(g: Gen, base: str, position: PrimExpr, element: str, size: int) -> tuple[str, int]:
+    """The pointer to element number `position` behind `base`, and what its address is a multiple of.
+
+    The terms are added outermost loop first, each level's sum at that level; a known offset comes last, so the
+    unrolled copies of an access differ in that constant only.
+    """
+    w = g.w
+    terms, offset = resolve(g, g.forms.form(position))
+    pointer, spread = base, offset * size
+    at, count = 0, len(terms)
+    while at < count:
+        level = terms[at][0]
+        total: Operand = 0
+        while at < count and terms[at][0] == level:
+            _, name, scale = terms[at]
+            total = w.iadd(total, w.imul(name, scale))
+            spread |= scale * size
+            at += 1
+        pointer = w.value(f"getelementptr {element}, ptr {pointer}, i64 {total}", pointer, total)
+    if offset:
+        pointer = w.value(f"getelementptr i8, ptr {pointer}, i64 {offset * size}", pointer)
+    return pointer, min(spread & -spread, _MAX_ALIGN) if spread else _MAX_ALIGN
+
+
+def element_pointer(g: Gen, load: n.BufferLoad) -> str:
+    """The address of the element that `load` would load."""
+    element, size = memory_type(load.buffer.dtype), element_bytes(load.buffer.dtype) * lanes_of(load.buffer.dtype)
+    position = _position(g, load.buffer, load.indices)
+    return address(g, g.storage_of(load.buffer).pointer, position, element, size)[0]
+
+
+def _position(g: Gen, buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+    if len(indices) != 1:
+        raise CodegenError(
+            f"buffer {buffer.name!r} of {g.symbol} is indexed with {len(indices)} dimensions",
+            hint="lower the function before generating code",
+        )
+    return indices[0]
+
+
+def _is_unit_ramp(position: PrimExpr) -> bool:
+    return isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm) and position.stride.value == 1
+
+
+# ------------------------------------------------------------------------------------- loads
+
+
+@emits(n.BufferLoad)
+def _load(g: Gen, expr: n.BufferLoad) -> str:
+    buffer = expr.buffer
+    position = _position(g, buffer, expr.indices)
+    memory = g.storage_of(buffer)
+    element, size = memory_type(buffer.dtype), element_bytes(buffer.dtype) * lanes_of(buffer.dtype)
+    lanes = lanes_of(position.dtype)
+    ty = memory_type(expr.dtype)
+    if expr.predicate is not None:
+        mask = g.value(expr.predicate)
+        if mask not in ("true", "splat (i1 true)"):
+            return _boolean(g, _masked_load(g, expr, memory, position, mask), expr.dtype)
+    if lanes == 1 or _is_unit_ramp(position):
+        start = position.base if isinstance(position, n.Ramp) else position
+        pointer, align = address(g, memory.pointer, start, element, size)
+        return _boolean(g, _read(g, memory, pointer, ty, align), expr.dtype)
+    if isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm):
+        return _boolean(g, _strided_load(g, memory, position, expr.dtype), expr.dtype)
+    return _boolean(g, _gather(g, memory, position, expr.dtype, "splat (i1 true)"), expr.dtype)
+
+
+def _read(g: Gen, memory: Storage, pointer: str, ty: str, align: int) -> str:
+    """A load, or the value that an earlier load of the same place gave."""
+    return _seen(g, memory, f"load {ty}, ptr {pointer}, align {align}")
+
+
+def read(g: Gen, buffer: n.Buffer, rhs: str) -> str:
+    """The value of `rhs`, an instruction that reads `buffer`, or what the same one gave before."""
+    return _seen(g, g.storage_of(buffer), rhs)
+
+
+def _seen(g: Gen, memory: Storage, rhs: str) -> str:
+    seen = g.w.loaded.setdefault(memory.pointer, {})
+    name = seen.get(rhs)
+    if name is None:
+        name = seen[rhs] = g.w.inline(rhs)
+    return name
+
+
+def _forget(g: Gen, memory: Storage) -> None:
+    """After a store: loads from that memory must be made again."""
+    if g.noalias or memory.private:
+        g.w.loaded.pop(memory.pointer, None)
+    else:
+        g.w.loaded.clear()
+
+
+def _boolean(g: Gen, value: str, dtype: str) -> str:
+    """A bool is a byte in memory and an i1 in a register."""
+    if code_of(dtype) != "bool":
+        return value
+    return g.w.value(
+        f"icmp ne {memory_type(dtype)} {value}, {'0' if lanes_of(dtype) == 1 else 'zeroinitializer'}", value
+    )
+
+
+def _strided_load(g: Gen, memory: Storage, position: n.Ramp, dtype: str) -> str:
+    """The lanes' addresses differ by constants: one scalar load a lane, or for every second element two vectors."""
+    assert isinstance(position.stride, n.IntImm)
+    element, size = memory_type(element_of(dtype)), element_bytes(dtype)
+    start, align = address(g, memory.pointer, position.base, element, size)
+    if position.stride.value == 0:
+        one = _read(g, memory, start, element, align)
+        return splat(g, one, with_lanes("uint8", 1) if code_of(dtype) == "bool" else element_of(dtype), position.lanes)
+    vector = memory_type(dtype)
+    if position.stride.value == 2 and size >= 4:
+        return _every_second(g, memory, start, align, vector, position.lanes, size)
+    result = "poison"
+    for lane in range(position.lanes):
+        pointer = start
+        if lane:
+            offset = lane * position.stride.value * size
+            pointer = g.w.value(f"getelementptr i8, ptr {start}, i64 {offset}", start)
+        one = _read(g, memory, pointer, element, size)
+        result = g.w.value(f"insertelement {vector} {result}, {element} {one}, i64 {lane}", result, one)
+    return result
+
+
+def _every_second(g: Gen, memory: Storage, start: str, align: int, vector: str, lanes: int, size: int) -> str:
+    """Two vectors that overlap in one element, so that nothing before the first lane or behind the last is touched,
+    and a shuffle of them."""
+    low = _read(g, memory, start, vector, align)
+    middle = g.w.value(f"getelementptr i8, ptr {start}, i64 {(lanes - 1) * size}", start)
+    high = _read(g, memory, middle, vector, size)
+    picks = (2 * lane if 2 * lane < lanes else 2 * lane + 1 for lane in range(lanes))
+    mask = ", ".join(f"i32 {pick}" for pick in picks)
+    return g.w.value(f"shufflevector {vector} {low}, {vector} {high}, <{lanes} x i32> <{mask}>", low, high)
+
+
+def _pointers(g: Gen, memory: Storage, position: PrimExpr, dtype: str) -> str:
+    """A vector of the addresses of `position`'s lanes."""
+    lanes = lanes_of(position.dtype)
+    if memory.elements is None or memory.elements > 1 << 31:
+        wide = g.value(in_64_bits(position))
+    else:
+        wide = convert(g, g.value(position), position.dtype, with_lanes("int64", lanes))
+    element = memory_type(element_of(dtype))
+    return g.w.value(f"getelementptr {element}, ptr {memory.pointer}, <{lanes} x i64> {wide}", memory.pointer, wide)
+
+
+def _gather(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:
+    lanes, ty = lanes_of(position.dtype), memory_type(dtype)
+    name = f"@llvm.masked.gather.{_suffix(ty)}.v{lanes}p0"
+    g.module.declare(name, f"{ty} {name}(<{lanes} x ptr>, <{lanes} x i1>, {ty})")
+    where = _pointers(g, memory, position, dtype)
+    align = element_bytes(dtype)
+    return g.w.inline(
+        f"call {ty} {name}(<{lanes} x ptr> align {align} {where}, <{lanes} x i1> {mask}, {ty} zeroinitializer)"
+    )
+
+
+def _suffix(ty: str) -> str:
+    """How LLVM abbreviates a type in intrinsic names: "<8 x float>" → "v8f32"."""
+    lanes, _, element = ty.strip("<>").rpartition(" x ")
+    short = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(element, element)
+    return f"v{lanes}{short}" if lanes else short
+
+
+def _masked_load(g: Gen, expr: n.BufferLoad, memory: Storage, position: PrimExpr, mask: str) -> str:
+    lanes, ty = lanes_of(position.dtype), memory_type(expr.dtype)
+    zero = "zeroinitializer"
+    if mask in ("false", "splat (i1 false)"):
+        return zero
+    if lanes == 1:
+        return _guarded_load(g, memory, position, expr.dtype, mask)
+    if not _is_unit_ramp(position):
+        return _gather(g, memory, position, expr.dtype, mask)
+    assert isinstance(position, n.Ramp)
+    pointer, align = address(
+        g, memory.pointer, position.base, memory_type(element_of(expr.dtype)), element_bytes(expr.dtype)
+    )
+    if _inside(g, memory, position):
+        return choose(g, mask, lanes, ty, _read(g, memory, pointer, ty, align), zero)
+    name = f"@llvm.masked.load.{_suffix(ty)}.p0"
+    g.module.declare(name, f"{ty} {name}(ptr, <{lanes} x i1>, {ty})")
+    return g.w.inline(f"call {ty} {name}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {ty} {zero})")
+
+
+def _guarded_load(g: Gen, memory: Storage, position: PrimExpr, dtype: str, mask: str) -> str:
+    w, ty = g.w, memory_type(dtype)
+    read, after = w.label("read"), w.label("after")
+    before = w.block
+    w.branch_if(mask, read, after)
+    w.start_block(read)
+    pointer, align = address(g, memory.pointer, position, ty, element_bytes(dtype))
+    value = w.inline(f"load {ty}, ptr {pointer}, align {align}")
+    last = w.block
+    w.branch(after)
+    w.start_block(after)
+    return w.inline(f"phi {ty} [ {value}, %{last} ], [ zeroinitializer, %{before} ]")
+
+
+def _inside(g: Gen, memory: Storage, position: n.Ramp) -> bool:
+    """Whether all lanes lie within private memory, so that lanes masked off may be touched too."""
+    if not memory.private or memory.elements is None:
+        return False
+    low, high = g.forms.bounds(position.base)
+    return low is not None and low >= 0 and high is not None and high + position.lanes <= memory.elements
+
+
+# ------------------------------------------------------------------------------------ stores
+
+
+@runs(n.BufferStore)
+def _store(g: Gen, stmt: n.BufferStore) -> None:
+    buffer = stmt.buffer
+    position = _position(g, buffer, stmt.indices)
+    memory = g.storage_of(buffer)
+    dtype = stmt.value.dtype
+    mask = None if stmt.predicate is None else g.value(stmt.predicate)
+    if mask in ("false", "splat (i1 false)"):
+        return
+    if mask in ("true", "splat (i1 true)"):
+        mask = None
+    if lanes_of(position.dtype) == 1:
+        _store_one(g, stmt, memory, position, mask)
+        return
+    if isinstance(stmt.value, n.Call) and (store := STORED.get(getattr(stmt.value.op, "name", ""))) is not None:
+        assert isinstance(position, n.Ramp)
+        store(g, stmt.value, element_pointer(g, n.BufferLoad(buffer, (position.base,))))
+        _forget(g, memory)
+        return
+    value = _in_memory(g, g.value(stmt.value), dtype)
+    ty = memory_type(dtype)
+    if _is_unit_ramp(position):
+        assert isinstance(position, n.Ramp)
+        element = memory_type(element_of(dtype))
+        pointer, align = address(g, memory.pointer, position.base, element, element_bytes(dtype))
+        _store_vector(g, memory, position, pointer, align, ty, value, mask)
+    else:
+        _scatter(g, memory, position, dtype, value, mask)
+    _forget(g, memory)
+
+
+def _store_one(g: Gen, stmt: n.BufferStore, memory: Storage, position: PrimExpr, mask: str | None) -> None:
+    w, dtype = g.w, stmt.value.dtype
+    size = element_bytes(dtype) * lanes_of(dtype)
+    after = w.label("after") if mask is not None else ""
+    if mask is not None:
+        write = w.label("write")
+        w.branch_if(mask, write, after)
+        w.start_block(write)
+    value = _in_memory(g, g.value(stmt.value), dtype)
+    pointer, align = address(g, memory.pointer, position, memory_type(dtype), size)
+    w.effect(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {align}")
+    _forget(g, memory)
+    if mask is not None:
+        w.branch(after)
+        w.start_block(after)
+
+
+def _in_memory(g: Gen, value: str, dtype: str) -> str:
+    if code_of(dtype) != "bool":
+        return value
+    if is_constant(value) and lanes_of(dtype) == 1:
+        return str(int(value == "true"))
+    return g.w.value(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}", value)
+
+
+def _store_vector(
+    g: Gen,
+    memory: Storage,
+    position: n.Ramp,
+    pointer: str,
+    align: int,
+    ty: str,
+    value: str,
+    mask: str | None,
+) -> None:
+    lanes = position.lanes
+    if mask is None:
+        past = g.nontemporal and not memory.private
+        if past:  # such stores are not ordered with those that tell another thread of them
+            g.module.nontemporal = g.w.fenced = True
+        g.w.effect(f"store {ty} {value}, ptr {pointer}, align {align}{f', !nontemporal {NONTEMPORAL}' if past else ''}")
+    elif _inside(g, memory, position):  # stays a register, which a masked store would not
+        kept = choose(g, mask, lanes, ty, value, _read(g, memory, pointer, ty, align))
+        g.w.effect(f"store {ty} {kept}, ptr {pointer}, align {align}")
+    else:
+        name = f"@llvm.masked.store.{_suffix(ty)}.p0"
+        g.module.declare(name, f"void {name}({ty}, ptr, <{lanes} x i1>)")
+        g.w.effect(f"call void {name}({ty} {value}, ptr align {align} {pointer}, <{lanes} x i1> {mask})")
+
+
+def _scatter(g: Gen, memory: Storage, position: PrimExpr, dtype: str, value: str, mask: str | None) -> None:
+    lanes, ty = lanes_of(position.dtype), memory_type(dtype)
+    if mask is None and isinstance(position, n.Ramp) and isinstance(position.stride, n.IntImm):
+        _strided_store(g, memory, position, dtype, value)
+        return
+    name = f"@llvm.masked.scatter.{_suffix(ty)}.v{lanes}p0"
+    g.module.declare(name, f"void {name}({ty}, <{lanes} x ptr>, <{lanes} x i1>)")
+    where = _pointers(g, memory, position, dtype)
+    mask = mask or "splat (i1 true)"
+    g.w.effect(
+        f"call void {name}({ty} {value}, <{lanes} x ptr> align {element_bytes(dtype)} {where}, <{lanes} x i1> {mask})"
+    )
+
+
+def _strided_store(g: Gen, memory: Storage, position: n.Ramp, dtype: str, value: str) -> None:
+    assert isinstance(position.stride, n.IntImm)
+    element, size = memory_type(element_of(dtype)), element_bytes(dtype)
+    start, _ = address(g, memory.pointer, position.base, element, size)
+    for lane in range(position.lanes):
+        offset = lane * position.stride.value * size
+        pointer = g.w.value(f"getelementptr i8, ptr {start}, i64 {offset}", start) if offset else start
+        one = g.w.value(f"extractelement {memory_type(dtype)} {value}, i64 {lane}", value)
+        g.w.effect(f"store {element} {one}, ptr {pointer}, align {size}")

@@ -1,0 +1,89 @@
+"""From lowered functions to an artifact with PTX: kernels, and how the host starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler.artifact import Artifact, EntryPoint
+from compiler.codegen.llvm.module import parameters
+from compiler.codegen.nvptx.ptx import ptx_text
+from compiler.dtype import element_of, lanes_of
+from compiler.ir.base import GlobalVar
+from compiler.ir.module import IRModule
+from compiler.launches import Launch, Workspace
+from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
+from compiler.lower.gpu.inject_barriers import inject_barriers
+from compiler.lower.gpu.split_host_device import HostDevice, Kernel, split_host_device
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from compiler.tir import ops
+
+VECTOR_BITS = 128  # of one load or store of a thread
+SOURCES = ("tir", "ll")
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """The functions as they run on the device: lowered, with barriers, and taken apart."""
+
+    functions: Mapping[GlobalVar, n.PrimFunc]
+    plans: Mapping[GlobalVar, HostDevice]
+
+
+def cuda_artifact(
+    lowered: IRModule,
+    entries: Sequence[EntryPoint],
+    symbols: Mapping[GlobalVar, str],
+    target: Target,
+    keep: Sequence[str],
+    meta: Mapping[str, str],
+) -> Artifact:
+    """The artifact of lowered functions for an NVIDIA GPU; `entries` in their order. Raises CodegenError."""
+    built = _built(lowered)
+    kernels: dict[str, Kernel] = {}
+    names: dict[GlobalVar, list[str]] = {}
+    for g, plan in built.plans.items():
+        stem = f"{symbols[g]}_kernel"
+        names[g] = [stem if not i else f"{stem}_{i}" for i in range(len(plan.kernels))]
+        kernels |= zip(names[g], plan.kernels)
+    ll, ptx, dynamic = ptx_text(kernels, target)
+    done = [
+        _with_launches(entry, built.functions[g], built.plans[g], names[g], dynamic)
+        for entry, g in zip(entries, built.plans)
+    ]
+    blobs = {"ptx": ptx.encode()}
+    if "tir" in keep:
+        blobs["tir"] = lowered.with_functions(dict(built.functions)).script().encode()
+    if "ll" in keep:
+        blobs["ll"] = ll.encode()
+    return Artifact(str(target), (), tuple(done), blobs, meta)
+
+
+def _built(lowered: IRModule) -> _Built:
+    functions = {g: inject_barriers(func) for g, func in lowered.items()}
+    return _Built(functions, {g: split_host_device(func, g.name_hint) for g, func in functions.items()})
+
+
+def _with_launches(
+    entry: EntryPoint, func: n.PrimFunc, plan: HostDevice, symbols: Sequence[str], dynamic: Mapping[str, int]
+) -> EntryPoint:
+    scalars = [param.var for param in parameters(func) if param.buffer is None]
+    names = names_for([*scalars, *(shape.var for shape in shape_vars(func))])
+    launches = tuple(
+        Launch(symbol, _texts(kernel, names), kernel.block, kernel.slots, dynamic[symbol], kernel.tensor_maps)
+        for symbol, kernel in zip(symbols, plan.kernels)
+    )
+    return replace(entry, launches=launches, workspaces=tuple(_workspace(b, names) for b in plan.workspaces))
+
+
+def _texts(kernel: Kernel, names: Mapping[n.Var, str]) -> tuple[str, str, str]:
+    x, y, z = (extent_text(extent, names) for extent in kernel.grid)
+    return x, y, z
+
+
+def _workspace(buffer: n.Buffer, names: Mapping[n.Var, str]) -> Workspace:
+    count = ops.const(lanes_of(buffer.dtype))
+    for extent in buffer.shape:
+        count = ops.mul(count, extent)
+    return Workspace(element_of(buffer.dtype), extent_text(count, names))

@@ -1,0 +1,359 @@
+"""From a schedule, a function or a module to a lowered module, an artifact, or a module that runs.
+
+`compile_artifact` is the pure core: IR and a target in, bytes out. `lower` and `build` have the field's signatures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
+from compiler.codegen.llvm.effort import Effort, effort_for
+from compiler.codegen.llvm.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
+from compiler.codegen.llvm.module import llvm_text, parameters, written_buffers
+from compiler.codegen.nvptx.ptx import arch_of
+from compiler.driver.backends.cuda import VECTOR_BITS, cuda_artifact
+from compiler.errors import ArtifactError, CodegenError, IRError
+from compiler.ir.base import GlobalVar
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
+from compiler.lower.blocks.split_preproc import with_prepacked
+from compiler.lower.pipeline import is_lowered, lower_module
+from compiler.runtime.core.cpu_function import Code
+from compiler.runtime.core.loader import NotLoaded
+from compiler.runtime.core.module import CPUModule, Module, load_code
+from compiler.runtime.core.threads import set_num_threads
+from compiler.runtime.cuda.module import CUDAHostModule
+from compiler.schedule.core.schedule import Schedule as TirSchedule
+from compiler.target.target import Target
+from compiler.te.schedule.replay import schedule_to_func
+from compiler.te.schedule.schedule import Schedule
+from compiler.te.tensor import Tensor
+from compiler.tir import nodes as n
+from compiler.tir import ops
+
+DEFAULT_NAME = "default_function"
+SOURCES = ("tir", "ll", "asm")
+
+
+class InputError(IRError):
+    """Something that cannot be lowered or built was passed. A ValueError, as the field has it."""
+
+    kind = "build_input"
+
+
+# ------------------------------------------------------------------------------------- lower
+
+
+def lower(
+    inp: Any,
+    args: Sequence[Any] | None = None,
+    name: str = "main",
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+    simple_mode: bool = False,
+) -> IRModule:
+    """Lower a te schedule (with its `args`), a TensorIR schedule, a PrimFunc or an IRModule to loops over flat
+    buffers.
+
+    `name` names the function of a schedule or a PrimFunc; `binds` chooses the buffer of a tensor;
+    `simple_mode` leaves out passes that only make code faster, for a shorter text. Vector widths are those of
+    the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
+    schedule without args, ScheduleError for an illegal schedule, LoweringError.
+    """
+    return lower_module(_as_module(inp, args, name, binds), _vector_bits(_current_target()), simple=simple_mode)
+
+
+def _vector_bits(target: Target) -> int:
+    """The width of the vectors that loops become: a CPU's registers, or what a GPU's thread loads at once."""
+    if target.device_type == "cpu":
+        return target.vector_bits
+    return VECTOR_BITS if target.device_type == "cuda" else Target("llvm").resolved().vector_bits
+
+
+def _as_module(
+    inp: Any, args: Sequence[Any] | None, name: str, binds: Mapping[Tensor, n.Buffer] | None = None
+) -> IRModule:
+    match inp:
+        case Schedule():
+            if args is None:
+                raise InputError("a schedule needs args", hint="pass its tensors in calling order: [A, B, C]")
+            return IRModule.from_expr(schedule_to_func(inp, args, name, binds))
+        case TirSchedule():
+            _check_args(inp.func, args)
+            alone = len(inp.mod) == 1
+            return IRModule({name: inp.func.with_attr("global_symbol", name)}) if alone else inp.mod
+        case n.PrimFunc():
+            _no_args(inp, args)
+            return IRModule({name: inp.with_attr("global_symbol", name)})
+        case IRModule():
+            _no_args(inp, args)
+            return inp
+    raise InputError(
+        f"expected a Schedule, PrimFunc or IRModule, got {type(inp).__name__} {repr(inp)[:60]}",
+        hint="for example te.create_schedule(C.op) with args=[A, B, C]",
+    )
+
+
+def _check_args(func: n.PrimFunc, args: Sequence[Any] | None) -> None:
+    """A TensorIR schedule has its parameters; tensors given with it must be what they stand for."""
+    if args is None:
+        return
+    buffers = [func.buffer_map.get(param) for param in func.params]
+    wanted = [None if b is None else (tuple(map(ops.as_int, b.shape)), b.dtype) for b in buffers]
+    given = [(tuple(map(ops.as_int, t.shape)), t.dtype) if isinstance(t, Tensor) else None for t in args]
+    if given != wanted:
+        raise InputError(
+            f"args do not fit the schedule's function: it takes {wanted}, got {given}",
+            hint="pass the tensors it was made of, in the same order, or leave args out",
+        )
+
+
+def _no_args(inp: Any, args: Sequence[Any] | None) -> None:
+    if args is not None:
+        raise InputError(f"args go with a schedule, not with a {type(inp).__name__}, which has its own parameters")
+
+
+# ------------------------------------------------------------------------------------- build
+
+
+def build(
+    inputs: Any,
+    args: Sequence[Any] | None = None,
+    target: Any = None,
+    target_host: Any = None,
+    runtime: Any = None,
+    name: str = DEFAULT_NAME,
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> Module:
+    """Compile for a CPU or an NVIDIA GPU and load into this process; target "stackvm" runs in the interpreter instead.
+
+    `inputs` is a te schedule (with `args`), a TensorIR schedule, a PrimFunc, an IRModule (these may be lowered
+    already), or a dict of target to IRModule; in a dict, modules beyond the first are `imported_modules` of the
+    first. `target` defaults to the current target, else this machine; `target_host` is the CPU beside a GPU.
+    `runtime` is accepted for the field's sake. Raises InputError (a ValueError) for other inputs, CodegenError for a
+    target this version makes no code for. What this machine cannot run (another CPU's code, calls of functions it
+    does not have) can be saved and exported; getting a function of it raises ArtifactError.
+    """
+    modules = _by_target(inputs, args, target, target_host, name, binds)
+    first, *others = [_loaded(module, chosen) for chosen, module in modules]
+    for other in others:
+        first.import_module(other)
+    return first
+
+
+def _by_target(
+    inputs: Any,
+    args: Sequence[Any] | None,
+    target: Any,
+    target_host: Any,
+    name: str,
+    binds: Mapping[Tensor, n.Buffer] | None,
+) -> list[tuple[Target, IRModule]]:
+    host = None if target_host is None else Target(target_host)
+    if not isinstance(inputs, Mapping) or isinstance(inputs, IRModule):
+        chosen = _current_target() if target is None else Target(target)
+        return [(_with_host(chosen, host), _as_module(inputs, args, name, binds))]
+    if not inputs:
+        raise InputError("a dict of target to IRModule is empty")
+    if args is not None:
+        raise InputError("args go with a schedule, not with a dict of target to IRModule")
+    if target is not None:
+        raise InputError("with a dict of target to IRModule, the targets are its keys: leave out `target`")
+    found: list[tuple[Target, IRModule]] = []
+    for key, module in inputs.items():
+        if not isinstance(key, str | Target):
+            raise InputError(f"a key of the dict must be a target or its name, not a {type(key).__name__}")
+        if not isinstance(module, IRModule):
+            raise InputError(f"the value for target {str(key)!r} must be an IRModule, not a {type(module).__name__}")
+        found.append((_with_host(Target(key), host), module))
+    return found
+
+
+class BuiltModule(CPUModule):
+    """A module built in this process. It makes its assembly when asked for it."""
+
+    def __init__(self, artifact: Artifact, code: Code, effort: Effort) -> None:
+        super().__init__(artifact, code)
+        self._effort = effort
+
+    def get_source(self, fmt: str = "") -> str:
+        """ "ll" (LLVM IR before optimisation, the default), "asm" or "tir" (lowered)."""
+        if fmt.lower() in ("asm", "s"):
+            return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
+        return super().get_source(fmt)
+
+    def get_ir(self) -> str:
+        """The LLVM IR, before optimisation."""
+        return self.get_source("ll")
+
+    def set_num_threads(self, count: int) -> None:
+        """How many threads parallel loops use, in this whole process."""
+        set_num_threads(count)
+
+
+def _loaded(module: IRModule, target: Target) -> Module:
+    if target.kind == "stackvm":
+        return _interpreted(module, target)
+    artifact, effort = _compile(module, target, DEFAULT_NAME, ("tir", "ll"))
+    return CUDAHostModule(artifact) if target.device_type == "cuda" else _load(artifact, effort)
+
+
+def _interpreted(module: IRModule, target: Target) -> Module:
+    from compiler.driver.backends.stackvm import InterpretedModule  # the interpreter is not needed to make machine code
+
+    lowered = _ready(module, target.vector_bits)
+    entries = _entries(module, lowered, _symbols(lowered))
+    return InterpretedModule(lowered, {entry.name: entry for entry in entries})
+
+
+def _load(artifact: Artifact, effort: Effort) -> BuiltModule:
+    """The module; one that cannot run here, or not yet, can still be saved and exported."""
+    try:
+        return BuiltModule(artifact, load_code(artifact), effort)
+    except ArtifactError as error:
+        return BuiltModule(artifact, NotLoaded(error), effort)
+
+
+def _with_host(target: Target, host: Target | None) -> Target:
+    return target if host is None or target.device_type == "cpu" else Target(target, host=host)
+
+
+def _current_target() -> Target:
+    current = Target.current()
+    return (current if current is not None else Target("llvm")).resolved()
+
+
+# ---------------------------------------------------------------------------------- artifact
+
+
+def compile_artifact(
+    mod_or_func: IRModule | n.PrimFunc,
+    target: Target | str | Mapping[str, Any],
+    name: str = DEFAULT_NAME,
+    keep: Sequence[str] = ("tir", "ll"),
+) -> Artifact:
+    """Lower, generate and optimise code for a CPU, or PTX for an NVIDIA GPU (target "cuda -arch=sm_90").
+
+    `name` names the entry point of a PrimFunc; an IRModule's functions keep their names. `keep` lists the
+    texts to hold in the artifact: "tir" (lowered), "ll" (before LLVM optimises), "asm". Raises InputError
+    (a ValueError), TargetError, LoweringError or CodegenError.
+    """
+    if not isinstance(mod_or_func, IRModule | n.PrimFunc):
+        found = f"{type(mod_or_func).__name__} {repr(mod_or_func)[:60]}"
+        raise InputError(f"compile_artifact: expected a PrimFunc or IRModule, got {found}")
+    unknown = sorted(set(keep) - set(SOURCES))
+    if unknown:
+        raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")
+    return _compile(mod_or_func, target, name, keep)[0]
+
+
+def _compile(
+    mod_or_func: IRModule | n.PrimFunc, target: Any, name: str, keep: Sequence[str]
+) -> tuple[Artifact, Effort]:
+    """The artifact, and the effort LLVM was asked for."""
+    resolved = _generated_target(target)
+    module = with_prepacked(_as_module(mod_or_func, None, name))
+    lowered = _ready(module, _vector_bits(resolved))
+    symbols = _symbols(lowered)
+    if resolved.device_type == "cuda":
+        entries = _entries(module, lowered, symbols)
+        return cuda_artifact(lowered, entries, symbols, resolved, keep, _versions()), Effort.FULL
+    text = llvm_text({symbols[g]: f for g, f in lowered.items()}, options_for(resolved))
+    heavy = any(effort_for(f) is Effort.FULL for _, f in lowered.items())
+    effort = Effort.FULL if heavy else Effort.LIGHT
+    blobs = {"object": compile_text(text, resolved, effort)}
+    if "tir" in keep:
+        blobs["tir"] = lowered.script().encode()
+    if "ll" in keep:
+        blobs["ll"] = text.encode()
+    if "asm" in keep:
+        blobs["asm"] = assembly_text(text, resolved, effort).encode()
+    entries = _entries(module, lowered, symbols)
+    return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions()), effort
+
+
+def _ready(module: IRModule, vector_bits: int) -> IRModule:
+    """The module lowered. Raises CodegenError where the pass context left something out that code needs."""
+    lowered = lower_module(module, vector_bits)
+    context = PassContext.active()
+    if context is None:
+        return lowered
+    for name, func in lowered.items():
+        if not is_lowered(func):
+            raise CodegenError(
+                f"{name.name_hint} is not lowered all the way: a pass that code generation needs was skipped or undone",
+                hint=f"look at disabled_pass and instruments of {context!r}",
+            )
+    return lowered
+
+
+def _generated_target(target: Any) -> Target:
+    """The target with nothing left open. Raises CodegenError for a kind without a code generator."""
+    chosen = Target(target)
+    if chosen.kind == "llvm" and chosen.device_type == "cpu":
+        return chosen.resolved()
+    if chosen.kind in ("cuda", "nvptx"):
+        return Target({**chosen.export(), "arch": arch_of(chosen)})
+    if chosen.kind == "stackvm":
+        raise CodegenError(
+            "target stackvm makes no code to send or save: its modules run in the process that built them",
+            hint='build for target="llvm"',
+        )
+    raise CodegenError(f"there is no code generator for target {chosen.kind!r}", hint='build for target="llvm"')
+
+
+def _symbols(module: IRModule) -> dict[GlobalVar, str]:
+    """A linker symbol for each function. Raises InputError when there is none, or two collide."""
+    if not len(module):
+        raise InputError("the module has no functions")
+    symbols: dict[GlobalVar, str] = {}
+    for name, _ in module.items():
+        symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
+        symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
+        if symbol in symbols.values():
+            raise InputError(f"two functions of the module have the symbol {symbol!r}")
+        symbols[name] = symbol
+    return symbols
+
+
+def _entries(module: IRModule, lowered: IRModule, symbols: Mapping[GlobalVar, str]) -> tuple[EntryPoint, ...]:
+    """What can be called: the lowered functions, with the arguments they had before (passes may add or drop some)."""
+    before = module.functions
+    return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in lowered.items())
+
+
+def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> EntryPoint:
+    specs: list[ArgSpec] = []
+    outputs: list[int] = []
+    written = written_buffers(lowered)
+    bound = shape_vars(func)
+    scalars = [param.var for param in parameters(func) if param.buffer is None]
+    names = names_for([*scalars, *(found.var for found in bound)])
+    for position, param in enumerate(parameters(func)):
+        if param.buffer is None:
+            specs.append(ArgSpec(names[param.var], param.var.dtype, None))
+            continue
+        buffer = param.buffer
+        shape = tuple(extent_text(d, names) if (size := ops.as_int(d)) is None else size for d in buffer.shape)
+        specs.append(ArgSpec(buffer.name, buffer.dtype, shape))
+        if buffer.data in written or param.var in written:
+            outputs.append(position)
+    implicit = tuple(ImplicitArg(names[v.var], v.var.dtype, extent_text(v.value, names)) for v in bound)
+    return EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit)
+
+
+def _versions() -> dict[str, str]:
+    return {"tunefarm": _own_version(), "llvm": llvm_version(), "llvmlite": llvmlite_version()}
+
+
+@cache
+def _own_version() -> str:
+    try:
+        return version("tunefarm")
+    except PackageNotFoundError:  # used from a source tree that is not installed
+        return "unknown"

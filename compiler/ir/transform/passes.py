@@ -1,0 +1,239 @@
+"""Passes as objects: a function over modules or functions, with a name, a level and what it needs before it.
+
+    @module_pass(opt_level=1)
+    def drop_helpers(mod, ctx): ...
+
+    @prim_func_pass(opt_level=0, name="mine.Simplify")
+    def mine(func, mod, ctx): ...
+
+    mod = Sequential([drop_helpers, mine])(mod)
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir.module import IRModule
+from compiler.ir.transform.config import TransformError
+from compiler.ir.transform.context import PassContext
+from compiler.suggest import closest
+from compiler.tir import nodes as n
+from compiler.tir.text.printer import script
+
+ModuleFunction = Callable[[IRModule, PassContext], IRModule]
+FuncFunction = Callable[[n.PrimFunc, IRModule, PassContext], "n.PrimFunc | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class PassInfo:
+    """What a context and its instruments know of a pass. `required`: passes a sequence runs before it."""
+
+    opt_level: int
+    name: str
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+
+
+class Pass(ABC):
+    """Something that takes a module and gives one; the module it was given is left as it is."""
+
+    info: PassInfo
+
+    @abstractmethod
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        """The new module. Callers use the pass as a function, which tells the instruments too."""
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        """Run under the current context, and let its instruments watch. Raises TransformError for no module."""
+        if not isinstance(mod, IRModule):
+            raise TransformError(
+                f"{self.info.name} takes an IRModule, not a {type(mod).__name__}",
+                hint="put a function in a module: IRModule.from_expr(func)",
+            )
+        context = PassContext.current()
+        if not context.before_pass(mod, self.info):
+            return mod
+        result = self.transform(mod, context)
+        if not isinstance(result, IRModule):
+            raise TransformError(f"{self.info.name} must return an IRModule, not a {type(result).__name__}")
+        context.after_pass(result, self.info)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.info.name}, opt_level {self.info.opt_level}>"
+
+
+class ModulePass(Pass):
+    """A pass over whole modules: `function(mod, context)`."""
+
+    def __init__(self, function: ModuleFunction, info: PassInfo) -> None:
+        self._function = function
+        self.info = info
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        return self._function(mod, context)
+
+
+class PrimFuncPass(Pass):
+    """A pass over each TensorIR function by itself: `function(func, mod, context)`. None removes the function."""
+
+    def __init__(self, function: FuncFunction, info: PassInfo) -> None:
+        self._function = function
+        self.info = info
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        functions: dict[Any, Any] = {}
+        for name, func in mod.items():
+            new = self._function(func, mod, context) if isinstance(func, n.PrimFunc) else func
+            if new is not None and not isinstance(new, type(func)):
+                raise TransformError(f"{self.info.name} must return a PrimFunc, not a {type(new).__name__}")
+            if new is not None:
+                functions[name] = new
+        return mod.with_functions(functions)
+
+
+class Sequential(Pass):
+    """Passes one after another. Those the context does not enable are left out."""
+
+    def __init__(
+        self,
+        passes: Sequence[Pass] | None = None,
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
+    ) -> None:
+        self.passes = tuple(passes or ())
+        for step in self.passes:
+            if not isinstance(step, Pass):
+                raise TransformError(f"a sequence is made of passes; {step!r} is none")
+        self.info = PassInfo(opt_level, name, tuple(required or ()), traceable)
+
+    def transform(self, mod: IRModule, context: PassContext) -> IRModule:
+        for step in self.passes:
+            if not context.enabled(step.info):
+                continue
+            for name in step.info.required:
+                needed = get_pass(name)
+                if context.enabled(needed.info):
+                    mod = needed(mod)
+            mod = step(mod)
+        return mod
+
+
+# ---------------------------------------------------------------------------------- by name
+
+_by_name: dict[str, Callable[[], Pass]] = {}
+
+
+def register_pass(name: str, make: Callable[[], Pass]) -> None:
+    """Let `required` name a pass. Raises TransformError when the name is taken."""
+    if name in _by_name:
+        raise TransformError(f"a pass {name!r} is already registered")
+    _by_name[name] = make
+
+
+def get_pass(name: str) -> Pass:
+    """A registered pass. Raises TransformError listing those there are."""
+    from compiler.lower import tir_passes  # noqa: F401  (it registers its own)
+
+    make = _by_name.get(name)
+    if make is None:
+        raise TransformError(f"there is no pass {name!r}", hint=closest(name, _by_name))
+    return make()
+
+
+# ------------------------------------------------------------------------------- decorators
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of `f(mod, ctx)`, or of a class with `transform_module(self, mod, ctx)`.
+
+    A function becomes a pass, a class a class of passes that takes the same arguments. `name` is the function's by
+    default. Raises TransformError (a ValueError) without `opt_level`.
+    """
+    return _decorate(pass_func, opt_level, name, required, traceable, ModulePass, "transform_module")
+
+
+def prim_func_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of `f(func, mod, ctx)`, or of a class with `transform_function(self, func, mod, ctx)`.
+
+    Otherwise as `module_pass`.
+    """
+    return _decorate(pass_func, opt_level, name, required, traceable, PrimFuncPass, "transform_function")
+
+
+def _decorate(
+    pass_func: Any,
+    opt_level: int | None,
+    name: str | None,
+    required: Sequence[str] | None,
+    traceable: bool,
+    base: Any,
+    method: str,
+) -> Any:
+    if opt_level is None:
+        raise TransformError("a pass needs its opt_level", hint="@module_pass(opt_level=0)")
+    level = opt_level
+
+    def make(target: Any) -> Any:
+        if not callable(target):
+            raise TransformError(f"a pass is made of a function or a class, not of {target!r}")
+        own_name = name or str(getattr(target, "__name__", type(target).__name__))
+        info = PassInfo(level, own_name, tuple(required or ()), traceable)
+        return _pass_class(target, info, base, method) if inspect.isclass(target) else base(target, info)
+
+    return make if pass_func is None else make(pass_func)
+
+
+def _pass_class(target: Any, info: PassInfo, base: Any, method: str) -> Any:
+    """A class of passes whose objects hold one of `target`, and have its attributes."""
+    if not callable(getattr(target, method, None)):
+        raise TransformError(f"the class {target.__name__} needs a method {method}")
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._inner = target(*args, **kwargs)
+        base.__init__(self, getattr(self._inner, method), info)
+
+    def __getattr__(self: Any, attribute: str) -> Any:
+        if attribute == "_inner":  # not there yet: the constructor of `target` failed
+            raise AttributeError(attribute)
+        return getattr(self._inner, attribute)
+
+    names = {
+        "__init__": __init__,
+        "__getattr__": __getattr__,
+        "__doc__": target.__doc__,
+        "__module__": target.__module__,
+        "__qualname__": target.__qualname__,
+    }
+    return type(target.__name__, (base,), names)
+
+
+# --------------------------------------------------------------------------- ready to be used
+
+
+def PrintIR(header: str = "") -> Pass:
+    """A pass that prints the module and changes nothing."""
+
+    def show(mod: IRModule, _: PassContext) -> IRModule:
+        print(f"# PrintIR({header})\n{script(mod)}")
+        return mod
+
+    return ModulePass(show, PassInfo(0, "PrintIR"))

@@ -1,0 +1,40 @@
+"""Allocating blocks become `Allocate` statements; after this no block is left."""
+
+from __future__ import annotations
+
+from compiler.ir.base import Node
+from compiler.lower.analysis.conditions import TRUE, guarded
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.visit import map_children
+
+
+def lower_allocations(func: n.PrimFunc) -> n.PrimFunc:
+    """Replace each block by its body inside an `Allocate` for each of its buffers."""
+
+    def go(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        rebuilt = map_children(node, go)
+        if isinstance(rebuilt, n.BlockRealize):
+            block = rebuilt.block
+            body = block.body
+            for buffer in reversed(block.alloc_buffers):
+                body = n.Allocate(buffer.data, buffer.dtype, _extents(buffer), TRUE, body, buffer.scope)
+            return guarded(rebuilt.predicate, body)
+        return rebuilt
+
+    body = go(func.body)
+    assert isinstance(body, Stmt)
+    return func.with_body(body)
+
+
+def _extents(buffer: n.Buffer) -> tuple[PrimExpr, ...]:
+    """The buffer's shape; of one with strides, how far apart its first and its last element are."""
+    if not buffer.strides:
+        return buffer.shape
+    span: PrimExpr = ops.const(1)
+    for size, stride in zip(buffer.shape, buffer.strides):
+        span = ops.add(span, ops.mul(ops.sub(size, 1), stride))
+    return (span,)

@@ -1,0 +1,234 @@
+"""Whether two accesses of a kernel can meet: whether some element is touched by one thread here and by another there.
+
+Decided by counting out which elements each thread of a block touches. What both indices have in common (the block's
+number, an outer loop's) cancels; where it does not, or the elements are too many, the answer is that they may meet.
+Conditions around an access rule elements out, as far as they do so whatever the common part is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from compiler.lower.analysis.linear import LinearForms
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.structural import structural_equal
+from compiler.tir.visit import free_vars
+
+_MOST = 1 << 18  # threads times iterations counted out
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`index` is None for any element. `loops` are the serial loops around it in its kernel, outermost first;
+    `conditions` hold where it is made. `begun`: a copy that goes on by itself; it is over where it is waited for."""
+
+    data: n.Var
+    write: bool
+    index: PrimExpr | None
+    loops: tuple[n.For, ...]
+    atomic: bool = False
+    conditions: tuple[PrimExpr, ...] = ()
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Elements without repetition, and the least and the greatest number of the threads that touch each."""
+
+    elements: Array
+    first: Array
+    last: Array
+
+    @staticmethod
+    def of(elements: Array, threads: Array) -> _Touched:
+        order = np.argsort(elements, kind="stable")
+        found, starts = np.unique(elements[order], return_index=True)
+        if not len(found):
+            return _Touched(found, found, found)
+        sorted_threads = threads[order]
+        return _Touched(
+            found, np.minimum.reduceat(sorted_threads, starts), np.maximum.reduceat(sorted_threads, starts)
+        )
+
+    def meets(self, other: _Touched) -> bool:
+        """Whether some element is touched by a thread here and by another thread there."""
+        _, mine, theirs = np.intersect1d(self.elements, other.elements, assume_unique=True, return_indices=True)
+        first, last = self.first[mine], self.last[mine]
+        return bool(np.any((first != last) | (first != other.first[theirs]) | (last != other.last[theirs])))
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """The threads of a block: extents by axis ("threadIdx.x"), and which axis each variable of a bound loop is."""
+
+    extents: Mapping[str, int]
+    axes: Mapping[n.Var, str]
+    opaque: frozenset[n.Var] = frozenset()  # variables that stand for what a thread computed
+    _known: dict[tuple[int, frozenset[n.Var]], tuple[Access, _Touched | None]] = field(default_factory=dict)
+
+    def may_meet(self, a: Access, b: Access, repeated: n.For | None = None) -> bool:
+        """Whether two threads may use one element, one through `a` and the other through `b`, one of them writing.
+        `repeated`: the loop of which `b` is in a later iteration than `a`."""
+        if a.data is not b.data or not (a.write or b.write) or (a.atomic and b.atomic):
+            return False
+        if a.index is None or b.index is None:
+            return True
+        common: set[n.Var] = set()
+        for loop, other in zip(a.loops, b.loops):
+            if loop is not other or loop is repeated:
+                break
+            common.add(loop.loop_var)
+        first, second = self._split(a.index, self._moving(a, common)), self._split(b.index, self._moving(b, common))
+        if first is None or second is None or not _equal(first[0], second[0]):
+            return True
+        here, there = self._touched(first[1], a, common), self._touched(second[1], b, common)
+        return here is None or there is None or here.meets(there)
+
+    def _moving(self, access: Access, common: set[n.Var]) -> set[n.Var]:
+        """The variables that differ between threads or between the iterations meant; all others have one value."""
+        threads = {var for var, tag in self.axes.items() if tag.startswith("threadIdx")}
+        return threads | ({loop.loop_var for loop in access.loops} - common)
+
+    def _split(self, index: PrimExpr, moving: set[n.Var]) -> tuple[list[tuple[PrimExpr, int]], PrimExpr] | None:
+        """`index` as terms of what is the same in both accesses, and the rest; None where it cannot be taken apart."""
+        base, lanes = (index.base, index) if isinstance(index, n.Ramp) else (index, None)
+        form = LinearForms().form(base)
+        kept: list[tuple[PrimExpr, int]] = []
+        rest: PrimExpr = ops.const(form.offset, base.dtype)
+        for atom, scale in form.terms:
+            used = free_vars(atom)
+            if used & self.opaque:
+                return None
+            if used and not used & moving:
+                kept.append((atom, scale))
+            elif not used <= moving or not _countable(atom):
+                return None
+            else:
+                rest = ops.add(rest, ops.mul(atom, scale))
+        if lanes is not None:
+            rest = n.Ramp(rest, lanes.stride, lanes.lanes)
+        return kept, rest
+
+    def _touched(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
+        """The elements that threads touch; None where they cannot be counted. An access is asked about many times."""
+        key = (id(access), frozenset(common))
+        if key not in self._known:
+            self._known[key] = (access, self._count(index, access, common))  # which keeps the access, and its id
+        return self._known[key][1]
+
+    def _count(self, index: PrimExpr, access: Access, common: set[n.Var]) -> _Touched | None:
+        sizes = [self.extents.get(f"threadIdx.{axis}", 1) for axis in "zyx"]
+        spread = (*sizes, 1)
+        values: dict[n.Var, Array] = {}
+        for var, tag in self.axes.items():
+            if tag.startswith("threadIdx"):
+                place = "zyx".index(tag[-1])
+                shape = [1, 1, 1, 1]
+                shape[place] = sizes[place]
+                values[var] = np.arange(sizes[place]).reshape(shape)
+        limits = [limit for c in access.conditions if (limit := self._limit(c, access, common)) is not None]
+        used = free_vars(index).union(*(free_vars(limit) for limit in limits))
+        for loop in access.loops:
+            if loop.loop_var not in used or loop.loop_var in common:
+                continue
+            low, extent = ops.as_int(loop.min), ops.as_int(loop.extent)
+            if low is None or extent is None or extent <= 0 or math.prod(spread) * extent > _MOST:
+                return None
+            count = spread[3]
+            values = {v: np.repeat(x, extent, 3) if x.shape[3] == count > 1 else x for v, x in values.items()}
+            values[loop.loop_var] = (low + np.tile(np.arange(extent), count)).reshape(1, 1, 1, -1)
+            spread = (*sizes, count * extent)
+        if not used <= values.keys():
+            return None
+        counted = np.asarray(_evaluate(index, values))
+        lanes = counted.shape[4:]
+        inside = np.ones(spread, bool)
+        for limit in limits:
+            inside &= np.asarray(_evaluate(limit, values)) < 0
+        whole = (*spread, *lanes)
+        mask = np.broadcast_to(inside.reshape(*spread, *(1 for _ in lanes)), whole)
+        numbers = np.arange(math.prod(sizes)).reshape(*sizes, *(1 for _ in whole[3:]))
+        return _Touched.of(np.broadcast_to(counted, whole)[mask], np.broadcast_to(numbers, whole)[mask])
+
+    def _limit(self, condition: PrimExpr, access: Access, common: set[n.Var]) -> PrimExpr | None:
+        """What is below 0 where `condition` holds, whatever the common variables are: their least part is taken. None
+        where that is not known."""
+        match condition:
+            case n.LT():
+                low, high, slack = condition.a, condition.b, 0
+            case n.LE():
+                low, high, slack = condition.a, condition.b, 1  # a <= b as a - b - 1 < 0
+            case _:
+                return None
+        if low.dtype not in ("int32", "int64") or high.dtype != low.dtype:
+            return None
+        forms = LinearForms()
+        for loop in access.loops:
+            forms.ranges[loop.loop_var] = (ops.as_int(loop.min), None)
+        forms.ranges |= dict.fromkeys(self.axes, (0, None))
+        form = forms.form(n.Sub(low, high))
+        rest: PrimExpr = ops.const(form.offset - slack, low.dtype)
+        moving = self._moving(access, common)
+        for atom, scale in form.terms:
+            used = free_vars(atom)
+            if used & self.opaque:
+                return None
+            if not used or not used <= moving:
+                least = forms.bounds(atom)[0 if scale > 0 else 1]
+                if least is None:
+                    return None
+                rest = ops.add(rest, least * scale)
+            elif not _countable(atom):
+                return None
+            else:
+                rest = ops.add(rest, ops.mul(atom, scale))
+        return rest
+
+
+def _equal(a: Sequence[tuple[PrimExpr, int]], b: Sequence[tuple[PrimExpr, int]]) -> bool:
+    """Whether two lists hold the same terms."""
+    return len(a) == len(b) and all(
+        any(scale == other and structural_equal(x, y) for y, other in b) for x, scale in a
+    )
+
+
+def _countable(expr: PrimExpr) -> bool:
+    match expr:
+        case n.Var() | n.IntImm():
+            return True
+        case n.Add() | n.Sub() | n.Mul() | n.FloorDiv() | n.FloorMod() | n.Min() | n.Max():
+            return _countable(expr.a) and _countable(expr.b)
+        case n.Cast():
+            return expr.dtype in ("int32", "int64") and _countable(expr.value)
+    return False
+
+
+def _evaluate(expr: PrimExpr, values: Mapping[n.Var, Array]) -> Any:
+    match expr:
+        case n.Var():
+            return values[expr]
+        case n.IntImm():
+            return np.int64(expr.value)
+        case n.Cast():
+            return _evaluate(expr.value, values)
+        case n.Ramp():
+            steps = np.arange(expr.lanes) * _evaluate(expr.stride, values)
+            base = np.asarray(_evaluate(expr.base, values))
+            return (base if base.ndim else base.reshape(1, 1, 1, 1))[..., None] + steps
+        case n.Add() | n.Sub() | n.Mul() | n.FloorDiv() | n.FloorMod() | n.Min() | n.Max():
+            return _ARITHMETIC[type(expr)](_evaluate(expr.a, values), _evaluate(expr.b, values))
+    raise AssertionError(f"{type(expr).__name__} is not countable")
+
+
+_ARITHMETIC: dict[type, Any] = {
+    n.Add: np.add, n.Sub: np.subtract, n.Mul: np.multiply, n.FloorDiv: np.floor_divide, n.FloorMod: np.mod,
+    n.Min: np.minimum, n.Max: np.maximum,
+}  # fmt: skip

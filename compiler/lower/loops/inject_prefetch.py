@@ -1,0 +1,171 @@
+"""Loops that ask memory for what a later iteration of theirs reads.
+
+    for j in T.serial(256, annotations={"software_prefetch": 2}):
+      C[j * 16 …] += A[k] * B[k, j * 16 …]        →       prefetch B[k, (j + 2) * 16]
+                                                          C[j * 16 …] += A[k] * B[k, j * 16 …]
+
+Fetched are the parts of the function's own buffers that move with the loop and that it only reads: what it allocates
+was made here, and is near. A line of the cache is fetched once an iteration. A prefetch never faults, so that the last
+iterations ask for what lies behind the buffer and no condition is needed; a distance of 0 asks for nothing, and
+"extent" is as many iterations as the loop has: what it reads when it runs next, unless that is the same again. Memory
+of GPUs has no such hint: in functions with bound loops the annotation says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from compiler.arith.affine import as_affine
+from compiler.arith.analyzer import Analyzer
+from compiler.dtype import parse_dtype
+from compiler.errors import LoweringError
+from compiler.ir.base import Node
+from compiler.lower.gpu.thread_axes import is_bound
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin import intrin
+from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.visit import free_vars, map_children, replace, seq, walk
+
+SOFTWARE_PREFETCH = "software_prefetch"
+WHOLE_LOOP = "extent"  # a distance
+CACHE_LINE = 64  # bytes: what one prefetch fetches
+_MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
+
+
+def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
+    """Put prefetches at the start of the annotated loops' bodies. Raises LoweringError for a distance that is no
+    number, a loop of vectors, or one that reads too much in an iteration."""
+    if is_bound(func):
+        return func
+    given = frozenset(buffer.data for buffer in func.buffer_map.values())
+
+    def go(node: Node) -> Node:
+        if isinstance(node, PrimExpr):
+            return node
+        rebuilt = map_children(node, go)
+        if isinstance(rebuilt, n.For) and SOFTWARE_PREFETCH in rebuilt.annotations:
+            return _fetching(rebuilt, given)
+        return rebuilt
+
+    body = go(func.body)
+    assert isinstance(body, Stmt)
+    return func.with_body(body)
+
+
+def _fetching(loop: n.For, given: frozenset[n.Var]) -> n.For:
+    found, name = loop.annotations[SOFTWARE_PREFETCH], loop.loop_var.name
+    next_run = isinstance(found, str) and found == WHOLE_LOOP
+    distance = ops.as_int(loop.extent if next_run else found)
+    if distance is None or distance < 0:
+        raise LoweringError(
+            f"{SOFTWARE_PREFETCH} of loop {name!r} is {found!r}",
+            hint=f"it is a number of iterations, at least 0, or {WHOLE_LOOP!r}, where that is known",
+        )
+    if loop.kind is ForKind.VECTORIZED:
+        raise LoweringError(f"{SOFTWARE_PREFETCH}: loop {name!r} is vectorized", hint="annotate a loop around it")
+    without = {k: v for k, v in loop.annotations.items() if k != SOFTWARE_PREFETCH}
+    if distance == 0:
+        return replace(loop, annotations=without)
+    streams = [s for s in _streams(loop, given) if not next_run or free_vars(s.start)]
+    lines = sum(len(stream.lines) for stream in streams)
+    if lines > _MOST_LINES:
+        raise _too_much(loop, lines)
+    fetches = [stream.fetch(loop, distance) for stream in streams]
+    return replace(loop, annotations=without, body=seq(*fetches, loop.body))
+
+
+@dataclass
+class _Stream:
+    """What a loop reads of a buffer: the elements at `start` + `step` · iteration + each of `offsets`."""
+
+    buffer: n.Buffer
+    start: PrimExpr
+    step: int
+    offsets: set[int]
+
+    @property
+    def elements(self) -> int:
+        """In a line of the cache."""
+        return max(CACHE_LINE * 8 // parse_dtype(self.buffer.dtype).bits, 1)
+
+    @property
+    def share(self) -> int:
+        """Iterations that read the same line."""
+        return max(self.elements // abs(self.step), 1)
+
+    @property
+    def lines(self) -> list[int]:
+        """One offset in each line that is read until another iteration starts a line."""
+        covered = {offset + self.step * i for offset in self.offsets for i in range(self.share)}
+        return list(_apart(covered, self.elements))
+
+    def fetch(self, loop: n.For, distance: int) -> Stmt:
+        """Prefetches of the lines, `distance` iterations ahead; for iterations that share them, in the first."""
+        later = ops.add(self.start, ops.mul(ops.add(loop.loop_var, distance), self.step))
+        places = [n.BufferLoad(self.buffer, (ops.add(later, line),)) for line in self.lines]
+        asked = seq(*(n.Evaluate(intrin.call("tir.prefetch", "int32", place, 0, 3, 1)) for place in places))
+        if self.share == 1:
+            return asked
+        return n.IfThenElse(ops.equal(ops.floormod(loop.loop_var, self.share), 0), asked)
+
+
+def _apart(offsets: Iterable[int], line: int) -> Iterator[int]:
+    """Of `offsets` as many as it takes to touch each line that they do."""
+    last: int | None = None
+    for offset in sorted(offsets):
+        if last is None or offset >= last + line:
+            last = offset
+            yield offset
+
+
+def _streams(loop: n.For, given: frozenset[n.Var]) -> list[_Stream]:
+    """What `loop` reads of the buffers behind `given`, where it is another place in each iteration and known before."""
+    inner = {node.loop_var: node for node in walk(loop.body) if isinstance(node, n.For)}
+    bound = {node.var for node in walk(loop.body) if isinstance(node, n.LetStmt | n.Let)}
+    stored = {node.buffer.data for node in walk(loop.body) if isinstance(node, n.BufferStore)}
+    analyzer, found = Analyzer(), list[_Stream]()
+    for load in (node for node in walk(loop.body) if isinstance(node, n.BufferLoad)):
+        if load.buffer.data not in given - stored:
+            continue
+        moving = [var for var in free_vars(load.indices[0]) if var in inner]
+        affine = as_affine(load.indices[0], (loop.loop_var, *moving))
+        if affine is None or affine[0][0] == 0:
+            continue
+        (step, *factors), start = affine
+        if any(isinstance(node, n.BufferLoad) or node in bound for node in walk(start)):
+            continue
+        offsets = _offsets(loop, [inner[var] for var in moving], factors)
+        for known in found:
+            apart = ops.as_int(analyzer.simplify(ops.sub(start, known.start)))
+            if known.buffer.data is load.buffer.data and known.step == step and apart is not None:
+                known.offsets |= {offset + apart for offset in offsets}
+                break
+        else:
+            found.append(_Stream(load.buffer, start, step, offsets))
+    return found
+
+
+def _offsets(loop: n.For, moving: Sequence[n.For], factors: Sequence[int]) -> set[int]:
+    """How far apart the elements are that one iteration of `loop` reads while the loops `moving` run."""
+    runs = []
+    for node, factor in zip(moving, factors, strict=True):
+        least, extent = ops.as_int(node.min), ops.as_int(node.extent)
+        if least is None or extent is None:
+            raise _too_much(loop, None)
+        runs.append([factor * (least + i) for i in range(extent)])
+    count = math.prod(map(len, runs))
+    if count > _MOST_LINES * CACHE_LINE:
+        raise _too_much(loop, None)
+    return {sum(place) for place in product(*runs)}
+
+
+def _too_much(loop: n.For, lines: int | None) -> LoweringError:
+    read = "more than can be told" if lines is None else f"{lines} lines of the cache"
+    return LoweringError(
+        f"{SOFTWARE_PREFETCH}: an iteration of loop {loop.loop_var.name!r} reads {read}",
+        hint=f"annotate a loop inside it: at most {_MOST_LINES} lines can be on their way",
+    )

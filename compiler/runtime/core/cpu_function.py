@@ -1,0 +1,75 @@
+"""A kernel of this machine's CPU as a function, and the errors it reports."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Protocol
+
+from compiler.artifact import EntryPoint
+from compiler.errors import DeviceError
+from compiler.runtime.core import native
+from compiler.runtime.core.arguments import packer_for
+from compiler.runtime.core.packed import PackedFunc
+
+_OUT_OF_MEMORY, _NO_TILES = -1, -2
+
+
+class KernelError(DeviceError):
+    """A kernel that started and reported a failure."""
+
+    kind = "kernel"
+
+
+class Code(Protocol):
+    """Machine code in this process, mapped until this is collected."""
+
+    def address(self, symbol: str) -> int:
+        """The address of a function it defines."""
+
+
+class CPUFunction(PackedFunc):
+    """A kernel in this process's memory."""
+
+    def __init__(self, entry: EntryPoint, code: Code) -> None:
+        self.name = entry.name
+        self.entry = entry
+        self.address = code.address(f"{entry.symbol}_packed")
+        self._code = code  # keeps the machine code mapped
+        self._pack = packer_for(entry).pack
+        self._call = _PACKED_CALL(self.address)
+
+    def __call__(self, *args: Any) -> None:
+        """Check the arguments and run the kernel. Other Python threads run meanwhile."""
+        code = self._call(self._pack(args))
+        if code != 0:
+            raise kernel_failure(self.name, code)
+
+    def pack(self, args: tuple[Any, ...]) -> bytes:
+        """The checked arguments as the slots the kernel reads; the arrays must outlive them."""
+        return self._pack(args)
+
+    def run_timed(self, slots: bytes, number: int) -> int:
+        """Call the kernel `number` times on packed arguments. Returns nanoseconds."""
+        spent: int = native.load().time(self.address, slots, number)
+        if spent < 0:
+            code = -1 - spent
+            raise kernel_failure(self.name, code - (1 << 31) if code >= 1 << 30 else code)
+        return spent
+
+
+# A bytes object is handed over as the address of its bytes.
+_PACKED_CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)
+
+
+def kernel_failure(name: str, code: int) -> KernelError:
+    """The error for a kernel that returned a code other than 0."""
+    if code == _OUT_OF_MEMORY:
+        return KernelError(f"{name} could not allocate memory for a temporary", detail={"code": code})
+    if code == _NO_TILES:
+        return KernelError(
+            f"{name} uses the matrix unit (AMX), which the system does not let this process use",
+            hint="Linux 5.16 or newer lets it, unless a container or a virtual machine hides the unit; "
+            'build for a target with "-mattr=-amx-tile" to do without',
+            detail={"code": code},
+        )
+    return KernelError(f"{name} failed with code {code}", detail={"code": code})

@@ -1,0 +1,297 @@
+"""Devices, and the interface behind which a kind of device keeps its memory.
+
+A `Device` is a name: making one never fails. Using one that is absent raises a DeviceError that says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from compiler.errors import DeviceError
+from compiler.runtime.core.absent import AbsentAPI
+from compiler.runtime.core.host import HostAPI
+
+# TVM's (and DLPack's) device type codes.
+TYPE_CODES: dict[str, int] = {
+    "cpu": 1,
+    "cuda": 2,
+    "cuda_host": 3,
+    "opencl": 4,
+    "vulkan": 7,
+    "metal": 8,
+    "vpi": 9,
+    "rocm": 10,
+    "rocm_host": 11,
+    "ext_dev": 12,
+    "cuda_managed": 13,
+    "webgpu": 15,
+    "hexagon": 16,
+}
+_ALIASES: dict[str, str] = {
+    "llvm": "cpu",
+    "c": "cpu",
+    "stackvm": "cpu",
+    "hybrid": "cpu",
+    "composite": "cpu",
+    "gpu": "cuda",
+    "nvptx": "cuda",
+    "cl": "opencl",
+    "mtl": "metal",
+}
+_BY_CODE = {code: name for name, code in TYPE_CODES.items()}
+
+
+class UnknownDeviceError(DeviceError, ValueError):
+    """A device type nobody has heard of."""
+
+    kind = "unknown_device"
+
+
+class DeviceAPI(Protocol):
+    """What a kind of device can do. `handle` is whatever `allocate` returned, opaque to the caller.
+
+    One object serves every device of its kind, so each method is told which. Host memory is passed as a
+    C-contiguous buffer of exactly the bytes to move. Methods raise DeviceError when the device is absent or
+    fails, except `free`, which is called by the garbage collector and must not raise.
+    """
+
+    def exist(self, device: Device) -> bool:
+        """Whether the device is present and usable."""
+
+    def allocate(self, device: Device, nbytes: int) -> Any:
+        """Reserve `nbytes` (may be 0) of memory aligned to 64 bytes; contents undefined."""
+
+    def free(self, device: Device, handle: Any) -> None:
+        """Give memory back. Never raises."""
+
+    def copy_from_host(self, device: Device, handle: Any, data: memoryview) -> None:
+        """Write `data` to the start of the memory."""
+
+    def copy_to_host(self, device: Device, handle: Any, out: memoryview) -> None:
+        """Fill `out` from the start of the memory, after work submitted before has finished."""
+
+    def copy_within(self, device: Device, source: Any, target: Any, nbytes: int) -> None:
+        """Copy between two allocations of this device."""
+
+    def sync(self, device: Device, stream: Any = None) -> None:
+        """Wait until the device (or one stream of it) has finished."""
+
+    def attribute(self, device: Device, name: str) -> Any:
+        """A property such as "warp_size" or "device_name"; None where it does not apply."""
+
+    def create_stream(self, device: Device) -> Any:
+        """A new stream's handle, None where there are no streams."""
+
+    def free_stream(self, device: Device, stream: Any) -> None:
+        """Free what `create_stream` returned."""
+
+    def set_stream(self, device: Device, stream: Any) -> None:
+        """Submit this thread's following work to `stream`."""
+
+
+T = TypeVar("T")
+
+
+class _Attribute(Generic[T]):
+    """A device property, asked of the device's API; None where it does not apply or the device is absent."""
+
+    def __init__(self, doc: str = "") -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, device: None, owner: type) -> _Attribute[T]: ...
+    @overload
+    def __get__(self, device: Device, owner: type) -> T | None: ...
+    def __get__(self, device: Device | None, owner: type) -> _Attribute[T] | T | None:
+        if device is None:
+            return self
+        value: T | None = device.api.attribute(device, self.name) if device.exist else None
+        return value
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device: its type ("cpu", "cuda", …; an alias or a TVM type code is accepted) and index.
+
+    Subclasses override `api` to put a device somewhere else, for instance behind a connection. Devices
+    compare equal when class, type, index and the subclass's own fields do.
+    """
+
+    device_type: str
+    device_id: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device_type", canonical_type(self.device_type))
+        index = self.device_id
+        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+            raise UnknownDeviceError(f"a device index is a non-negative integer, not {index!r}")
+
+    def __str__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    __repr__ = __str__
+
+    @property
+    def api(self) -> DeviceAPI:
+        """Where this device's memory and properties are found."""
+        return find_api(self.device_type)
+
+    @property
+    def type_code(self) -> int:
+        """TVM's and DLPack's number for the device type."""
+        return TYPE_CODES[self.device_type]
+
+    @property
+    def exist(self) -> bool:
+        """Whether the device is present and usable."""
+        return self.api.exist(self)
+
+    max_threads_per_block = _Attribute[int]()
+    warp_size = _Attribute[int]()
+    max_shared_memory_per_block = _Attribute[int]("Bytes.")
+    compute_version = _Attribute[str]('Such as "9.0" for an NVIDIA GPU.')
+    device_name = _Attribute[str]()
+    max_clock_rate = _Attribute[int]("kHz.")
+    multi_processor_count = _Attribute[int]()
+    max_thread_dimensions = _Attribute[list[int]]("The largest x, y and z of a thread block.")
+    api_version = _Attribute[int]()
+    driver_version = _Attribute[str]()
+    l2_cache_size_bytes = _Attribute[int]()
+    total_global_memory = _Attribute[int]("Bytes.")
+
+    def texture_spatial_limit(self) -> list[int] | None:
+        """The largest texture in each dimension."""
+        limit: list[int] | None = self.api.attribute(self, "texture_spatial_limit") if self.exist else None
+        return limit
+
+    def host_memory(self, nbytes: int) -> memoryview | None:
+        """Memory of the host for a copy of an array to land in; None where any will do. Subclasses may know better."""
+        return None
+
+    def sync(self, stream: Any = None) -> None:
+        """Wait until work submitted to the device (or to one stream) has finished."""
+        self.api.sync(self, stream)
+
+    def create_raw_stream(self) -> Any:
+        return self.api.create_stream(self)
+
+    def free_raw_stream(self, stream: Any) -> None:
+        self.api.free_stream(self, stream)
+
+    def set_raw_stream(self, stream: Any) -> None:
+        self.api.set_stream(self, stream)
+
+
+def canonical_type(name: str | int) -> str:
+    """The device type a name, alias or TVM type code stands for. Raises UnknownDeviceError (a ValueError)."""
+    found = _BY_CODE.get(name) if isinstance(name, int) else _ALIASES.get(name, name)
+    if found not in TYPE_CODES:
+        raise UnknownDeviceError(
+            f"unknown device type {name!r}", hint=f"known types: {', '.join([*TYPE_CODES, *_ALIASES])}"
+        )
+    return found
+
+
+_apis: dict[str, DeviceAPI] = {"cpu": HostAPI()}
+
+
+def register_api(device_type: str, api: DeviceAPI) -> None:
+    """Make `api` serve local devices of a type. The last registration counts."""
+    _apis[canonical_type(device_type)] = api
+
+
+def find_api(device_type: str) -> DeviceAPI:
+    """What serves local devices of a type; an AbsentAPI where nothing does."""
+    api = _apis.get(device_type)
+    if api is not None:
+        return api
+    if device_type == "cuda":
+        from compiler.runtime.cuda.device import find_cuda  # which looks for a driver: only when one is wanted
+
+        return _apis.setdefault("cuda", find_cuda())
+    return AbsentAPI(f"this tunefarm has no runtime for {device_type} devices on this machine")
+
+
+def used_api(device_type: str) -> DeviceAPI | None:
+    """What serves local devices of a type, where this process has asked for one before; else None, and no driver is
+    looked for."""
+    return _apis.get(device_type)
+
+
+def enabled(target: str) -> bool:
+    """Whether code for a target kind or device type can run on this machine: `enabled("llvm")`.
+
+    "rpc" stands for other machines' devices, which are always within reach.
+    """
+    if target == "rpc":
+        return True
+    try:
+        return device(target).exist
+    except UnknownDeviceError:
+        return False
+
+
+def device(dev_type: str | int, dev_id: int = 0) -> Device:
+    """A device from its type's name (or a target string, or a type code) and index.
+
+    Raises UnknownDeviceError, a ValueError, for a type nobody knows. The device need not be present.
+    """
+    if isinstance(dev_type, str) and " " in dev_type.strip():
+        dev_type = dev_type.split()[0]
+    return Device(canonical_type(dev_type), dev_id)
+
+
+def cpu(dev_id: int = 0) -> Device:
+    return Device("cpu", dev_id)
+
+
+def cuda(dev_id: int = 0) -> Device:
+    return Device("cuda", dev_id)
+
+
+def gpu(dev_id: int = 0) -> Device:
+    return Device("cuda", dev_id)
+
+
+def rocm(dev_id: int = 0) -> Device:
+    return Device("rocm", dev_id)
+
+
+def opencl(dev_id: int = 0) -> Device:
+    return Device("opencl", dev_id)
+
+
+def cl(dev_id: int = 0) -> Device:
+    return Device("opencl", dev_id)
+
+
+def vulkan(dev_id: int = 0) -> Device:
+    return Device("vulkan", dev_id)
+
+
+def metal(dev_id: int = 0) -> Device:
+    return Device("metal", dev_id)
+
+
+def mtl(dev_id: int = 0) -> Device:
+    return Device("metal", dev_id)
+
+
+def vpi(dev_id: int = 0) -> Device:
+    return Device("vpi", dev_id)
+
+
+def ext_dev(dev_id: int = 0) -> Device:
+    return Device("ext_dev", dev_id)
+
+
+def hexagon(dev_id: int = 0) -> Device:
+    return Device("hexagon", dev_id)
+
+
+def webgpu(dev_id: int = 0) -> Device:
+    return Device("webgpu", dev_id)

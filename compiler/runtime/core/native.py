@@ -1,0 +1,190 @@
+"""The runtime's own machine code (native.ll), compiled once per process when first needed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from compiler.errors import DeviceError
+from compiler.target.cpu_features import architecture
+
+# Functions that objects may call.
+EXPORTS = frozenset({"tunefarm_parallel_for", "tunefarm_alloc", "tunefarm_free", "tunefarm_tiles"})
+
+# Per architecture what native.ll leaves open: numbers of system calls (-1: there is none), a spin-wait hint.
+ARCHITECTURES = {
+    "x86_64": {
+        "FUTEX": "202", "ARCH_PRCTL": "158", "PAUSE": "call void @llvm.x86.sse2.pause()",
+        "PAUSE_DECLARE": "declare void @llvm.x86.sse2.pause()",
+    },
+    "aarch64": {
+        "FUTEX": "98", "ARCH_PRCTL": "-1", "PAUSE": "call void @llvm.aarch64.hint(i32 1)",
+        "PAUSE_DECLARE": "declare void @llvm.aarch64.hint(i32)",
+    },
+    "riscv64": {"FUTEX": "98", "ARCH_PRCTL": "-1", "PAUSE": "", "PAUSE_DECLARE": ""},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Python's view of the native functions. Each releases the GIL while it runs."""
+
+    parallel_for: Any
+    set_threads: Any
+    get_threads: Any
+    set_cores: Any
+    after_fork: Any
+    alloc: Any
+    free: Any
+    time: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What governs the threads of one copy of the native code: the runtime's own, or a loaded library's."""
+
+    set_threads: Any
+    set_cores: Any
+    after_fork: Any
+
+    @staticmethod
+    def of(library: ctypes.CDLL) -> Pool:
+        """The pool of a library made by `export_library`."""
+        library.tunefarm_set_threads.argtypes = [ctypes.c_int32]
+        library.tunefarm_set_cores.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        for function in (library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork):
+            function.restype = None
+        return Pool(library.tunefarm_set_threads, library.tunefarm_set_cores, library.tunefarm_after_fork)
+
+
+MAX_THREADS = 1024
+
+_lock = threading.Lock()
+_native: Native | None = None
+_initialised = False
+_threads: int | None = None  # as set before the native code was there
+_cores: tuple[int, ...] = ()  # of the pools' threads
+_pools: list[Native | Pool] = []
+
+
+def target_machine(opt: int = 0) -> llvm.TargetMachine:
+    """A fresh target machine for this process (an execution engine consumes the one it gets)."""
+    global _initialised
+    if not _initialised:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _initialised = True
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(opt=opt, reloc="pic", jit=True)
+
+
+def load() -> Native:
+    """Compile and link the native functions, the first time. Raises DeviceError off Linux."""
+    global _native
+    if _native is None:
+        with _lock:
+            if _native is None:
+                built = _build()
+                _adopt(built)
+                _native = built
+    return _native
+
+
+def threads() -> int:
+    """Threads a parallel loop uses: as set, else one per core in this process's affinity mask."""
+    if _native is not None:
+        return int(_native.get_threads())
+    return _threads or max(1, min(MAX_THREADS, len(os.sched_getaffinity(0))))
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads (1 to MAX_THREADS) from the next parallel loop on."""
+    global _threads
+    with _lock:
+        _threads = count
+        for pool in _pools:
+            pool.set_threads(count)
+
+
+def set_cores(cores: Sequence[int]) -> None:
+    """Pin each pool's thread i to core i of `cores`, from its next parallel loop on; none, if there are no cores."""
+    global _cores
+    with _lock:
+        _cores = tuple(cores)
+        for pool in _pools:
+            _pin(pool)
+
+
+def add_pool(pool: Pool) -> None:
+    """Make a loaded library's threads as many as the runtime's, pinned as they are, from now on."""
+    with _lock:
+        _adopt(pool)
+
+
+def _adopt(pool: Native | Pool) -> None:
+    pool.set_threads(threads())
+    if _cores:
+        _pin(pool)
+    _pools.append(pool)
+
+
+def _pin(pool: Native | Pool) -> None:
+    pool.set_cores((ctypes.c_int32 * len(_cores))(*_cores), len(_cores))
+
+
+def _after_fork() -> None:
+    """The forked child has none of the pools' threads, and nobody who would release the lock."""
+    global _lock
+    _lock = threading.Lock()
+    for pool in _pools:
+        pool.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def source_text(arch: str) -> str:
+    """native.ll for one of `ARCHITECTURES`."""
+    source = files("compiler.runtime.core").joinpath("native.ll").read_text("utf-8")
+    return Template(source).substitute(ARCHITECTURES[arch])
+
+
+def _build() -> Native:
+    arch = architecture(None)
+    if platform.system() != "Linux" or arch not in ARCHITECTURES:
+        raise DeviceError(f"kernels run on Linux (x86_64, aarch64, riscv64), not on {platform.system()} {arch}")
+    module = llvm.parse_assembly(source_text(arch))
+    # The text is in the shape it should run in: no optimiser, which keeps this to a few milliseconds.
+    code = target_machine().emit_object(module)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    for name in EXPORTS:
+        llvm.add_symbol(name, engine.get_function_address(name))
+    pointer, i32, i64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+
+    def function(name: str, result: Any, *arguments: Any) -> Any:
+        return ctypes.CFUNCTYPE(result, *arguments)(engine.get_function_address(f"tunefarm_{name}"))
+
+    native = Native(
+        parallel_for=function("parallel_for", i32, pointer, pointer, i64),
+        set_threads=function("set_threads", None, i32),
+        get_threads=function("get_threads", i32),
+        set_cores=function("set_cores", None, pointer, i32),
+        after_fork=function("after_fork", None),
+        alloc=function("alloc", pointer, i64),
+        free=function("free", None, pointer),
+        time=function("time", i64, pointer, pointer, i64),
+    )
+    # Worker threads run this code until the process ends, so it is never unmapped.
+    engine.detach()
+    return native

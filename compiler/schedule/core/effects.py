@@ -1,0 +1,48 @@
+"""What steps did to functions, kept for the next trace that takes the same steps on them.
+
+Traces of one sketch differ in decisions only, and what comes before the first that differs is the same each time.
+Primitives are pure, and functions are never changed, so the same step of the same function has the same effect.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from compiler.schedule.core.state import Effect, Value
+from compiler.schedule.core.step import Step
+from compiler.tir import nodes as n
+
+_Key = tuple[object, ...]
+_Entry = tuple[n.PrimFunc, Step, Sequence[Value | None], Effect]
+
+
+class Effects:
+    """The effects of the last `most` different steps. Functions, steps and variables are known by their identity: a
+    trace read again from the same text has the same steps (see `Trace.from_json`)."""
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._known: OrderedDict[_Key, _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> Effect | None:
+        """What `step` did to `func`, its inputs standing for `values`; None where that is not known."""
+        key = _key(func, step, values)
+        entry = self._known.get(key)
+        if entry is None:
+            return None
+        self._known.move_to_end(key)
+        return entry[3]
+
+    def keep(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None], effect: Effect) -> None:
+        """Remember `effect`, with all that its key names, so that no other object gets their identity."""
+        self._known[_key(func, step, values)] = (func, step, values, effect)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+
+def _key(func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> _Key:
+    return (id(func), id(step), *[(id(v),) if isinstance(v, n.Var) else v for v in values])

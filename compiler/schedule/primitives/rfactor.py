@@ -1,0 +1,228 @@
+"""Splitting one reduction in two so that its parts can run side by side: rfactor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.schedule.analysis import tree
+from compiler.schedule.analysis.dataflow import (
+    Member,
+    allocated,
+    check_leaf,
+    fresh_block_name,
+    own_nest,
+    scope_around,
+    with_regions,
+)
+from compiler.schedule.analysis.expr import conjunction, conjuncts, subst, variables
+from compiler.schedule.core.state import Effect, Illegal, loop_at, loop_path, replaced
+from compiler.schedule.core.step import primitive
+from compiler.schedule.primitives.loops import loop_roles
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.intrin.intrin import if_then_else
+from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr, Range, Stmt
+from compiler.tir.structural import structural_equal
+from compiler.tir.visit import replace, seq
+
+
+@primitive("loop", attrs={"factor_axis": (int,)}, outputs="block")
+def rfactor(func: n.PrimFunc, loop: n.Var, factor_axis: int) -> Effect:
+    """Reduce each iteration of `loop` apart, into a new buffer, and then reduce those partial results.
+
+    The iterations become dimension `factor_axis` of the new buffer (negative: counted from the end). The
+    combiner must be +, *, min or max, and the loop run along reduction axes only. The partial results are
+    the block C_rf, which is the result.
+
+        for i:                                →   for i:
+          for ko:                                   for ko:
+            for ki:                                   for ki:
+              block C: C[vi] += A[vi, ko*4+ki]          block C_rf: C_rf[vki, vi] += A[vi, vko*4 + vki]
+                                                  for i:
+                                                    for ki:
+                                                      block C: C[vi] += C_rf[vki, vi]
+    """
+    inside = tree.realizes(loop_at(loop_path(func, loop)))
+    if len(inside) != 1:
+        raise Illegal(f"loop {loop.name!r} holds {len(inside)} blocks, not one", loop)
+    me, scope = scope_around(func, inside[0].block.name_hint)
+    check_leaf(me)
+    reduction = reduction_of(me)
+    depth = own_nest(me)
+    split = _split_axes(me, loop, depth)
+    rank = len(reduction.target.shape)
+    axis = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
+    if not 0 <= axis <= rank:
+        raise Illegal(f"factor_axis {factor_axis} is outside the {rank + 1} dimensions of the new buffer", loop)
+    target = reduction.target
+    shape = (*target.shape[:axis], split.factor.extent, *target.shape[axis:])
+    partial = n.decl_buffer(shape, target.dtype, f"{target.name}_rf", scope=target.scope)
+    name = fresh_block_name(func, f"{me.name}_rf")
+    first = tree.replace_at(me.path[depth:], _partial(me, reduction, split, partial, axis, name))
+    final = _final(me, reduction, split, partial, axis)
+    changed = replaced(func, me.path[: depth + 1], seq(first, final))
+    return Effect(allocated(changed, scope, [partial]), (name,))
+
+
+# ----------------------------------------------------------------------------------- analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """target[point] = kind(target[point], source), starting from `init`; `unit` does not change the result.
+
+    `kind` is a comparison where the greater or lesser is chosen by it: b where b > a, else a.
+    """
+
+    target: n.Buffer
+    point: tuple[PrimExpr, ...]
+    kind: type[n.BinaryOp]
+    source: PrimExpr
+    init: PrimExpr
+    unit: PrimExpr
+
+    def combine(self, own: PrimExpr, source: PrimExpr) -> PrimExpr:
+        """`own` with `source` added to it."""
+        if issubclass(self.kind, n.GT | n.LT):
+            return n.Select(ops.binary(self.kind, source, own), source, own)
+        return ops.binary(self.kind, own, source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The loops of the block's own nest by their role, and the conditions of its predicate likewise."""
+
+    own: tuple[n.For, ...]
+    factor: n.For
+    data: tuple[n.For, ...]
+    rest: tuple[n.For, ...]
+    on_data: tuple[PrimExpr, ...]
+    on_reduction: tuple[PrimExpr, ...]
+
+
+def reduction_of(me: Member) -> Reduction:
+    """What the block reduces, and how. Raises Illegal for a block that is no reduction with its init."""
+    block, name = me.block, me.name
+    update, init = block.body, block.init
+    if not isinstance(init, n.BufferStore):
+        raise Illegal(f"block {name!r} is no reduction with its init", name, hint="do this before decompose_reduction")
+    if isinstance(update, n.BufferStore) and type(update.value) in (n.Add, n.Mul, n.Min, n.Max):
+        value = update.value
+        assert isinstance(value, n.BinaryOp)
+        for own, source in ((value.a, value.b), (value.b, value.a)):
+            if isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices):
+                unit = {n.Add: ops.const(0, own.dtype), n.Mul: ops.const(1, own.dtype)}.get(type(value), init.value)
+                return Reduction(update.buffer, update.indices, type(value), source, init.value, unit)
+    if isinstance(update, n.BufferStore) and (chosen := _chosen(update)) is not None:
+        return Reduction(update.buffer, update.indices, *chosen, init.value, init.value)
+    raise Illegal(f"block {name!r} does not combine with +, *, min or max", name)
+
+
+def _chosen(update: n.BufferStore) -> tuple[type[n.BinaryOp], PrimExpr] | None:
+    """The comparison and the source of target = source where source > target (or <), else target."""
+    value = update.value
+    if not isinstance(value, n.Select) or not isinstance(value.condition, n.GT | n.LT):
+        return None
+    source, own, condition = value.true_value, value.false_value, value.condition
+    mine = isinstance(own, n.BufferLoad) and own.buffer is update.buffer and _same(own.indices, update.indices)
+    if mine and structural_equal(condition.a, source) and structural_equal(condition.b, own):
+        return type(condition), source
+    return None
+
+
+def _same(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...]) -> bool:
+    return len(a) == len(b) and all(x is y or bool(ops.equal(x, y)) for x, y in zip(a, b))
+
+
+def _split_axes(me: Member, loop: n.Var, depth: int) -> _Split:
+    loops = [f for f in me.path[depth:] if isinstance(f, n.For)]
+    data, reduced = loop_roles(me.realize)
+    if loop not in reduced or loop in data:
+        raise Illegal(f"loop {loop.name!r} does not run along reduction axes only", loop)
+    own = {f.loop_var for f in loops}
+    if reduced - own:
+        outer = next(iter(reduced - own))
+        raise Illegal(f"loop {outer.name!r} along a reduction axis also holds other blocks", outer)
+    for f in loops:
+        if f.loop_var in reduced and (f.loop_var in data or not ops.is_const(f.min, 0)):
+            raise Illegal(f"loop {f.loop_var.name!r} runs along a data axis and a reduction axis at once", f.loop_var)
+    conditions = conjuncts(me.realize.predicate)
+    everywhere = {f.loop_var for f in tree.loops_of(me.path)}
+    for condition in conditions:
+        if variables(condition) & reduced and variables(condition) & (everywhere - reduced):
+            raise Illegal(f"a condition of block {me.name!r} mixes reduction loops and others", me.name)
+    return _Split(
+        tuple(loops),
+        next(f for f in loops if f.loop_var is loop),
+        tuple(f for f in loops if f.loop_var in data),
+        tuple(f for f in loops if f.loop_var in reduced and f.loop_var is not loop),
+        tuple(c for c in conditions if not variables(c) & reduced),
+        tuple(c for c in conditions if variables(c) & reduced),
+    )
+
+
+# ---------------------------------------------------------------------------------- rewriting
+
+
+def _axis(loop: n.For, kind: IterType) -> IterVar:
+    var = n.Var(f"v_{loop.loop_var.name}", loop.loop_var.dtype)
+    return IterVar(Range(ops.const(0, var.dtype), loop.extent), var, kind)
+
+
+def _partial(
+    me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int, name: str
+) -> n.BlockRealize:
+    """The block of partial results, in the loops that the reduction had. Its reduction axes are the loops'
+    own, and where a condition skips an iteration it combines the unit, so that every partial result is set."""
+    factor = _axis(split.factor, IterType.DATA_PAR)
+    rest = [_axis(f, IterType.COMM_REDUCE) for f in split.rest]
+    by_loop: dict[n.Var, PrimExpr] = {split.factor.loop_var: factor.var}
+    by_loop.update((f.loop_var, iv.var) for f, iv in zip(split.rest, rest))
+    values: dict[n.Var, PrimExpr] = {}
+    kept: list[tuple[IterVar, PrimExpr]] = []
+    for iv, value in zip(me.block.iter_vars, me.realize.iter_values):
+        if iv.iter_type is IterType.COMM_REDUCE:
+            values[iv.var] = subst(value, by_loop)
+        else:
+            fresh = n.Var(iv.var.name, iv.var.dtype)
+            values[iv.var] = fresh
+            kept.append((replace(iv, var=fresh), value))
+    condition = subst(conjunction(split.on_reduction), by_loop)
+    unit = subst(reduction.unit, values)
+    source = if_then_else(condition, subst(reduction.source, values), unit)
+    point = [subst(index, values) for index in reduction.point]
+    point.insert(axis, factor.var)
+    stored = reduction.combine(buffer[tuple(point)], source) if rest else source
+    body = n.BufferStore(buffer, stored, tuple(point))
+    init = n.BufferStore(buffer, unit, tuple(point)) if rest else None
+    iter_vars = (*(iv for iv, _ in kept), factor, *rest)
+    bindings = (*(v for _, v in kept), split.factor.loop_var, *(f.loop_var for f in split.rest))
+    block = with_regions(n.Block(iter_vars, (), (), name, body, init, span=me.block.span))
+    return n.BlockRealize(bindings, conjunction(split.on_data), block)
+
+
+def _final(me: Member, reduction: Reduction, split: _Split, buffer: n.Buffer, axis: int) -> Stmt:
+    """The nest that reduces the partial results, with the block's name."""
+    own_loops = {f.loop_var for f in split.own}
+    fresh = {f.loop_var: n.Var(f.loop_var.name, f.loop_var.dtype) for f in (*split.data, split.factor)}
+    factor = _axis(split.factor, IterType.COMM_REDUCE)
+    kept = [(iv, v) for iv, v in zip(me.block.iter_vars, me.realize.iter_values)
+            if iv.iter_type is not IterType.COMM_REDUCE]  # fmt: skip
+    point = list(reduction.point)
+    point.insert(axis, factor.var)
+    own = reduction.target[reduction.point]
+    value = reduction.combine(own, buffer[tuple(point)])
+    block = n.Block(
+        (*(iv for iv, _ in kept), factor),
+        (), (), me.name,
+        n.BufferStore(reduction.target, value, reduction.point),
+        n.BufferStore(reduction.target, reduction.init, reduction.point),
+        annotations=me.block.annotations, span=me.block.span,
+    )  # fmt: skip
+    bindings = (*(subst(v, fresh) for _, v in kept), fresh[split.factor.loop_var])
+    gone = own_loops - fresh.keys()  # along no axis at all: what is made once need not be made again
+    predicate = subst(conjunction(c for c in split.on_data if not variables(c) & gone), fresh)
+    body: Stmt = n.BlockRealize(bindings, predicate, with_regions(block))
+    for loop in reversed((*split.data, split.factor)):
+        body = n.For(fresh[loop.loop_var], loop.min, subst(loop.extent, fresh), ForKind.SERIAL, body)
+    return body

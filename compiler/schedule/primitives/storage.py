@@ -1,0 +1,116 @@
+"""How a buffer is kept: set_scope, unsafe_set_dtype, storage_align."""
+
+from __future__ import annotations
+
+from compiler.dtype import holds_all_of, lanes_of, parse_dtype, with_lanes
+from compiler.ir.base import Node
+from compiler.lower.blocks.align_storage import BUFFER_DIM_ALIGN
+from compiler.schedule.analysis import tree
+from compiler.schedule.analysis.dataflow import is_parameter, swap_buffers
+from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
+from compiler.schedule.core.step import primitive
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import Stmt
+from compiler.tir.visit import replace, transform, walk
+
+
+def check_scope(scope: str, name: str) -> None:
+    """Raises Illegal when there is no such memory; a tag may follow a dot ("shared.dyn", "wmma.accumulator")."""
+    if scope.partition(".")[0] not in ("global", "local", "shared", "warp", "wmma", "m16n8k8"):
+        raise Illegal(f"there is no memory {scope!r}", name, hint="use global, local, shared or warp")
+
+
+@primitive("block", attrs={"buffer_index": (int,), "storage_scope": (str,)})
+def set_scope(func: n.PrimFunc, block: str, buffer_index: int, storage_scope: str) -> Effect:
+    """Keep the `buffer_index`-th buffer that a block writes in memory `storage_scope`. Arguments of the function
+    stay where they are.
+
+        B = T.alloc_buffer((64, 64))      →   B = T.alloc_buffer((64, 64), scope="local")
+    """
+    realize = realize_at(block_path(func, block))
+    check_scope(storage_scope, block)
+    buffer = written_buffer(func, realize.block, buffer_index)
+    if buffer.scope == storage_scope:
+        return Effect(func)
+    new = replace(buffer, data=n.Var(buffer.data.name, "handle"), scope=storage_scope)
+    body = swap_buffers(func.body, {buffer: new})
+    assert isinstance(body, Stmt)
+    return Effect(func.with_body(body))
+
+
+@primitive("block", attrs={"buffer_index": (int,), "dtype": (str,)})
+def unsafe_set_dtype(func: n.PrimFunc, block: str, buffer_index: int, dtype: str) -> Effect:
+    """Keep the `buffer_index`-th buffer that a block writes in `dtype`: what is stored is cast to it, what is loaded is
+    cast back, unless it is cast on and `dtype` holds every number it held. Unsafe, as that changes the result where
+    `dtype` holds less. Arguments of the function keep theirs.
+
+        B[vi] = A[vi] * 2.0               →   B[vi] = T.Cast("float16", A[vi] * 2.0)
+        C[vi] = B[vi] + 1.0                   C[vi] = T.Cast("float32", B[vi]) + 1.0
+    """
+    buffer = written_buffer(func, realize_at(block_path(func, block)).block, buffer_index)
+    parsed = parse_dtype(dtype)
+    if parsed.lanes != 1 or parsed.code == "handle":
+        raise Illegal(f"elements of a buffer are numbers, one each; {dtype!r} is not", block)
+    if any(node is buffer.data for node in walk(func.body)):
+        raise Illegal(f"the address of {buffer.name!r} is taken: what is there may not change its dtype", block)
+    if buffer.dtype == dtype:
+        return Effect(func)
+    new = replace(buffer, data=n.Var(buffer.data.name, "handle"), dtype=dtype)
+
+    wider = holds_all_of(dtype, buffer.dtype)
+
+    def converted(node: Node) -> Node | None:
+        match node:
+            case n.Cast(value=n.Cast(value=n.BufferLoad(buffer=read) as load)) if wider and read is new:
+                return ops.cast(node.dtype, load)
+        if isinstance(node, n.BufferStore) and node.buffer is buffer:
+            value = ops.cast(with_lanes(dtype, lanes_of(node.value.dtype)), node.value)
+            return n.BufferStore(new, value, node.indices, node.predicate, node.span)
+        if isinstance(node, n.BufferLoad) and node.buffer is buffer:
+            return ops.cast(node.dtype, n.BufferLoad(new, node.indices, node.predicate))
+        return None
+
+    body = swap_buffers(transform(func.body, post=converted), {buffer: new})
+    assert isinstance(body, Stmt)
+    return Effect(func.with_body(body))
+
+
+@primitive("block", attrs={"buffer_index": (int,), "axis": (int,), "factor": (int,), "offset": (int,)})
+def storage_align(
+    func: n.PrimFunc, block: str, buffer_index: int, axis: int, factor: int, offset: int
+) -> Effect:
+    """Set neighbours along dimension `axis` (negative: counted from the end) of the `buffer_index`-th buffer that a
+    block writes a multiple of `factor` plus `offset` elements apart, the least that holds what lies between. Asked
+    again for a dimension, the last wish counts. Lowering lays the buffer out once it shrank to what is used of it.
+
+        block B: B[vi, vj] = ...          →   block B: T.block_attr({"buffer_dim_align": ((0, 0, 8, 1),)})
+        B = T.alloc_buffer((21, 18))          B[vi, vj] = ...   lowered, B has strides (25, 1)
+    """
+    path = block_path(func, block)
+    realize = realize_at(path)
+    buffer = written_buffer(func, realize.block, buffer_index)
+    rank = len(buffer.shape)
+    if not -rank <= axis < rank:
+        raise Illegal(f"buffer {buffer.name!r} has {rank} dimensions, there is no axis {axis}", block)
+    if factor < 1:
+        raise Illegal(f"the factor must be positive, got {factor}", block)
+    if not 0 <= offset < factor:
+        raise Illegal(f"the offset must be from 0 to {factor - 1}, less than the factor; got {offset}", block)
+    dim = axis % rank
+    notes = realize.block.annotations
+    kept = tuple(wish for wish in notes.get(BUFFER_DIM_ALIGN, ()) if tuple(wish[:2]) != (buffer_index, dim))
+    wishes = (*kept, (buffer_index, dim, factor, offset))
+    new = replace(realize.block, annotations={**notes, BUFFER_DIM_ALIGN: wishes})
+    return Effect(replaced(func, path, tree.with_block(realize, new)))
+
+
+def written_buffer(func: n.PrimFunc, block: n.Block, index: int) -> n.Buffer:
+    """The `index`-th buffer that `block` writes. Raises Illegal for one that the function was given."""
+    name = block.name_hint
+    if not 0 <= index < len(block.writes):
+        raise Illegal(f"block {name!r} writes {len(block.writes)} buffers, it has no number {index}", name)
+    buffer = block.writes[index].buffer
+    if is_parameter(func, buffer):
+        raise Illegal(f"buffer {buffer.name!r} is an argument of the function", name, hint="use cache_write")
+    return buffer

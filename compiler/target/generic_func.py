@@ -1,0 +1,100 @@
+"""Functions that do something else for another target: `@generic_func`, chosen by the current target's keys."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.errors import TargetError
+from compiler.target.target import Target
+
+
+class GenericFunc:
+    """A function with one implementation for each key. Called, it takes that of the first of the current target's
+    keys that has one, else the default."""
+
+    def __init__(self, name: str, default: Callable[..., Any] | None = None) -> None:
+        self.name = name
+        self.__name__ = name
+        self._default = default
+        self._by_key: dict[str, Callable[..., Any]] = {}
+
+    def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
+        """What runs when no key fits. Raises TargetError when there is one and it may not be replaced."""
+        if self._default is not None and not allow_override:
+            raise TargetError(f"{self.name} already has a default", hint="pass allow_override=True to replace it")
+        self._default = func
+
+    def register(self, func: Callable[..., Any], key_list: Sequence[str], allow_override: bool = False) -> None:
+        """What runs for targets with one of these keys. Raises TargetError when a key is taken."""
+        keys = [key_list] if isinstance(key_list, str) else list(key_list)
+        taken = [key for key in keys if key in self._by_key]
+        if taken and not allow_override:
+            raise TargetError(
+                f"{self.name} is already registered for {taken[0]!r}", hint="pass allow_override=True to replace it"
+            )
+        self._by_key.update(dict.fromkeys(keys, func))
+
+    def get_packed_func(self) -> Callable[..., Any]:
+        """The implementation for the current target. Raises TargetError when there is none."""
+        target = Target.current()
+        for key in () if target is None else target.keys:
+            if key in self._by_key:
+                return self._by_key[key]
+        if self._default is None:
+            raise TargetError(
+                f"{self.name} has no default, and nothing for {'no target' if target is None else target}",
+                hint=f"it is registered for: {', '.join(sorted(self._by_key)) or 'nothing'}",
+            )
+        return self._default
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.get_packed_func()(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<GenericFunc {self.name}: {', '.join(sorted(self._by_key)) or 'default only'}>"
+
+
+_named: dict[str, GenericFunc] = {}
+
+
+def get_native_generic_func(name: str) -> GenericFunc:
+    """The generic function of that name, made when there is none yet."""
+    return _named.setdefault(name, GenericFunc(name))
+
+
+def generic_func(fdefault: Callable[..., Any]) -> Any:
+    """Make a function generic. The result has `register(key or keys, func=None, override=False)`, also a decorator,
+    and `fdefault`, the function it was made of."""
+    return _wrapped(GenericFunc(fdefault.__name__, fdefault), fdefault)
+
+
+def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], Any]:
+    """As `generic_func`, for the generic function called `func_name`: its default is replaced.
+
+    Implementations registered for keys before stay.
+    """
+
+    def decorate(fdefault: Callable[..., Any]) -> Any:
+        generic = get_native_generic_func(func_name)
+        generic.set_default(fdefault, allow_override=True)
+        return _wrapped(generic, fdefault)
+
+    return decorate
+
+
+def _wrapped(generic: GenericFunc, fdefault: Callable[..., Any]) -> Any:
+    @functools.wraps(fdefault)
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        return generic(*args, **kwargs)
+
+    def register(key: str | Sequence[str], func: Callable[..., Any] | None = None, override: bool = False) -> Any:
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            generic.register(function, [key] if isinstance(key, str) else key, override)
+            return function
+
+        return add if func is None else add(func)
+
+    vars(dispatch).update(fdefault=fdefault, register=register, generic_func_node=generic)
+    return dispatch

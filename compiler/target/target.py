@@ -1,0 +1,336 @@
+"""Targets: what code is generated for. `Target("llvm -mcpu=znver3")`, `Target({"kind": "cuda"})`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Any, Union, overload
+
+from compiler.errors import TargetError
+from compiler.target.cpu_features import architecture, enabled_features, host_cpu, vector_bits, vector_registers
+from compiler.target.options import KINDS, OptionValue, Parsed, filled, option_text, read_json, read_mapping, read_words
+from compiler.target.tags import expand_tag, list_tags
+
+TargetLike = Union[str, Mapping[str, Any], "Target"]
+
+
+class TargetKind(str):
+    """A target kind's name; `.name` gives the plain string as well."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return str(self)
+
+
+class _HostAccess:
+    """`target.host` is the host of that target (or None); `Target.host()` describes this machine."""
+
+    @overload
+    def __get__(self, target: None, owner: type[Target]) -> Callable[[], Target]: ...
+    @overload
+    def __get__(self, target: Target, owner: type[Target]) -> Target | None: ...
+    def __get__(self, target: Target | None, owner: type[Target]) -> Target | Callable[[], Target] | None:
+        return _this_machine if target is None else target._host
+
+
+def _this_machine() -> Target:
+    """An llvm target for this machine, with its CPU, features and triple filled in."""
+    return Target("llvm").resolved()
+
+
+_stack: ContextVar[tuple[Target, ...]] = ContextVar("tunefarm_target_stack", default=())
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Target:
+    """What to generate code for: a kind and its options. Frozen and hashable.
+
+    `target` is a string ("llvm -mcpu=znver3 -mattr=+avx2,+fma -num-cores=4"), a JSON object in a string, a
+    mapping with "kind" (or "tag"), or another Target. A tag ("raspberry-pi/4b-aarch64") stands for a kind and
+    options. `host` is the target of the code that drives a GPU.
+    `str(target)` is canonical: equal targets print alike, and the text parses back to an equal target.
+
+    Raises TargetError for an unknown kind or option, or a value of the wrong type.
+    """
+
+    kind: TargetKind
+    options: tuple[tuple[str, OptionValue], ...]
+    _host: Target | None
+
+    host = _HostAccess()
+
+    def __init__(self, target: TargetLike, host: TargetLike | None = None) -> None:
+        kind, options, inner_host = _read_spec(target)
+        chosen = host if host is not None else inner_host
+        object.__setattr__(self, "kind", TargetKind(kind))
+        object.__setattr__(self, "options", options)
+        object.__setattr__(self, "_host", None if chosen is None else _as_target(chosen))
+
+    # -- options ---------------------------------------------------------------------------------
+    @property
+    def attrs(self) -> Mapping[str, OptionValue]:
+        """The options as given, by name."""
+        return MappingProxyType(dict(self.options))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """One option's value, or `default` when it was not given."""
+        return dict(self.options).get(name, default)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        given: tuple[str, ...] = self.get("keys", ())
+        device = self.get("device")
+        front = (device,) if device and device not in given else ()
+        return (*front, *(given or KINDS[self.kind].keys))
+
+    @property
+    def mcpu(self) -> str | None:
+        value: str | None = self.get("mcpu")
+        return value
+
+    @property
+    def mattr(self) -> tuple[str, ...]:
+        value: tuple[str, ...] = self.get("mattr", ())
+        return value
+
+    @property
+    def mtriple(self) -> str | None:
+        value: str | None = self.get("mtriple")
+        return value
+
+    @property
+    def num_cores(self) -> int | None:
+        value: int | None = self.get("num-cores")
+        return value
+
+    @property
+    def libs(self) -> tuple[str, ...]:
+        value: tuple[str, ...] = self.get("libs", ())
+        return value
+
+    @property
+    def model(self) -> str:
+        return str(self.get("model", "unknown"))
+
+    @property
+    def tag(self) -> str:
+        """The tag it was made of, "" for none."""
+        return str(self.get("tag", ""))
+
+    @property
+    def device_name(self) -> str:
+        """The `device` option, such as "arm_cpu"; "" when it was not given."""
+        return str(self.get("device", ""))
+
+    @property
+    def thread_warp_size(self) -> int:
+        """How many threads of a GPU run in step; 1 on a CPU."""
+        default = {"cuda": 32, "nvptx": 32, "rocm": 64}.get(self.kind, 1)
+        return int(self.get("thread_warp_size", default))
+
+    @property
+    def max_num_threads(self) -> int:
+        """The most threads of a block of a GPU; 1 on a CPU."""
+        if self.device_type in ("cpu", "hexagon"):
+            return 1
+        default = self.get("max_threads_per_block", 1024 if self.kind in ("cuda", "nvptx") else 256)
+        return int(self.get("max_num_threads", default))
+
+    @property
+    def arch(self) -> str | None:
+        """A GPU's architecture, such as "sm_80"."""
+        value: str | None = self.get("arch", self.get("mcpu"))
+        return value
+
+    @property
+    def device_type(self) -> str:
+        """The runtime device that runs this target's code: "cpu", "cuda", …"""
+        return KINDS[self.kind].device
+
+    # -- what the CPU can do ---------------------------------------------------------------------
+    @property
+    def features(self) -> frozenset[str]:
+        """CPU features generated code may use (LLVM's names), including those implied by `mcpu`."""
+        if self.device_type != "cpu":
+            return frozenset()
+        return enabled_features(architecture(self.mtriple), self.mcpu, self.mattr)
+
+    @property
+    def vector_bits(self) -> int:
+        """Width in bits of the float vector unit; the `vector-width` option overrides it."""
+        width: int | None = self.get("vector-width")
+        return width or vector_bits(architecture(self.mtriple), self.features)
+
+    @property
+    def vector_registers(self) -> int:
+        return vector_registers(architecture(self.mtriple), self.features)
+
+    def resolved(self) -> Target:
+        """This target with what is missing filled in from this machine, where it means this machine.
+
+        An llvm target without a triple, or with this machine's, gets the triple; without `mcpu` (or with
+        "native", or this CPU's own name) it also gets the CPU and how its features differ from the
+        name's. A `mattr` that was given is kept and applied last. Other targets come back unchanged
+        except for their host.
+        """
+        host = self.host.resolved() if self.host is not None else None
+        if self.kind != "llvm" or not _is_native(self.mtriple):
+            return self if host is self.host else Target(self, host=host)
+        cpu = host_cpu()
+        given = {name: value for name, value in self.options if name != "mtriple" or value}
+        here: dict[str, OptionValue] = {"mtriple": cpu.triple}
+        if self.mcpu in (None, "native", cpu.name):
+            here |= {"mcpu": cpu.name, "mattr": cpu.mattr} if cpu.mattr else {"mcpu": cpu.name}
+            given.pop("mcpu", None)
+        resolved = Target({"kind": self.kind, **filled(given, here)}, host=host)
+        return self if resolved == self else resolved
+
+    def with_host(self, host: TargetLike) -> Target:
+        """The same target, with `host` as the target of the code that drives it."""
+        return Target(self, host=host)
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The target of a device of this machine: `cpu(0)`, `cuda(0)` or its name.
+
+        Raises TargetError for a device that is elsewhere, is absent, or has no target of its own.
+        """
+        from compiler.target.detect import target_of  # asks the runtime, which itself reads targets
+
+        return target_of(device)
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        return list_kinds()
+
+    @staticmethod
+    def list_tags() -> Mapping[str, Mapping[str, Any]]:
+        """Every tag with the target it stands for, as data."""
+        return list_tags()
+
+    # -- text ------------------------------------------------------------------------------------
+    def __str__(self) -> str:
+        words = [str(self.kind)]
+        words += [f"-{name}={option_text(value)}" for name, value in self.options]
+        if self.host is not None:
+            words.append(f"-host={self.host}")
+        return shlex.join(words)
+
+    def __repr__(self) -> str:
+        return f"Target({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Target, (str(self),)
+
+    def export(self) -> dict[str, Any]:
+        """The target as JSON-ready data; `Target(target.export())` is equal to it."""
+        data: dict[str, Any] = {"kind": str(self.kind), **dict(self.options)}
+        data = {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}
+        if self.host is not None:
+            data["host"] = self.host.export()
+        return data
+
+    # -- the current target ----------------------------------------------------------------------
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The innermost `with target:` around the caller; TargetError when there is none and one must be."""
+        stack = _stack.get()
+        if stack:
+            return stack[-1]
+        if allow_none:
+            return None
+        raise TargetError("no target is active here", hint='wrap the call in `with Target("llvm"):`')
+
+    def __enter__(self) -> Target:
+        _stack.set((*_stack.get(), self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _stack.set(_stack.get()[:-1])
+
+    # -- targets as people pass them -------------------------------------------------------------
+    @staticmethod
+    def canon_target(target: TargetLike | None) -> Target | None:
+        """A Target of whatever stands for one; None stays None."""
+        return None if target is None else _as_target(target)
+
+    @staticmethod
+    def canon_target_and_host(
+        target: TargetLike | None, target_host: TargetLike | None = None
+    ) -> tuple[Target | None, Target | None]:
+        """The target with its host inside, and that host. Raises TargetError for a host without a target."""
+        if target is None:
+            if target_host is not None:
+                raise TargetError("a target_host needs a target", hint="pass both, or put the host into the target")
+            return None, None
+        chosen = Target(target, host=target_host)
+        return chosen, chosen.host
+
+    @staticmethod
+    def canon_multi_target(targets: Any) -> list[Target] | None:
+        """A list of targets: of one, of a list, or of a mapping's values. None stays None."""
+        if targets is None:
+            return None
+        if isinstance(targets, Mapping) and "kind" not in targets and "tag" not in targets:
+            targets = list(targets.values())
+        return [_as_target(t) for t in targets] if isinstance(targets, list | tuple) else [_as_target(targets)]
+
+    @staticmethod
+    def canon_multi_target_and_host(targets: Any, target_host: TargetLike | None = None) -> list[Target]:
+        """The same, each with the host inside. Raises TargetError for no target."""
+        found = Target.canon_multi_target(targets)
+        if not found:
+            raise TargetError("at least one target is needed")
+        return [Target(target, host=target_host) for target in found]
+
+    @staticmethod
+    def canon_target_map_and_host(
+        target_map: Mapping[Any, Any], target_host: TargetLike | None = None
+    ) -> tuple[dict[Target, Any], Target | None]:
+        """A mapping of targets to something with Targets as its keys, each with the host inside; and the host."""
+        host = Target.canon_target(target_host)
+        found = {Target(target, host=host): value for target, value in target_map.items()}
+        return found, host if host is not None else next((t.host for t in found if t.host is not None), None)
+
+    @staticmethod
+    def target_or_current(target: TargetLike | None) -> Target:
+        """The target, or the current one where None. Raises TargetError when there is neither."""
+        if target is not None:
+            return _as_target(target)
+        current = Target.current(allow_none=False)
+        assert current is not None
+        return current
+
+
+def list_kinds() -> list[str]:
+    """Every target kind's name."""
+    return sorted(KINDS)
+
+
+def _as_target(spec: TargetLike) -> Target:
+    return spec if isinstance(spec, Target) else Target(spec)
+
+
+def _read_spec(spec: object) -> Parsed:
+    if isinstance(spec, Target):
+        return str(spec.kind), spec.options, spec.host
+    if isinstance(spec, str):
+        text = spec.strip()
+        return read_mapping(expand_tag(read_json(text) if text.startswith("{") else read_words(text)))
+    if isinstance(spec, Mapping):
+        return read_mapping(expand_tag(spec))
+    raise TargetError(f"a target is a string, a mapping or a Target, not {type(spec).__name__}")
+
+
+def _is_native(triple: str | None) -> bool:
+    if triple is None:
+        return True
+    here = host_cpu().triple
+    return architecture(triple) == architecture(here) and ("linux" in triple) == ("linux" in here)

@@ -1,0 +1,43 @@
+"""What replay knows of a stage while it carries its record out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compiler.errors import ScheduleError
+from compiler.schedule.core.schedule import BlockRV, LoopRV
+from compiler.te.schedule.stage import Stage
+from compiler.tir.nodes import IterVar
+
+
+@dataclass(eq=False)
+class Nest:
+    """A stage's block and the loop that each of its axes has become so far. `depth` loops of other stages, to
+    which it is attached, are around its own. A reduction that was taken apart has an `init` with loops too."""
+
+    stage: Stage
+    block: BlockRV
+    depth: int = 0
+    loops: dict[IterVar, LoopRV] = field(default_factory=dict)
+    init: BlockRV | None = None
+    init_loops: dict[IterVar, LoopRV] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> list[BlockRV]:
+        return [self.block] if self.init is None else [self.init, self.block]
+
+
+def loop_of(nests: Mapping[Stage, Nest], parent: Stage, axis: IterVar, primitive: str, stage: Stage) -> LoopRV:
+    """The loop of `axis` of stage `parent`, where `primitive` puts `stage`. Raises ScheduleError when it is gone."""
+    if parent not in nests:
+        raise ScheduleError(f"{primitive}: stage {parent.name!r} has no loops: it is inlined")
+    loop = nests[parent].loops.get(axis)
+    if loop is not None:
+        return loop
+    if axis in parent.leaves:
+        raise ScheduleError(f"{primitive}: stage {parent.name!r} does not use {stage.name!r}")
+    raise ScheduleError(
+        f"{primitive}: axis {axis.var.name!r} of stage {parent.name!r} is no longer a loop",
+        hint=f"the loops of stage {parent.name!r} are {parent._leaves()}",
+    )

@@ -1,0 +1,254 @@
+"""Carrying out a te schedule: the stages' records replayed on the schedule engine.
+
+The function starts as one loop nest an operation. Inlined operations go first. Then every stage, consumers
+before producers, is moved to where it is attached (which makes its loops anew, over just the
+region its consumer needs there), its splits, fusions and reorderings are done on these loops, and those of hardware
+threads are bound: what is computed inside them depends on which threads share its memory.
+Reductions are then split into init and update at their outermost reduction loop, and last the loops
+become parallel, vectorised or unrolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import assert_never
+
+from compiler.errors import ScheduleError
+from compiler.ir.base import Node, Span
+from compiler.schedule.core.schedule import LoopRV
+from compiler.schedule.core.schedule import Schedule as Engine
+from compiler.schedule.core.state import block_path, realize_at
+from compiler.schedule.primitives.loops import loop_roles
+from compiler.te.prim_func import Arg, build_func, identifier
+from compiler.te.schedule.axis_names import in_axis_names
+from compiler.te.schedule.finish import Finisher
+from compiler.te.schedule.nest import Nest, loop_of
+from compiler.te.schedule.relations import AttachType, Fuse, IterVarAttr, Relation, Reorder, Singleton, Split, Step
+from compiler.te.schedule.scan_stage import check_parts, is_scan, scan_nests
+from compiler.te.schedule.schedule import Schedule, computed_stages
+from compiler.te.schedule.stage import Stage
+from compiler.te.schedule.thread_scope import memory_scope
+from compiler.te.tensor import PlaceholderOp, Tensor, topological
+from compiler.te.where import at
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import IterType
+from compiler.tir.visit import map_children, replace
+
+
+def schedule_to_func(
+    schedule: Schedule,
+    args: Sequence[Arg],
+    name: str = "main",
+    binds: Mapping[Tensor, n.Buffer] | None = None,
+) -> n.PrimFunc:
+    """The TensorIR function of `args` computed as `schedule` says.
+
+    `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor. Raises
+    ScheduleError, naming the stage, for a step that is illegal on this computation; IRError for arguments
+    that do not fit it.
+    """
+    check_parts(schedule)
+    current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
+    bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
+    scopes = {stage.op: memory_scope(stage) for stage in schedule.stages}
+    built = build_func(current, name, scopes, bound)
+    wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
+    stages = [stage for stage in computed_stages(schedule) if stage.op in wanted and not is_scan(stage)]
+    engine = Engine(built.func)
+    nests = {stage: Nest(stage, engine.get_block(built.blocks[stage.op])) for stage in stages}
+    scans = scan_nests(schedule, engine, nests)
+    def scheduled() -> tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]:
+        return engine.func, {old: axis for axis, old in _loops_of_axes(engine, nests.values())}
+
+    naming = partial(_naming, scheduled)
+    for stage in stages:
+        if stage.attach_type is AttachType.INLINE:
+            with naming(stage, stage.attach_span):
+                engine.compute_inline(nests.pop(stage).block)
+    for nest in reversed(nests.values()):
+        with naming(nest.stage, nest.stage.attachment().attach_span):
+            _place(engine, nest, {**nests, **scans})
+        for step in nest.stage.steps:
+            with naming(nest.stage, step.span):
+                _apply(engine, nest, step)
+        _bind_threads(engine, nest, naming)
+    for nest in nests.values():
+        with naming(nest.stage):
+            _decompose(engine, nest)
+    for nest in nests.values():
+        if nest.stage.rolled:
+            with naming(nest.stage, nest.stage.said_at["rolling_buffer"]):
+                engine.rolling_buffer(nest.block, 0)
+    everything = {**nests, **scans}
+    for nest in everything.values():
+        _finish(engine, nest, naming)
+    func, names = _with_axis_names(engine, list(everything.values()))
+    finisher = Finisher(schedule, engine, everything, built.buffers, names)
+    axes = {names[old]: axis for axis, old in _loops_of_axes(engine, everything.values())}
+    naming = partial(_naming, lambda: (func, axes))
+    for nest in nests.values():
+        with naming(nest.stage):
+            func = finisher.finish(func, nest)
+    return func
+
+
+@contextmanager
+def _naming(
+    current: Callable[[], tuple[n.PrimFunc, Mapping[n.Var, n.IterVar]]], stage: Stage, span: Span | None = None
+) -> Iterator[None]:
+    """Errors name the stage, the user's line that asked for the step, and loops after their axes: `current` gives the
+    function at hand and the axis of each of its loops."""
+    try:
+        yield
+    except ScheduleError as error:
+        func, axes = current()
+        names = {var: axis.var.name for var, axis in axes.items()}
+        first, newline, nest = in_axis_names(error.message, func, names).partition("\n")
+        message = f"stage {stage.name!r}: {first}{at(span)}{newline}{nest}"
+        raise ScheduleError(message, hint=error.hint, detail=error.detail) from error
+
+
+def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
+    if tensor not in schedule and isinstance(tensor.op, PlaceholderOp):
+        return tensor  # an argument that the computation does not use
+    return schedule.current(tensor)
+
+
+# ------------------------------------------------------------------------------------- place
+
+
+def _place(engine: Engine, nest: Nest, nests: Mapping[Stage, Nest]) -> None:
+    """Move the block to where its stage is attached, and find the loop of each axis."""
+    stage, where = nest.stage, nest.stage.attachment()
+    if where.attach_type is AttachType.SCOPE:
+        assert where.attach_stage is not None
+        assert where.attach_ivar is not None
+        loop = loop_of(nests, where.attach_stage, where.attach_ivar, "compute_at", stage)
+        engine.compute_at(nest.block, loop, preserve_unit_loops=True)
+    axes = [*stage.op.axis, *stage.op.reduce_axis]
+    loops = engine.get_loops(nest.block)
+    nest.depth = len(loops) - len(axes)
+    nest.loops = dict(zip(axes, loops[nest.depth :]))
+
+
+def _apply(engine: Engine, nest: Nest, step: Step) -> None:
+    loops = nest.loops
+    match step:
+        case Split():
+            parts = [None, step.factor] if step.nparts is None else [step.nparts, None]
+            loops[step.outer], loops[step.inner] = engine.split(loops.pop(step.parent), parts)
+        case Fuse():
+            loops[step.fused] = engine.fuse(loops.pop(step.outer), loops.pop(step.inner))
+        case Singleton():
+            own = engine.get_loops(nest.block)[nest.depth :]
+            loops[step.iter] = engine.add_unit_loop(own[0] if own else nest.block)
+        case Reorder():
+            if step.axes:
+                engine.reorder(*(loops[axis] for axis in step.axes))
+        case _:
+            assert_never(step)
+
+
+def _bind_threads(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
+    for leaf, attr in nest.stage.iter_var_attrs.items():
+        if attr.bind_thread is not None and leaf in nest.loops:
+            with naming(nest.stage, attr.span):
+                engine.bind(nest.loops[leaf], attr.bind_thread.thread_tag)
+
+
+# ------------------------------------------------------------------------------------ finish
+
+
+def _decompose(engine: Engine, nest: Nest) -> None:
+    """Put the reduction's init right before the outermost reduction loop."""
+    stage = nest.stage
+    leaves = stage.leaves
+    if not stage.op.reduce_axis or any(_mixed(relation) for relation in stage.relations):
+        return
+    first = next(i for i, leaf in enumerate(leaves) if leaf.iter_type is IterType.COMM_REDUCE)
+    if any(stage.tensorized(leaf) for leaf in leaves[: first + 1]):
+        return  # the intrinsic does all of the reduction
+    if any(leaf.iter_type is IterType.COMM_REDUCE and _thread_of(stage, leaf) for leaf in leaves):
+        return  # threads reduce together, which is lowered as a whole
+    realize = realize_at(block_path(engine.func, engine.get(nest.block).name_hint))
+    in_data, _ = loop_roles(realize)
+    data = [leaf for leaf in leaves[first:] if engine.get(nest.loops[leaf]).loop_var in in_data]
+    nest.init = engine.decompose_reduction(nest.block, nest.loops[leaves[first]])
+    loops = engine.get_loops(nest.init)
+    nest.init_loops = dict(zip(data, loops[len(loops) - len(data) :]))
+
+
+def _thread_of(stage: Stage, leaf: n.IterVar) -> str:
+    """The thread axis a leaf is bound to, "" for none."""
+    attr = stage.iter_var_attrs.get(leaf)
+    return attr.bind_thread.thread_tag if attr is not None and attr.bind_thread is not None else ""
+
+
+def _mixed(relation: Relation) -> bool:
+    return isinstance(relation, Fuse) and relation.outer.iter_type is not relation.inner.iter_type
+
+
+def _finish(engine: Engine, nest: Nest, naming: Callable[..., AbstractContextManager[None]]) -> None:
+    stage = nest.stage
+    for leaf, attr in stage.iter_var_attrs.items():
+        with naming(stage, attr.span):
+            if leaf not in stage.leaves:
+                raise ScheduleError(
+                    f"axis {leaf.var.name!r} was given a kind and then split or fused away",
+                    hint="set the kinds of loops after splitting them",
+                )
+            for loops in (nest.loops, nest.init_loops):
+                if leaf in loops:
+                    _set_kind(engine, loops[leaf], attr)
+    with naming(stage):
+        if stage.double_buffered:
+            engine.annotate(nest.block, "double_buffer_scope", 0)
+        if stage.alignments:
+            roots = [axis.var for axis in stage.op.axis]
+            sides = tuple((0, roots.index(axis.var), *amounts) for axis, amounts in stage.alignments.items())
+            engine.annotate(nest.block, "buffer_dim_align", sides)
+
+
+def _set_kind(engine: Engine, loop: LoopRV, attr: IterVarAttr) -> None:
+    match attr.iter_type:
+        case IterType.VECTORIZED:
+            engine.vectorize(loop)
+        case IterType.PARALLELIZED:
+            engine.parallel(loop)
+        case IterType.UNROLLED:
+            engine.unroll(loop)
+        case _:
+            pass
+    for key, value in attr.pragmas:
+        known = None if value is None else ops.as_int(value)
+        engine.annotate(loop, f"pragma_{key}", value if known is None else known)
+
+
+def _loops_of_axes(engine: Engine, nests: Iterable[Nest]) -> Iterator[tuple[n.IterVar, n.Var]]:
+    """Each axis with the variable of its loop."""
+    for nest in nests:
+        for axis, loop in [*nest.loops.items(), *nest.init_loops.items()]:
+            yield axis, engine.get(loop).loop_var
+
+
+def _with_axis_names(engine: Engine, nests: Sequence[Nest]) -> tuple[n.PrimFunc, dict[n.Var, n.Var]]:
+    """The engine's function with each loop named after its axis, and the new variable of each loop."""
+    names: dict[n.Var, n.Var] = {}
+    for axis, old in _loops_of_axes(engine, nests):
+        names.setdefault(old, n.Var(identifier(axis.var.name), old.dtype))
+
+    def rename(node: Node) -> Node:
+        if isinstance(node, n.Var):
+            return names.get(node, node)
+        rebuilt = map_children(node, rename)
+        if isinstance(rebuilt, n.For) and rebuilt.loop_var in names:
+            return replace(rebuilt, loop_var=names[rebuilt.loop_var])
+        return rebuilt
+
+    func = engine.func
+    body = rename(func.body)
+    assert isinstance(body, n.Stmt)
+    return func.with_body(body), names

@@ -1,0 +1,203 @@
+"""Buffers, regions of them, and views of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
+from compiler.errors import IRError
+from compiler.ir.base import Node, Op, Span
+from compiler.tir.nodes.axis import IntImm, Range, Var
+from compiler.tir.nodes.base import PrimExpr, as_expr, as_exprs
+from compiler.tir.nodes.expr import BufferLoad, Call, Ramp
+
+if TYPE_CHECKING:
+    from compiler.tir.nodes.stmt import BufferStore
+
+_ACCESS = {"r": 1, "w": 2, "rw": 3, "wr": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Buffer(Node):
+    """A typed, shaped view of memory. Two buffers are the same only if they are the same object.
+
+    `strides` is empty for a compact row-major layout; `elem_offset` counts elements from `data`, and is a multiple of
+    `offset_factor` where that is not 0. `scope`: "global", "local" (registers or stack of one thread), "shared", ...
+    `data_alignment` is in bytes.
+    """
+
+    name: str
+    data: Var
+    shape: tuple[PrimExpr, ...]
+    dtype: str = "float32"
+    strides: tuple[PrimExpr, ...] = ()
+    elem_offset: PrimExpr | None = None
+    scope: str = "global"
+    data_alignment: int = 64
+    span: Span | None = None
+    offset_factor: int = 0
+
+    def __getitem__(self, indices: Any) -> BufferLoad:
+        items = indices if isinstance(indices, tuple) else (indices,)
+        self._check_rank(items)
+        return BufferLoad(self, as_exprs(items))
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.name}, {self.shape}, {self.dtype}, {self.scope})"
+
+    def _check_rank(self, indices: Sequence[Any]) -> None:
+        if len(indices) != len(self.shape):
+            raise IRError(f"buffer {self.name} has {len(self.shape)} dimensions, indexed with {len(indices)}")
+
+    def vload(self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None) -> BufferLoad:
+        """The elements from `begin` on along the last dimension, as many as `dtype` has lanes."""
+        return BufferLoad(self, self._vector_at(begin, self.dtype if dtype is None else dtype), predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: PrimExpr | None = None) -> BufferStore:
+        """The statement that stores `value`, a scalar or vector, from `begin` on along the last dimension."""
+        from compiler.tir.nodes.stmt import BufferStore
+
+        dtype = value.dtype if isinstance(value, PrimExpr) else self.dtype
+        return BufferStore(self, value, self._vector_at(begin, dtype), predicate)
+
+    def _vector_at(self, begin: Any, dtype: str) -> tuple[PrimExpr, ...]:
+        indices = as_exprs(begin)
+        self._check_rank(indices)
+        lanes, own = lanes_of(dtype), lanes_of(self.dtype)
+        if element_of(dtype) != element_of(self.dtype) or lanes % own:
+            raise IRError(f"buffer {self.name} holds {self.dtype}: it has no elements of {dtype}")
+        if lanes == own or not indices or lanes_of(indices[-1].dtype) > 1:
+            return indices
+        return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes // own))
+
+    def steps(self) -> tuple[PrimExpr, ...]:
+        """Elements from one index to the next, a dimension each: the strides, or those of a compact layout."""
+        if self.strides:
+            return self.strides
+        found: list[PrimExpr] = []
+        step = as_expr(1)
+        for extent in reversed(self.shape):
+            found.append(step)
+            step = step * extent
+        return tuple(reversed(found))
+
+    def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
+        """Where an element lies behind `data`, counted in elements: one number, as memory here is flat."""
+        items = as_exprs(indices)
+        self._check_rank(items)
+        total = as_expr(0) if self.elem_offset is None else self.elem_offset
+        for index, step in zip(items, self.steps()):
+            total = total + index * step
+        return (total,)
+
+    def access_ptr(
+        self,
+        access_mask: int | str,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
+    ) -> Call:
+        """The address of element number `offset` of the buffer, for a C function that reads ("r"), writes ("w") or
+        does both ("rw") there, to as many as `extent` elements (all of the rest, when not given).
+
+        With `content_lanes` the elements are vectors of that many. Raises IRError for another mask.
+        """
+        mask = _ACCESS.get("".join(sorted(access_mask))) if isinstance(access_mask, str) else access_mask
+        if mask not in (1, 2, 3):
+            raise IRError(
+                f"access_ptr of buffer {self.name}: there is no access mask {access_mask!r}",
+                hint='the masks are "r", "w" and "rw"',
+            )
+        dtype = self.dtype if content_lanes == 1 else with_lanes(element_of(self.dtype), content_lanes)
+        count = as_expr(1)
+        for dim in self.shape:
+            count = count * dim
+        if self.strides and self.shape:
+            count = self.strides[0] * self.shape[0]
+        begin = as_expr(offset)
+        start = begin if self.elem_offset is None else self.elem_offset + begin
+        length = count - begin if extent is None else as_expr(extent)
+        if content_lanes > 1:
+            start, length = start // content_lanes, length // content_lanes
+        element = Call(dtype, Op.get("tir.type_annotation"), ())
+        return Call(ptr_type, Op.get("tir.tvm_access_ptr"), (element, self.data, start, length, as_expr(mask)))
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory as one dimension."""
+        if len(self.shape) == 1 and not self.strides:
+            return self
+        size = as_expr(1)
+        for extent in self.shape:
+            size = size * extent
+        if self.strides:
+            size = as_expr(1)
+            for extent, stride in zip(self.shape, self.strides):
+                size = size + (extent - 1) * stride
+        return Buffer(self.name, self.data, (size,), self.dtype, (), self.elem_offset, self.scope, self.data_alignment,
+                      self.span, self.offset_factor)  # fmt: skip
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: str | None = "float32",
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+    span: Span | None = None,
+) -> Buffer:
+    """A new buffer; `shape` and `strides` are ints or expressions, in elements.
+
+    With an `offset_factor` and no `elem_offset`, the offset is a variable of its own: whoever passes the buffer
+    decides it. `data_alignment` is in bytes, -1 for the usual 64. Raises IRError for a dtype that is none, and for
+    axis separators and buffer types, which have no meaning on flat memory.
+    """
+    dims = as_exprs(shape)
+    kind = "float32" if dtype is None else dtype
+    parse_dtype(kind)
+    if axis_separators or buffer_type not in ("", "default"):
+        raise IRError(f"buffer {name!r}: memory is flat here, so it has no axis separators and no buffer type")
+    if strides is not None and len(as_exprs(strides)) not in (0, len(dims)):
+        raise IRError(f"buffer {name!r} has {len(dims)} dimensions, {len(as_exprs(strides))} strides")
+    offset = None if elem_offset is None else as_expr(elem_offset)
+    if offset is None and offset_factor:
+        offset = Var(f"{name}_elem_offset", dims[0].dtype if dims else "int32")
+    return Buffer(
+        name,
+        data if data is not None else Var(name, "handle"),
+        dims,
+        kind,
+        as_exprs(strides if strides is not None else ()),
+        offset,
+        scope or "global",
+        data_alignment if data_alignment > 0 else 64,
+        span,
+        offset_factor,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferRegion(Node):
+    """A box inside a buffer: one range a dimension."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatchBufferRegion(Node):
+    """`buffer` as another name for the memory of a region, in a block.
+
+    A shape, stride or element offset of `buffer` that is a variable gets its value from the region.
+    """
+
+    buffer: Buffer
+    source: BufferRegion

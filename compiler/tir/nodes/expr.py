@@ -1,0 +1,340 @@
+"""Expressions: arithmetic, comparisons, vectors, calls, accesses, reductions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
+from compiler.errors import IRError
+from compiler.ir.base import GlobalVar, Node, Op, Span
+from compiler.tir.nodes.axis import IntImm, IterVar, Var, same_constant
+from compiler.tir.nodes.base import PrimExpr, match_types, set_fields, to_exprs, to_tuples
+
+if TYPE_CHECKING:
+    from compiler.tir.nodes.buffer import Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cast(PrimExpr):
+    dtype: str
+    value: PrimExpr
+    span: Span | None = None
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "value")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BinaryOp(PrimExpr):
+    """`a` and `b` have the same dtype, which is the result's."""
+
+    a: PrimExpr
+    b: PrimExpr
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.a, PrimExpr) and isinstance(self.b, PrimExpr)):
+            set_fields(self, **dict(zip("ab", match_types(self.a, self.b))))
+        if self.a.dtype != self.b.dtype:
+            raise IRError(f"{type(self).__name__} of different dtypes: {self.a.dtype} and {self.b.dtype}")
+        object.__setattr__(self, "dtype", self._result_dtype())
+
+    def _result_dtype(self) -> str:
+        return self.a.dtype
+
+
+class NumberOp(BinaryOp):
+    """Arithmetic that has no meaning on bools: their sum is no bool, and machines have no common rule for it."""
+
+    __slots__ = ()
+
+    def _result_dtype(self) -> str:
+        if self.a.dtype.startswith("bool"):
+            raise IRError(
+                f"{type(self).__name__} of {self.a.dtype}: bools are no numbers",
+                hint='count them as .astype("int32"), or combine them with tir.all, tir.any, tir.Min or tir.Max',
+            )
+        return self.a.dtype
+
+
+class Add(NumberOp):
+    __slots__ = ()
+
+
+class Sub(NumberOp):
+    __slots__ = ()
+
+
+class Mul(BinaryOp):
+    __slots__ = ()
+
+
+class Div(NumberOp):
+    """Division: true for floats, rounded towards zero for integers."""
+
+    __slots__ = ()
+
+
+class Mod(NumberOp):
+    """Remainder of the division rounded towards zero."""
+
+    __slots__ = ()
+
+
+class FloorDiv(NumberOp):
+    __slots__ = ()
+
+
+class FloorMod(NumberOp):
+    __slots__ = ()
+
+
+class Min(BinaryOp):
+    __slots__ = ()
+
+
+class Max(BinaryOp):
+    __slots__ = ()
+
+
+class CmpOp(BinaryOp):
+    """A comparison; its dtype is bool with the operands' lanes."""
+
+    __slots__ = ()
+
+    def _result_dtype(self) -> str:
+        return with_lanes("bool", parse_dtype(self.a.dtype).lanes)
+
+
+class EQ(CmpOp):
+    """Equality. As a Python truth value: whether both sides are the same node or equal constants."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self.a is self.b or same_constant(self.a, self.b)
+
+
+class NE(CmpOp):
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return not (self.a is self.b or same_constant(self.a, self.b))
+
+
+class LT(CmpOp):
+    __slots__ = ()
+
+
+class LE(CmpOp):
+    __slots__ = ()
+
+
+class GT(CmpOp):
+    __slots__ = ()
+
+
+class GE(CmpOp):
+    __slots__ = ()
+
+
+class And(BinaryOp):
+    """Logical and of booleans; both sides may be evaluated."""
+
+    __slots__ = ()
+
+
+class Or(BinaryOp):
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Not(PrimExpr):
+    a: PrimExpr
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "a")
+        object.__setattr__(self, "dtype", self.a.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Select(PrimExpr):
+    """`true_value` where `condition`, else `false_value`. Both may be evaluated: neither may fault.
+
+    Use the call `tir.if_then_else` where the untaken side may not be evaluated.
+    """
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "condition", "true_value", "false_value")
+        if self.true_value.dtype != self.false_value.dtype:
+            raise IRError(f"Select of different dtypes: {self.true_value.dtype} and {self.false_value.dtype}")
+        object.__setattr__(self, "dtype", self.true_value.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Ramp(PrimExpr):
+    """The vector base, base + stride, ..., with `lanes` lanes."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "base", "stride")
+        object.__setattr__(self, "dtype", with_lanes(self.base.dtype, self.lanes))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Broadcast(PrimExpr):
+    """`value` in every lane."""
+
+    value: PrimExpr
+    lanes: int
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "value")
+        object.__setattr__(self, "dtype", with_lanes(self.value.dtype, self.lanes))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Shuffle(PrimExpr):
+    """The lanes of `vectors`, one vector after another, in the order of `indices`; one index gives a scalar.
+
+    Raises IRError for vectors of different element dtypes, and for an index that is no constant or no lane.
+    """
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_tuples(self, "vectors", "indices")
+        elements = sorted({element_of(vector.dtype) for vector in self.vectors})
+        if len(elements) != 1:
+            raise IRError(f"Shuffle needs vectors of one element dtype, got {', '.join(elements) or 'none'}")
+        lanes = sum(lanes_of(vector.dtype) for vector in self.vectors)
+        for index in self.indices:
+            if not isinstance(index, IntImm) or not 0 <= index.value < lanes:
+                raise IRError(f"Shuffle of {lanes} lanes: {index!r} is no constant index of one")
+        if not self.indices:
+            raise IRError("Shuffle needs at least one index")
+        object.__setattr__(self, "dtype", with_lanes(elements[0], len(self.indices)))
+
+    def lane(self, position: int) -> tuple[PrimExpr, int]:
+        """The vector that lane `position` of the result comes from, and the lane of it."""
+        index = self.indices[position]
+        assert isinstance(index, IntImm)
+        at = index.value
+        for vector in self.vectors:
+            count = lanes_of(vector.dtype)
+            if at < count:
+                return vector, at
+            at -= count
+        raise AssertionError("indices are checked when a Shuffle is made")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Let(PrimExpr):
+    var: Var
+    value: PrimExpr
+    body: PrimExpr
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_exprs(self, "value", "body")
+        object.__setattr__(self, "dtype", self.body.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(PrimExpr):
+    """`op` applied to `args`: an intrinsic (`Op`, or its name) or another function of the module (`GlobalVar`)."""
+
+    dtype: str
+    op: Op | GlobalVar
+    args: tuple[PrimExpr, ...]
+    span: Span | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.op, str):
+            try:
+                set_fields(self, op=Op.get(self.op))
+            except KeyError:
+                raise IRError(f"there is no operator {self.op!r}", hint="a C function: tir.call_extern") from None
+        to_tuples(self, "args")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferLoad(PrimExpr):
+    """One element of `buffer`; a vector when the last index is a `Ramp`.
+
+    With `predicate` (a bool vector), lanes where it is false are not read and give 0.
+    """
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        to_tuples(self, "indices")
+        lanes = parse_dtype(self.indices[-1].dtype).lanes if self.indices else 1
+        buffer_lanes = parse_dtype(self.buffer.dtype).lanes
+        object.__setattr__(self, "dtype", with_lanes(self.buffer.dtype, lanes * buffer_lanes))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProducerLoad(PrimExpr):
+    """One element of a te tensor (`producer`), before it is known which buffer holds it."""
+
+    producer: Any
+    indices: tuple[PrimExpr, ...]
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.producer.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CommReducer(Node):
+    """A commutative, associative combiner: result[i] combines lhs[i] and rhs[i]; identity[i] is its unit."""
+
+    lhs: tuple[Var, ...]
+    rhs: tuple[Var, ...]
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reduce(PrimExpr):
+    """Reduction of `source` over `axis` where `condition` holds; only at the top of a te.compute body."""
+
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...]
+    condition: PrimExpr
+    value_index: int = 0
+    init: tuple[PrimExpr, ...] = ()
+    span: Span | None = None
+    dtype: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.source[self.value_index].dtype)

@@ -1,0 +1,155 @@
+"""The blobs a box keeps: files named by their sha256 in one private folder, oldest use dropped first.
+
+A blob arrives in chunks, in order, into a partial file of its sender's; it gets its name only when its bytes
+have the digest they were announced with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rpc_server.errors import ProtocolError, RPCError
+from rpc_server.wire.codec import Buffer
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobError(RPCError):
+    """A blob that cannot be stored: too big, its bytes do not match its digest, the disk is full."""
+
+    kind = "blob"
+
+
+def blob_digest(data: Buffer) -> str:
+    """The name of a blob: sha256 of its bytes, in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(slots=True)
+class _Partial:
+    path: Path
+    size: int
+    written: int
+    hash: hashlib._Hash
+
+
+class BlobStore:
+    """`capacity` bounds the bytes kept in `folder`; one blob may take at most half of it.
+
+    Uploads belong to an `owner` (a connection), which may have a few under way at once.
+    """
+
+    def __init__(self, folder: Path, capacity: int = 1 << 30, max_partial: int = 8) -> None:
+        self._folder = folder
+        self._capacity = capacity
+        self._max_partial = max_partial
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._used = 0
+        self._partial: dict[tuple[bytes, str], _Partial] = {}
+        self._serial = 0
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self._sizes
+
+    @property
+    def used(self) -> int:
+        return self._used
+
+    def missing(self, digests: Iterable[str]) -> tuple[str, ...]:
+        """Those not here. The others count as used just now."""
+        absent = []
+        for digest in digests:
+            if digest in self._sizes:
+                self._sizes.move_to_end(digest)
+            else:
+                absent.append(digest)
+        return tuple(absent)
+
+    def put(self, owner: bytes, digest: str, size: int, offset: int, chunk: Buffer) -> bool:
+        """Take the next chunk of a blob; True once the blob is complete (also when it was here already).
+
+        Raises ProtocolError for a chunk out of order and BlobError when the blob cannot be kept.
+        """
+        if not _DIGEST.fullmatch(digest) or offset < 0 or size < 0 or offset + len(chunk) > size:
+            raise ProtocolError(f"a chunk at {offset} of {len(chunk)} bytes does not fit blob {digest[:80]!r}")
+        if digest in self._sizes:
+            self._sizes.move_to_end(digest)
+            return True
+        if size > self._capacity // 2:
+            raise BlobError(f"a blob of {size} bytes is over this box's limit of {self._capacity // 2}")
+        key = (owner, digest)
+        partial = self._partial.get(key)
+        if offset == 0:
+            self._drop(key)
+            partial = self._begin(key, size)
+        if partial is None or partial.written != offset or partial.size != size:
+            self._drop(key)
+            raise ProtocolError(f"chunk at {offset} of blob {digest[:12]} is out of order")
+        try:
+            with open(partial.path, "ab") as file:
+                file.write(chunk)
+        except OSError as error:
+            self._drop(key)
+            raise BlobError(f"the box cannot store blob {digest[:12]}: {error.strerror}") from None
+        partial.hash.update(chunk)
+        partial.written += len(chunk)
+        if partial.written < size:
+            return False
+        self._finish(key, partial)
+        return True
+
+    def read(self, digest: str) -> Buffer | None:
+        """The bytes of a blob, mapped rather than read, or None."""
+        size = self._sizes.get(digest)
+        if size is None:
+            return None
+        self._sizes.move_to_end(digest)
+        if size == 0:
+            return b""
+        try:
+            with open(self._folder / digest, "rb") as file:
+                return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        except (OSError, ValueError):  # somebody tidied the folder up: as if it had never come
+            self._used -= self._sizes.pop(digest)
+            return None
+
+    def forget_owner(self, owner: bytes) -> None:
+        """Drop what `owner` had begun to upload."""
+        for key in [key for key in self._partial if key[0] == owner]:
+            self._drop(key)
+
+    def _begin(self, key: tuple[bytes, str], size: int) -> _Partial:
+        if sum(owner == key[0] for owner, _ in self._partial) >= self._max_partial:
+            raise ProtocolError(f"more than {self._max_partial} blobs under way from one client")
+        self._serial += 1
+        partial = _Partial(self._folder / f"partial-{self._serial}", size, 0, hashlib.sha256())
+        self._partial[key] = partial
+        return partial
+
+    def _drop(self, key: tuple[bytes, str]) -> None:
+        partial = self._partial.pop(key, None)
+        if partial is not None:
+            partial.path.unlink(missing_ok=True)
+
+    def _finish(self, key: tuple[bytes, str], partial: _Partial) -> None:
+        digest = key[1]
+        if partial.hash.hexdigest() != digest:
+            self._drop(key)
+            raise BlobError(f"the bytes sent for blob {digest[:12]} have another sha256")
+        while self._sizes and self._used + partial.size > self._capacity:
+            oldest, size = self._sizes.popitem(last=False)
+            (self._folder / oldest).unlink(missing_ok=True)
+            self._used -= size
+        del self._partial[key]
+        os.replace(partial.path, self._folder / digest)
+        if digest not in self._sizes:
+            self._sizes[digest] = partial.size
+            self._used += partial.size

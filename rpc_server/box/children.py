@@ -1,0 +1,66 @@
+"""Python processes that this one starts: how they find our packages, and one that is asked a single question."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from rpc_server.box.crash import signal_name
+
+T = TypeVar("T")
+
+PYTHON = (sys.executable, "-P")
+"""How one begins: -P, because a folder it works in may have the name of one of our packages."""
+_DIES_S = 1.0
+
+
+def search_path() -> str:
+    """PYTHONPATH with our packages first, also where they are not installed."""
+    root = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join([root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+
+
+def environment(**added: str) -> dict[str, str]:
+    """This process's, with which another one imports our packages, and what is `added`."""
+    return {**os.environ, "PYTHONPATH": search_path(), **added}
+
+
+def answer_of(module: str, settings: msgspec.Struct, kind: type[T], timeout_s: float, **added: str) -> T | str:
+    """What `python -m module SETTINGS` prints as JSON; or, in words, how it ended without: "did not end within 5 s".
+
+    `added` comes to its environment. One that does not die, inside a driver that hangs, is left behind.
+    """
+    child = subprocess.Popen(
+        [*PYTHON, "-m", module, msgspec.json.encode(settings).decode()],
+        env=environment(**added),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return f"did not end within {timeout_s:g} s"
+    finally:
+        _end(child)
+    if child.returncode < 0:
+        return f"was killed by {signal_name(-child.returncode)}"
+    try:
+        return msgspec.json.decode(out, type=kind)
+    except msgspec.DecodeError:
+        last = err.decode(errors="replace").strip().splitlines()[-1:]
+        return f"ended with {child.returncode}: {' '.join(last)}"
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    try:
+        child.wait(_DIES_S)
+    except subprocess.TimeoutExpired:
+        return

@@ -1,0 +1,228 @@
+"""The supervisor's side of its executors: processes, streams, folders. Turns what they do into events."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pwd
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from compiler.errors import TunefarmError
+from rpc_server.box.blobs import BlobStore
+from rpc_server.box.crash import ExitReport
+from rpc_server.box.folders import disk_usage
+from rpc_server.box.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.box.stray_processes import Strays
+from rpc_server.box.supervisor_events import (
+    Event,
+    ExecutorBrokeProtocol,
+    ExecutorExited,
+    ExecutorOnLane,
+    ExecutorPhase,
+    ExecutorReady,
+    ExecutorReplied,
+    Frames,
+)
+from rpc_server.box.task_groups import TaskGroups
+from rpc_server.errors import ProtocolError
+from rpc_server.wire.codec import Kind, check_frames
+from rpc_server.wire.messages import Data, Need
+from rpc_server.wire.polling import WRITABLE, PollTable
+from rpc_server.wire.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
+from rpc_server.wire.stream import StreamClosed
+
+logger = logging.getLogger("rpc_server")
+
+_BURST = 64  # reads from one executor before the others get a turn
+
+
+class ExecutorLinks:
+    """`emit` takes the events; `folder` holds the sessions' folders."""
+
+    def __init__(
+        self,
+        poll: PollTable,
+        folder: Path,
+        settings: ExecutorSettings,
+        blobs: BlobStore,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._poll = poll
+        self._folder = folder
+        self._settings = settings
+        self._blobs = blobs
+        self._emit = emit
+        self._processes: dict[int, ExecutorProcess] = {}
+        self._unsent: dict[int, ExecutorProcess] = {}
+        self._sessions: dict[int, int] = {}  # by executor
+        self._homes: dict[int, Path] = {}  # of executors that have no session yet
+        self._session_folders: dict[int, Path] = {}
+        self._warned = False
+        self._pids: set[int] = set()
+        self._strays = Strays(poll, self._pids, pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid())
+        stays_root = os.geteuid() == 0 and not settings.user
+        self._groups = TaskGroups(settings.max_processes) if stays_root else None
+
+    @property
+    def limits_processes(self) -> bool:
+        """Whether something keeps a session from forking without end."""
+        return self._groups is None or self._groups.usable
+
+    @property
+    def all_gone(self) -> bool:
+        return not self._processes
+
+    # --- what the supervisor asks for ---------------------------------------------------------------------
+
+    def spawn(self, number: int) -> None:
+        """Start an executor in a folder that only it (and root) can enter: that of the session it will serve."""
+        home = self._homes[number] = self._folder / f"executor-{number}"
+        try:
+            home.mkdir(mode=0o700)
+            if self._settings.user:
+                shutil.chown(home, self._settings.user)
+            process = ExecutorProcess(msgspec.structs.replace(self._settings, executor=number, folder=str(home)))
+        except OSError as error:
+            self._leave_home(number)
+            self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
+            return
+        self._processes[number] = process
+        self._pids.add(process.pid)
+        if self._groups is not None:
+            self._groups.hold(number, process.pid)
+        self._poll.watch(process.stream.fileno(), lambda events: self._on_stream(process, events))
+        self._poll.watch(process.pidfd, lambda _: self._on_exit(process))
+        if (fd := process.stderr_fd) is not None:
+            self._poll.watch(fd, lambda _: self._on_stderr(process, fd))
+
+    def kill(self, number: int) -> None:
+        if (process := self._processes.get(number)) is not None:
+            process.kill()
+
+    def kill_all(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+
+    def send(self, number: int, frames: Frames) -> None:
+        """Queue a message until `flush`."""
+        if (process := self._processes.get(number)) is not None:
+            process.stream.put(frames)
+            self._unsent[number] = process
+
+    def flush(self) -> None:
+        """Write what a turn of the loop queued: one system call for many messages."""
+        while self._unsent:
+            _, process = self._unsent.popitem()
+            with contextlib.suppress(StreamClosed):
+                process.stream.flush()
+                if process.stream.backlog != process.waits_to_write:
+                    process.waits_to_write = process.stream.backlog
+                    self._poll.want_write(process.stream.fileno(), process.waits_to_write)
+
+    def begin(self, number: int, session: int) -> None:
+        """Give an executor a session. Its first one stays in the folder it is set up in already; another, after a
+        crash within the session, goes to that folder.
+        """
+        self._sessions[number] = session
+        if (folder := self._session_folders.get(session)) is None:
+            self._session_folders[session] = self._homes.pop(number)
+        else:
+            self._leave_home(number)
+            self.send(number, private_codec.encode(Begin(str(folder)), Kind.NOTE))
+
+    def forget(self, session: int) -> None:
+        """Delete a session's folder."""
+        if (folder := self._session_folders.pop(session, None)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _leave_home(self, number: int) -> None:
+        if (home := self._homes.pop(number, None)) is not None:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def disk_used(self, number: int) -> int:
+        """Bytes that the session of an executor takes in its folder."""
+        session = self._sessions.get(number)
+        return 0 if session is None else disk_usage(self._session_folders[session])
+
+    def resident_memory(self, number: int) -> int | None:
+        process = self._processes.get(number)
+        sample = process.sample_memory() if process is not None else None
+        return None if sample is None else sample.resident
+
+    # --- what executors do --------------------------------------------------------------------------------
+
+    def _on_stderr(self, process: ExecutorProcess, fd: int) -> None:
+        process.read_stderr()
+        if process.stderr_fd is None:
+            self._poll.unwatch(fd)
+
+    def _on_stream(self, process: ExecutorProcess, events: int) -> None:
+        try:
+            if events & WRITABLE:
+                self._unsent[process.number] = process
+            if events & ~WRITABLE:
+                for _ in range(_BURST):
+                    messages = process.stream.receive()
+                    if not messages:
+                        return
+                    for frames in messages:
+                        self._on_message(process, frames)
+        except StreamClosed:
+            # It is ending, and its pidfd will tell how; or it closed its end and is of no use any more.
+            self._poll.unwatch(process.stream.fileno())
+            process.kill()
+        except TunefarmError as error:
+            self._emit(ExecutorBrokeProtocol(process.number, error.message))
+
+    def _on_message(self, process: ExecutorProcess, frames: list[memoryview]) -> None:
+        header = check_frames(frames)
+        if header.kind in (Kind.REPLY, Kind.ERROR):
+            self._emit(ExecutorReplied(process.number, header.request_id, frames))
+            return
+        body = private_codec.decode_body(frames[1])
+        match body:
+            case Hello():
+                process.note_warm()
+                if body.warning and not self._warned:
+                    self._warned = True
+                    logger.warning("%s", body.warning)
+                self._emit(ExecutorReady(process.number, process.pid, body.lane, body.lane_token))
+            case LaneOpened():
+                self._emit(ExecutorOnLane(process.number))
+            case Phase():
+                self._emit(ExecutorPhase(process.number, body.name, body.timeout_s))
+            case Fetch():
+                self._on_fetch(process, header.request_id, body)
+            case _:
+                raise ProtocolError(f"an executor does not send {type(body).__name__}")
+
+    def _on_fetch(self, process: ExecutorProcess, request_id: int, body: Fetch) -> None:
+        blob = self._blobs.read(body.digest)
+        answer = Need((body.digest,)) if blob is None else Data(len(blob))
+        buffers = () if blob is None else (blob,)
+        frames = private_codec.encode(answer, Kind.REPLY, request_id=request_id, buffers=buffers)
+        self.send(process.number, frames)
+
+    def _on_exit(self, process: ExecutorProcess) -> None:
+        """Take its last words, then bury it."""
+        with contextlib.suppress(StreamClosed, TunefarmError):
+            while messages := process.stream.receive():
+                for frames in messages:
+                    self._on_message(process, frames)
+        for source in (process.stream.fileno(), process.pidfd, process.stderr_fd):
+            self._poll.unwatch(source)
+        del self._processes[process.number]
+        self._sessions.pop(process.number, None)
+        self._leave_home(process.number)
+        self._unsent.pop(process.number, None)
+        report = process.reap()
+        self._pids.discard(process.pid)
+        self._strays.sweep()
+        if self._groups is not None:
+            self._groups.forget(process.number)
+        self._emit(ExecutorExited(process.number, report))

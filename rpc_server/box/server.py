@@ -1,0 +1,345 @@
+"""Start a device box's server: `serve(options)` in this process, or `Server(...)` in a child of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import logging
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rpc_server.box.crash import GPU_LOST, ExitReport
+from rpc_server.box.executor_pool import PoolConfig
+from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.box.folders import ServerFolder
+from rpc_server.box.health import HealthCheck
+from rpc_server.box.hours import Hours, HoursError
+from rpc_server.box.memory import keep_freed_memory
+from rpc_server.box.processes import ExecutorSettings
+from rpc_server.box.server_options import AUTO, DEFAULT_PORT, ServerOptions
+from rpc_server.box.supervisor import Supervisor, watch_connections
+from rpc_server.box.supervisor_records import SupervisorConfig
+from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.farm_link.registrar import Registrar, cpu_device, gpu_device, split_address
+from rpc_server.gpu.gpus import Gpu, ProbeSettings, chosen, probe
+from rpc_server.relay.agent import AgentOptions
+from rpc_server.relay.link import RelayLink
+from rpc_server.relay.passes import via
+from rpc_server.service import (
+    ChildService,
+    Entrance,
+    announce,
+    bind,
+    child_main,
+    entrance,
+    stoppable,
+)
+from rpc_server.wire.curve import keys_for
+from rpc_server.wire.key_watch import KeyWatch
+from rpc_server.wire.keys import KeyRing, Principal, Role
+from rpc_server.wire.messages import BoxStatus
+from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT
+from rpc_server.wire.sockets import Liveness, Monitor, prepare, resolve
+from rpc_server.wire.tracker_records import DeviceSpec
+
+logger = logging.getLogger("rpc_server")
+
+_EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
+
+
+def serve(options: ServerOptions) -> None:
+    """Run a server until SIGINT, SIGTERM or the end of its lifeline; prints "listening on HOST:PORT".
+
+    Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
+    while nothing authenticates them.
+    """
+    keep_freed_memory()
+    leases = LeaseTable() if options.tracker else None
+    with entrance(
+        options,
+        "run code on this machine",
+        logger,
+        lambda front: prepare(front, Liveness()),
+        lambda ring, public: _admit(ring, public, leases),
+    ) as door, contextlib.closing(watch_connections(door.socket)) as monitor:
+        port = bind(door.socket, options.host, door.address, options.port, options.port_end)
+        _serve_on(door, monitor, port, options, leases)
+
+
+def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal | None:
+    """Who may connect to a box: those authorized on it, and whoever the tracker lends it to."""
+    known = ring.authorized().get(public)
+    if known is None and leases is not None and leases.holds(public):
+        return Principal("the tracker's client", Role.CLIENT, public)
+    return known
+
+
+def _serve_on(
+    door: Entrance, monitor: Monitor, port: int, options: ServerOptions, leases: LeaseTable | None
+) -> None:
+    parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
+    try:
+        user = _executor_user(options.user, parent)
+        folder = ServerFolder(parent, shared=bool(user))
+    except OSError as error:
+        raise ServerStartError(f"cannot make a folder in {parent}: {error.strerror}") from None
+    try:
+        folder.remove_leftovers()
+        fingerprint, gpu = local_fingerprint(), _gpu(options.gpu, user)
+        if gpu is not None:
+            fingerprint = fingerprint.with_gpu(gpu)
+        name = options.name or f"{fingerprint.hostname}:{port}"
+        memory = _memory_limit(options, fingerprint.memory)
+        disk = _disk_limit(options, folder.path)
+        supervisor = Supervisor(
+            door.socket,
+            monitor,
+            folder.path,
+            SupervisorConfig(
+                box=name,
+                key=options.key,
+                max_sessions=options.sessions,
+                leases_required=bool(options.tracker),
+                call_timeout_s=options.call_timeout_s,
+                memory_limit=memory,
+                disk_limit=disk,
+                pool=PoolConfig(warm=options.warm, refill_delay_s=options.spare_delay_s),
+            ),
+            ExecutorSettings(
+                user=user,
+                memory_limit=memory,
+                max_processes=options.processes,
+                disk_limit=disk,
+                cpus=options.cpus,
+                libraries=options.libraries,
+                gpu="" if gpu is None else gpu.uuid,
+            ),
+            leases=leases,
+            info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
+            blob_capacity=options.blob_capacity,
+            who=door.who,
+            keys=None if door.doorkeeper is None else KeyWatch(door.doorkeeper.lookup),
+        )
+        device = _device(options, fingerprint, gpu)
+        check = HealthCheck(user, options.cpus, gpu="" if gpu is None else gpu.uuid)
+        with (
+            stoppable(options, supervisor.stop),
+            _registered(options, name, port, fingerprint, device, leases, door.ring, check) as registrar,
+        ):
+            if gpu is not None and registrar is not None:
+                supervisor.on_executor_end = partial(_doubt_gpu, registrar)
+            announce(options, port)
+            supervisor.run()
+    finally:
+        folder.remove()
+
+
+def _gpu(wanted: str, user: str) -> Gpu | None:
+    """The GPU to lend, looked at by a process of its own. Raises ServerStartError."""
+    if not wanted:
+        return None
+    found = probe(ProbeSettings(os.getpid(), chosen(wanted), user))
+    if found.gpu is None or found.wrong:
+        hint = "docs/gpu.md says what a box with a GPU needs; nvidia-smi shows the GPU's state"
+        raise ServerStartError(f"GPU {wanted} cannot be lent: {found.wrong}", hint=hint)
+    return found.gpu
+
+
+def _device(options: ServerOptions, fingerprint: Fingerprint, gpu: Gpu | None) -> DeviceSpec:
+    if gpu is not None:
+        return gpu_device(fingerprint, gpu, options.key, options.tags)
+    return cpu_device(fingerprint, key=options.key, tags=options.tags)
+
+
+def _doubt_gpu(registrar: Registrar, report: ExitReport) -> None:
+    """Have the GPU checked before its next lease when a kernel spoiled an executor's context."""
+    if report.exit_code == GPU_LOST:
+        last = report.stderr.strip().splitlines()[-1:]
+        registrar.suspect(0, f"an executor lost the GPU: {' '.join(last)}"[:2000])
+
+
+# --- starting ----------------------------------------------------------------------------------------------
+
+
+def _executor_user(wanted: str, parent: Path) -> str:
+    """Whom executors become: only root can choose, and they must reach their folders below `parent`."""
+    if os.geteuid() != 0 or not wanted or wanted == "root":
+        return ""
+    try:
+        pwd.getpwnam(wanted)
+    except KeyError:
+        raise ServerStartError(
+            f"there is no user {wanted!r} to run executors as", hint="name another, or none to stay root"
+        ) from None
+    closed = [folder for folder in (parent, *parent.resolve().parents) if not folder.stat().st_mode & 0o001]
+    if closed:
+        logger.warning("executors run as root: user %r cannot enter %s", wanted, closed[-1])
+        return ""
+    return wanted
+
+
+def _memory_limit(options: ServerOptions, total: int) -> int | None:
+    if options.memory_limit == AUTO:
+        return total * 3 // 4 // max(options.sessions, 1)
+    return options.memory_limit or None
+
+
+def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
+    if options.disk_limit == AUTO:
+        return shutil.disk_usage(folder).free // 2 // max(options.sessions, 1)
+    return options.disk_limit or None
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("tunefarm")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@contextlib.contextmanager
+def _registered(
+    options: ServerOptions,
+    name: str,
+    port: int,
+    fingerprint: Fingerprint,
+    device: DeviceSpec,
+    leases: LeaseTable | None,
+    ring: KeyRing | None,
+    check: HealthCheck,
+) -> Iterator[Registrar | None]:
+    """Lend the box out through its tracker, if it has one."""
+    if leases is None:
+        if options.relay:
+            raise ServerStartError("a relay leads to boxes that a tracker lends", hint="name a tracker as well")
+        yield None
+        return
+    link = _relay_link(options, name, port, leases, ring, lambda: registrar.wake())
+    try:
+        registrar = Registrar(
+            options.tracker,
+            box=name,
+            address=_told_address(options, fingerprint, port),
+            devices=[device],
+            leases=leases,
+            check=check,
+            hours=Hours.parse(options.hours, options.timezone) if options.hours else None,
+            end_at_close=options.end_at_close,
+            keys=keys_for(ring, options.tracker),
+            unreachable=link.trouble if link is not None else lambda: "",
+        )
+    except HoursError as error:
+        raise ServerStartError(error.message, hint=error.hint) from None
+    except ConnectError as error:
+        raise ServerStartError(f"tracker {options.tracker}: {error.message}", hint=error.hint) from None
+    with contextlib.nullcontext() if link is None else link:
+        registrar.start()
+        try:
+            yield registrar
+        finally:
+            registrar.stop()
+
+
+def _told_address(options: ServerOptions, fingerprint: Fingerprint, port: int) -> str:
+    """Where clients reach the box."""
+    if options.relay:
+        host, relay_port = split_address(options.relay, DEFAULT_RELAY_PORT)
+        return via(f"{fingerprint.hostname}-{port}", (options.address or host, relay_port))
+    # An empty host: the tracker takes the one it sees the box come from.
+    host = options.address or ("" if options.host in _EVERY_INTERFACE else options.host)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _relay_link(
+    options: ServerOptions,
+    name: str,
+    port: int,
+    leases: LeaseTable,
+    ring: KeyRing | None,
+    on_change: Callable[[], None],
+) -> RelayLink | None:
+    if not options.relay:
+        return None
+    try:
+        host, relay_port = split_address(options.relay, DEFAULT_RELAY_PORT)
+        address = resolve(host, relay_port)[0]
+    except ConnectError as error:
+        raise ServerStartError(f"relay {options.relay}: {error.message}", hint=error.hint) from None
+    known = {} if ring is None else ring.known()
+    listed = f"{host}:{relay_port}"
+    beside_tracker = host == split_address(options.tracker)[0]
+    return RelayLink(
+        AgentOptions(
+            relay=(address, relay_port),
+            listed=listed,
+            local=("127.0.0.1" if options.host in _EVERY_INTERFACE else resolve(options.host, port)[0], port),
+            box=name,
+            keys=options.keys,
+            server=known.get(listed, "") or (known.get(options.tracker, "") if beside_tracker else ""),
+        ),
+        leases,
+        listed,
+        on_change,
+    )
+
+
+# --- a server in a child process ---------------------------------------------------------------------------
+
+
+class Server(ChildService):
+    """A server in a child process, with TVM's constructor. It ends with `terminate()`, or with this process.
+
+    `port` is the bound port: the first free one of [port, port_end), or any free one for port 0.
+    `tracker_addr` is (host, port) of a tracker to lend the box through; `load_library` names shared libraries
+    for the executors, separated by ":"; `custom_addr` is the host that clients of the tracker are told.
+    `no_fork` makes no difference: executors are always spawned. Further `options` are ServerOptions fields.
+    Raises ServerStartError.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        port_end: int = 9199,
+        is_proxy: bool = False,
+        tracker_addr: tuple[str, int] | None = None,
+        key: str = "",
+        load_library: str | None = None,
+        custom_addr: str | None = None,
+        silent: bool = False,
+        no_fork: bool = False,
+        **options: Any,
+    ) -> None:
+        if is_proxy:
+            hint = "a box that can only dial out has a relay: Server(relay='host:port')"
+            raise ServerStartError("tunefarm has no RPC proxy", hint=hint)
+        settings = ServerOptions(
+            host=host,
+            port=port,
+            port_end=port_end if port else 0,
+            key=key,
+            tracker="" if tracker_addr is None else f"{tracker_addr[0]}:{tracker_addr[1]}",
+            libraries=tuple(filter(None, (load_library or "").split(":"))),
+            address=custom_addr or "",
+            **options,
+        )
+        self.host = host
+        super().__init__(
+            "rpc_server.box.server",
+            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
+            silent=silent,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(child_main(serve, ServerOptions, sys.argv[1]))

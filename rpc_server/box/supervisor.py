@@ -1,0 +1,400 @@
+"""The supervisor's loop: sockets and processes on one side, `SupervisorState` on the other.
+
+It owns the box's one port and never runs user code: it moves messages between clients and executors without
+decoding them, answers the few meant for itself, and does what the state tells it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+import zmq
+
+from compiler.errors import TunefarmError
+from rpc_server.box.blobs import BlobStore
+from rpc_server.box.crash import ExitReport
+from rpc_server.box.executor_links import ExecutorLinks
+from rpc_server.box.executor_pool import ExecutorState
+from rpc_server.box.processes import ExecutorSettings
+from rpc_server.box.supervisor_events import (
+    Answer,
+    BeginSession,
+    CallAsked,
+    CancelAsked,
+    CloseAsked,
+    Command,
+    ConnectionLost,
+    Event,
+    ExecutorDisk,
+    ExecutorExited,
+    ExecutorMemory,
+    Fail,
+    ForgetSession,
+    KeyRevoked,
+    Kill,
+    LaneLostAsked,
+    LeaseOver,
+    Log,
+    OpenAsked,
+    Report,
+    ShutdownAsked,
+    Spawn,
+    Tell,
+    TimePassed,
+    ToClient,
+    ToExecutor,
+)
+from rpc_server.box.supervisor_records import SupervisorConfig
+from rpc_server.box.supervisor_state import SupervisorState
+from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
+from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.wire.codec import Address, Buffer, Kind, check_frames, encode_error, total_size
+from rpc_server.wire.key_watch import KeyWatch
+from rpc_server.wire.keys import Principal
+from rpc_server.wire.messages import (
+    AnyMessage,
+    BlobsMissing,
+    BlobStored,
+    BoxInfo,
+    BoxStatus,
+    CancelCalls,
+    CloseSession,
+    Done,
+    HasBlobs,
+    LaneLost,
+    OpenSession,
+    Ping,
+    PutBlob,
+    describe,
+    public_codec,
+)
+from rpc_server.wire.polling import PollTable
+from rpc_server.wire.sockets import Monitor, came_before, send_frames
+
+logger = logging.getLogger("rpc_server")
+
+MEMORY_SAMPLE_S = 0.05
+DISK_SAMPLE_S = 0.5
+_POLLOUT = int(zmq.POLLOUT)
+_BURST = 64  # messages taken from one source before the others get a turn
+
+
+def watch_connections(front: zmq.Socket[bytes]) -> Monitor:
+    """News of every connection to `front`: call before it is bound, or the end of the first ones goes unseen."""
+    return Monitor(front, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+
+
+class Supervisor:
+    """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
+
+    `front` is a bound ROUTER made by `prepare`, and `monitor` its `watch_connections`, called before it was bound: it
+    takes both over. `folder` is a private folder the supervisor may fill and empty.
+    `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
+    used: then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
+    revoked.
+    """
+
+    def __init__(
+        self,
+        front: zmq.Socket[bytes],
+        monitor: Monitor,
+        folder: Path,
+        config: SupervisorConfig,
+        executor: ExecutorSettings,
+        leases: LeaseTable | None = None,
+        info: BoxStatus | None = None,
+        blob_capacity: int = 1 << 30,
+        who: Callable[[zmq.Frame], Principal | None] | None = None,
+        keys: KeyWatch | None = None,
+    ) -> None:
+        self._front = front
+        self._monitor = monitor
+        self._who = who
+        self._keys = keys
+        self._config = config
+        self._leases = leases
+        self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
+        self._state = SupervisorState(config, lambda frames: describe(frames[1]))
+        self._blobs = BlobStore(folder / "blobs", blob_capacity)
+        self._poll = PollTable()
+        self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
+        self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
+        self._vacant: set[int] = set()  # descriptors whose connection has ended
+        self._started = time.monotonic()
+        self._folder = folder
+        self._user = executor.user or _own_name()
+        self._due: float | None = None  # when the state last wanted to be told that time passed
+        self._next_sample = 0.0
+        self._next_disk_sample = 0.0
+        self._stop_reason = ""
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.on_executor_end: Callable[[ExitReport], None] = lambda _report: None
+        if leases is not None:
+            leases.on_change_of_known(self.wake)
+
+    # --- from other threads -------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Make the loop look at the leases and the stop flag. Safe in any thread and in signal handlers."""
+        with contextlib.suppress(OSError):
+            os.eventfd_write(self._wake_fd, 1)
+
+    def stop(self, reason: str) -> None:
+        self._stop_reason = reason
+        self.wake()
+
+    # --- the loop -----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._poll.watch(self._front, self._on_front)
+        self._poll.watch(self._monitor.socket, lambda _: self._on_monitor())
+        self._poll.watch(self._wake_fd, lambda _: self._on_wake())
+        stopping = False
+        try:
+            self._handle(TimePassed())
+            while not (stopping and self._executors.all_gone):
+                self._executors.flush()
+                self._poll.wait(self._poll_ms())
+                self._executors.flush()  # before anything that no call waits for
+                self._on_time()
+                if self._stop_reason and not stopping:
+                    stopping = True
+                    self._handle(ShutdownAsked(self._stop_reason))
+        finally:
+            self._executors.kill_all()
+            self._monitor.close()
+            self._front.close(linger=500)
+            os.close(self._wake_fd)
+
+    def _poll_ms(self) -> int | None:
+        self._due = self._state.next_wakeup()
+        times = [self._due]
+        if self._leases is not None:
+            times.append(self._leases.next_expiry())
+        if self._state.running():
+            times.append(self._next_sample if self._config.memory_limit is not None else None)
+            times.append(self._next_disk_sample if self._config.disk_limit is not None else None)
+        if self._keys is not None:
+            times.append(self._keys.due())
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
+
+    def _on_time(self) -> None:
+        now = time.monotonic()
+        if self._due is not None and now >= self._due:  # what came meanwhile is looked at in the next turn
+            self._handle(TimePassed())
+        if self._leases is not None and (expiry := self._leases.next_expiry()) is not None and now >= expiry:
+            self._end_leases()
+        if self._keys is not None and (due := self._keys.due()) is not None and now >= due:
+            for conn, reason in self._keys.revoked(now):
+                self._handle(KeyRevoked(conn, reason))
+        self._sample(now)
+
+    def _sample(self, now: float) -> None:
+        """What the sessions that run something take of memory and disk."""
+        if self._config.memory_limit is not None and now >= self._next_sample:
+            self._next_sample = now + MEMORY_SAMPLE_S
+            for number in self._state.running():
+                if (resident := self._executors.resident_memory(number)) is not None:
+                    self._handle(ExecutorMemory(number, resident))
+        if self._config.disk_limit is not None and now >= self._next_disk_sample:
+            self._next_disk_sample = now + DISK_SAMPLE_S
+            for number in self._state.running():
+                self._handle(ExecutorDisk(number, self._executors.disk_used(number)))
+
+    def _on_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+        if self._leases is not None:
+            self._end_leases()
+
+    def _end_leases(self) -> None:
+        assert self._leases is not None
+        for ended in self._leases.take_ended():
+            self._handle(LeaseOver(ended.lease_id, ended.reason))
+
+    # --- clients ------------------------------------------------------------------------------------------
+
+    def _on_front(self, _events: int) -> None:
+        for _ in range(_BURST):
+            try:
+                parts = self._front.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            conn = parts[0].bytes
+            frames = [part.buffer for part in parts[1:]]
+            try:
+                self._on_message(conn, frames, parts[0])
+            except TunefarmError as error:
+                self._handle_error(conn, frames, error)
+            except Exception as error:  # a defect of ours must not cost the other sessions
+                logger.exception("a client's message failed")
+                self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
+
+    def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
+        header = check_frames(frames)
+        if header.kind is not Kind.REQUEST:
+            raise ProtocolError(f"a box takes requests, not a {header.kind.name}")
+        if header.address is not Address.PEER:
+            timeout = header.timeout_ms / 1000 if header.timeout_ms else None
+            trial = header.address is Address.TRIAL
+            self._handle(CallAsked(conn, header.request_id, frames, total_size(frames), timeout, trial))
+            return
+        body = public_codec.decode_body(frames[1])
+        if self._who is not None and not isinstance(body, BoxInfo | Ping | LaneLost):
+            self._permit(first)
+        match body:
+            case PutBlob():
+                self._put_blob(conn, header.request_id, body, frames[2:])
+            case HasBlobs():
+                self._answer(conn, header.request_id, BlobsMissing(self._blobs.missing(body.digests)))
+            case OpenSession():
+                self._open(conn, header.request_id, body, first)
+            case CancelCalls():
+                self._handle(CancelAsked(conn, header.request_id, body.session, body.secret))
+            case CloseSession():
+                self._handle(CloseAsked(conn, header.request_id))
+            case BoxInfo():
+                self._answer(conn, header.request_id, self._status())
+            case LaneLost():
+                self._handle(LaneLostAsked(conn, header.request_id, body.executor_pid, frames))
+            case Ping():
+                self._answer(conn, header.request_id, Done())
+            case _:
+                raise ProtocolError(f"{type(body).__name__} is no request to a box")
+
+    def _permit(self, first: zmq.Frame) -> Principal:
+        assert self._who is not None
+        principal = self._who(first)
+        if principal is None:
+            raise NotPermitted("this key is not authorized any more", hint="have it authorized on the box")
+        if not principal.may_use_devices:
+            raise NotPermitted(f"{principal.name} has the role {principal.role}, which may not open sessions")
+        return principal
+
+    def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
+        # A request may be read after its sender has gone, even after another took over its descriptor.
+        self._on_monitor()
+        fd = first.get(zmq.SRCFD)
+        if isinstance(fd, int) and fd >= 0:
+            if fd in self._vacant:
+                return
+            before = self._conn_of_fd.get(fd, conn)
+            if came_before(conn, before):
+                return
+            self._conn_of_fd[fd] = conn
+            if before != conn:
+                self._lost(before)
+        holder = None if self._who is None else self._permit(first)
+        if holder is not None and self._keys is not None:
+            self._keys.add(conn, holder)
+        public = "" if holder is None else holder.public
+        lease = self._leases.check(body.token, public) if self._leases is not None and body.token else None
+        self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
+
+    def _put_blob(self, conn: bytes, request_id: int, body: PutBlob, buffers: list[memoryview]) -> None:
+        if not self._state.has_session(conn):
+            raise self._state.why_over(conn)
+        if len(buffers) != 1:
+            raise ProtocolError("a chunk of a blob comes in exactly one buffer")
+        complete = self._blobs.put(conn, body.digest, body.size, body.offset, buffers[0])
+        self._answer(conn, request_id, BlobStored(body.digest, complete))
+
+    def _on_monitor(self) -> None:
+        for event, fd in self._monitor.drain():
+            if event == zmq.EVENT_ACCEPTED:
+                self._vacant.discard(fd)
+                continue
+            self._vacant.add(fd)
+            if (conn := self._conn_of_fd.pop(fd, None)) is not None:
+                self._lost(conn)
+
+    def _lost(self, conn: bytes) -> None:
+        self._blobs.forget_owner(conn)
+        if self._keys is not None:
+            self._keys.remove(conn)
+        self._handle(ConnectionLost(conn))
+
+    def _status(self) -> BoxStatus:
+        disk = os.statvfs(self._folder)
+        return msgspec.structs.replace(
+            self._info,
+            sessions=self._state.session_names(),
+            warm=self._state.pool.count(ExecutorState.WARM),
+            uptime_s=time.monotonic() - self._started,
+            crashes=self._state.crashes,
+            time=time.time(),
+            user=self._user,
+            memory_limit=self._config.memory_limit,
+            disk_free=disk.f_bavail * disk.f_frsize,
+            disk_executes=not disk.f_flag & os.ST_NOEXEC,
+            limits_processes=self._executors.limits_processes,
+        )
+
+    def _handle_error(self, conn: bytes, frames: list[memoryview], error: TunefarmError) -> None:
+        request_id = 0
+        with contextlib.suppress(TunefarmError, IndexError):
+            request_id = check_frames(frames).request_id
+        if isinstance(error, ProtocolError):
+            logger.warning("refused a message from a client: %s", error.message)
+        self._send(conn, encode_error(error, request_id))
+
+    def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
+        self._send(conn, public_codec.encode(body, Kind.REPLY, request_id=request_id))
+
+    def _send(self, conn: bytes, frames: Iterable[Buffer]) -> None:
+        # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
+        with contextlib.suppress(zmq.ZMQError):
+            send_frames(self._front, [conn, *frames])
+
+    # --- commands -----------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        if isinstance(event, ExecutorExited):
+            self.on_executor_end(event.report)
+        for command in self._state.handle(event, time.monotonic()):
+            self._obey(command)
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case ToExecutor():
+                self._executors.send(command.executor, command.frames)
+            case ToClient():
+                self._send(command.conn, command.frames)
+            case Answer():
+                self._answer(command.conn, command.request_id, command.reply)
+            case Fail():
+                self._send(command.conn, encode_error(command.error, command.request_id))
+            case Tell():
+                self._send(command.conn, public_codec.encode(command.note, Kind.NOTE))
+            case Spawn():
+                self._executors.spawn(command.executor)
+            case Kill():
+                self._executors.kill(command.executor)
+            case BeginSession():
+                self._executors.begin(command.executor, command.session)
+            case ForgetSession():
+                self._executors.forget(command.session)
+            case Report():
+                if self._leases is not None:
+                    self._leases.report(command.report)
+            case Log():
+                logger.log(command.level, "%s", command.text)
+            case _:
+                assert_never(command)
+
+
+def _own_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number that has no name
+        return str(os.getuid())

@@ -1,0 +1,148 @@
+"""The sessions of a supervisor and the moves that its rules are made of; `supervisor_state` has the rules.
+
+Nothing here decides when: `emit` collects the commands that a move takes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from rpc_server.box.crash import ExitReport, Verdict
+from rpc_server.box.executor_pool import Executor, ExecutorPool, ExecutorState, Wanted
+from rpc_server.box.supervisor_events import BeginSession, Command, Fail, ForgetSession, Frames, Log, Report, Tell
+from rpc_server.box.supervisor_records import Over, Request, Session, SupervisorConfig, Waiting
+from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
+from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.wire.messages import SessionEnded
+
+_REMEMBERED_ENDS = 1024
+
+
+class Sessions:
+    """Those that are open, those that ended but whose executors still die, and clients that wait for one."""
+
+    def __init__(self, config: SupervisorConfig, name_call: Callable[[Frames], str]) -> None:
+        self.config = config
+        self.pool = ExecutorPool(config.pool)
+        self.crashes = 0
+        self._name_call = name_call
+        self._sessions: dict[int, Session] = {}
+        self._by_conn: dict[bytes, Session] = {}
+        self._over: dict[bytes, Over] = {}  # connections whose session ended
+        self._leaving: dict[int, LeaseReport | None] = {}  # ended, but their executors still die
+        self._waiting: deque[Waiting] = deque()
+        self._next_session = 1
+        self._stopping = ""
+        self._out: list[Command] = []
+
+    def has_session(self, conn: bytes) -> bool:
+        return conn in self._by_conn
+
+    def why_over(self, conn: bytes) -> RPCError:
+        """What to tell a client that has no session."""
+        ended = self._over.get(conn)
+        if ended is not None:
+            return SessionClosed(f"the session is over: {ended.note.reason}", hint="connect again")
+        return SessionClosed("no session is open on this connection", hint="open one first")
+
+    def running(self) -> list[int]:
+        """Executors with a call under way, or perhaps one: the ones whose memory is worth watching."""
+        return [s.executor for s in self._sessions.values() if (s.queue or s.on_lane) and s.executor is not None]
+
+    def session_names(self) -> tuple[str, ...]:
+        return tuple(session.request.client for session in self._sessions.values())
+
+    def _session_of(self, number: int) -> Session | None:
+        """The session a running executor serves."""
+        executor = self.pool.busy(number)
+        return None if executor is None or executor.session is None else self._sessions[executor.session]
+
+    def _wanted(self) -> Wanted:
+        orphaned = sum(session.executor is None for session in self._sessions.values())
+        room = self.config.max_sessions - len(self._sessions) - len(self._leaving)
+        return Wanted(orphaned, max(0, min(len(self._waiting), room)))
+
+    def _attach(self, session: Session, executor: Executor) -> None:
+        session.executor = executor.number
+        self._emit(BeginSession(executor.number, session.number))
+
+    def _start_head(self, session: Session, now: float) -> None:
+        session.head_started = session.head_since = now
+        session.phase = ""
+        if session.queue:
+            session.head_timeout = session.queue[0].timeout_s or self.config.call_timeout_s
+
+    def _head_deadline(self, session: Session) -> float | None:
+        if not session.queue or session.head_timeout is None or session.executor is None:
+            return None
+        return session.head_since + session.head_timeout if self.pool.busy(session.executor) else None
+
+    def _stuck_at(self, session: Session) -> float | None:
+        executor = self.pool.get(session.executor)
+        if executor is None or executor.state is not ExecutorState.DYING:
+            return None
+        return executor.since + self.config.die_timeout_s
+
+    def _restart(self, session: Session, now: float) -> None:
+        """Keep the trials that wait for a fresh executor; anything else used what died with the old one."""
+        kept: deque[Request] = deque()
+        for request in session.queue:
+            if request.trial:
+                kept.append(request)
+            else:
+                session.queued_bytes -= request.nbytes
+                self._emit(Fail(session.conn, request.request_id, arrays_lost()))
+        session.queue = kept
+        self._start_head(session, now)
+
+    def _end_all(self, sessions: Iterable[Session], why: RPCError, now: float) -> None:
+        for session in list(sessions):
+            self._end(session, why, now)
+
+    def _end(
+        self,
+        session: Session,
+        why: RPCError,
+        now: float,
+        *,
+        tell: bool = True,
+        report: ExitReport | None = None,
+        verdict: Verdict = Verdict.NONE,
+    ) -> None:
+        """End a session: fail what waits, free its executor, remember why for late requests."""
+        for request in session.queue:
+            self._emit(Fail(session.conn, request.request_id, why))
+        del self._sessions[session.number]
+        del self._by_conn[session.conn]
+        note = SessionEnded(kind=type(why).kind, reason=why.message)
+        self._over[session.conn] = Over(note, report, verdict)
+        if len(self._over) > _REMEMBERED_ENDS:
+            self._over.pop(next(iter(self._over)))
+        if tell:
+            self._emit(Tell(session.conn, note))
+        self._log(logging.INFO, f"session {session.number} of {session.request.client} ended: {why.message}")
+        self._leaving[session.number] = (
+            None if session.lease is None else LeaseReport(session.lease, "closed", why.message)
+        )
+        if self.pool.get(session.executor) is None:
+            self._left(session.number)
+        self._emit(*self.pool.kill(session.executor, Verdict.CLOSED, now))
+
+    def _left(self, number: int) -> None:
+        """Nothing of an ended session runs any more: the device is free for the next."""
+        report = self._leaving.pop(number, None)
+        self._emit(ForgetSession(number))
+        if report is not None:
+            self._emit(Report(report))
+
+    def _emit(self, *commands: Command) -> None:
+        self._out.extend(commands)
+
+    def _log(self, level: int, text: str) -> None:
+        self._emit(Log(level, text))
+
+
+def arrays_lost() -> RPCError:
+    return ExecutorCrashed("the executor crashed before this call: its arrays are gone")

@@ -1,0 +1,388 @@
+"""The supervisor's decisions, without I/O: `handle(event, now) -> commands`.
+
+It gives each session a warm executor, watches deadlines, session limits and leases, and says how an executor
+ended to whoever waited for it. `now` is monotonic seconds and never goes back.
+
+An executor answers its requests in the order it got them, so of a session's queue only the head is under
+way: its deadline counts from when it became the head.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections import deque
+from typing import assert_never
+
+from compiler.errors import TunefarmError
+from rpc_server.box.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
+from rpc_server.box.supervisor_events import (
+    Answer,
+    CallAsked,
+    CancelAsked,
+    CloseAsked,
+    Command,
+    ConnectionLost,
+    Event,
+    ExecutorBrokeProtocol,
+    ExecutorDisk,
+    ExecutorExited,
+    ExecutorMemory,
+    ExecutorOnLane,
+    ExecutorPhase,
+    ExecutorReady,
+    ExecutorReplied,
+    Fail,
+    KeyRevoked,
+    LaneLostAsked,
+    LeaseOver,
+    OpenAsked,
+    Report,
+    ShutdownAsked,
+    TimePassed,
+    ToClient,
+    ToExecutor,
+)
+from rpc_server.box.supervisor_records import Request, Session, Waiting
+from rpc_server.box.supervisor_sessions import Sessions, arrays_lost
+from rpc_server.errors import (
+    Cancelled,
+    LeaseRefused,
+    NotPermitted,
+    ProtocolError,
+    RPCError,
+    SessionClosed,
+    SessionRefused,
+)
+from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.wire.messages import REFERENCE_PHASE, Done, Measured, SessionOpened
+
+_LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not ended by then
+
+
+class SupervisorState(Sessions):
+    """See the module. `name_call(frames)` words a request for crash reports; it is called only then."""
+
+    # --- what the loop asks -------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """Take one event and return what to do, in order."""
+        match event:
+            case CallAsked():
+                self._call_asked(event, now)
+            case ExecutorReplied():
+                self._executor_replied(event, now)
+            case OpenAsked():
+                self._open_asked(event, now)
+            case CloseAsked():
+                self._close_asked(event, now)
+            case CancelAsked():
+                self._cancel_asked(event, now)
+            case ConnectionLost():
+                self._connection_lost(event, now)
+            case ExecutorReady():
+                self.pool.ready(event.executor, event.pid, event.lane, event.lane_token)
+            case ExecutorOnLane():
+                if (session := self._session_of(event.executor)) is not None:
+                    session.on_lane = True
+            case LaneLostAsked():
+                self._lane_lost(event, now)
+            case ExecutorPhase():
+                self._executor_phase(event, now)
+            case ExecutorMemory():
+                if self.config.memory_limit is not None and event.resident > self.config.memory_limit:
+                    self._emit(*self.pool.kill(event.executor, Verdict.MEMORY, now))
+            case ExecutorDisk():
+                if self.config.disk_limit is not None and event.used > self.config.disk_limit:
+                    self._emit(*self.pool.kill(event.executor, Verdict.DISK, now))
+            case ExecutorBrokeProtocol():
+                self._log(logging.ERROR, f"executor {event.executor}: {event.reason}")
+                self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
+            case ExecutorExited():
+                self._executor_exited(event, now)
+            case LeaseOver():
+                self._lease_over(event, now)
+            case KeyRevoked():
+                self._key_revoked(event, now)
+            case ShutdownAsked():
+                self._shutdown(event, now)
+            case TimePassed():
+                pass
+            case _:
+                assert_never(event)
+        if not isinstance(event, CallAsked | ExecutorReplied):
+            self._expire(now)
+            self._assign(now)
+            self._emit(*self.pool.refill(self._wanted(), now))
+        out, self._out = self._out, []
+        return out
+
+    def next_wakeup(self) -> float | None:
+        """When `TimePassed` is due (monotonic seconds), or None when only an event can change anything."""
+        times: list[float | None] = [entry.until for entry in self._waiting]
+        for session in self._sessions.values():
+            times += [session.ends_at, self._head_deadline(session), self._stuck_at(session)]
+        times.append(self.pool.next_wakeup(self._wanted()))
+        return min((time for time in times if time is not None), default=None)
+
+    # --- sessions -----------------------------------------------------------------------------------------
+
+    def _open_asked(self, event: OpenAsked, now: float) -> None:
+        error = self._refusal(event)
+        if error is not None:
+            self._emit(Fail(event.conn, event.request_id, error))
+            return
+        if event.lease is not None:
+            self._end_all(
+                (s for s in self._sessions.values() if s.lease == event.lease),
+                SessionClosed("another session was opened under the same lease"),
+                now,
+            )
+        wait = min(max(event.request.wait_s, 0.0), self.config.max_wait_s)
+        self._over.pop(event.conn, None)
+        self._waiting.append(Waiting(event.conn, event.request_id, event.request, event.lease, now + wait))
+
+    def _refusal(self, event: OpenAsked) -> TunefarmError | None:
+        config = self.config
+        if self._stopping:
+            return SessionRefused(f"{config.box} is shutting down: {self._stopping}")
+        if event.conn in self._by_conn or any(entry.conn == event.conn for entry in self._waiting):
+            return ProtocolError("this connection has a session, or waits for one, already")
+        if config.leases_required and event.lease is None:
+            return LeaseRefused(
+                f"{config.box} is lent out by a tracker and does not know this lease",
+                hint="request the device from the tracker; a lease that expired has to be requested again",
+            )
+        if event.request.key and config.key and event.request.key != config.key:
+            return SessionRefused(f"{config.box} serves key {config.key!r}, not {event.request.key!r}")
+        if len(self._waiting) >= config.max_waiting:
+            return SessionRefused(f"too many clients wait for {config.box}")
+        return None
+
+    def _close_asked(self, event: CloseAsked, now: float) -> None:
+        session = self._by_conn.get(event.conn)
+        if session is not None:
+            self._end(session, SessionClosed("closed by the client"), now, tell=False)
+        self._emit(Answer(event.conn, event.request_id, Done()))
+
+    def _connection_lost(self, event: ConnectionLost, now: float) -> None:
+        self._waiting = deque(entry for entry in self._waiting if entry.conn != event.conn)
+        session = self._by_conn.get(event.conn)
+        if session is not None:
+            session.queue.clear()
+            self._end(session, SessionClosed(event.reason), now, tell=False)
+        self._over.pop(event.conn, None)
+
+    def _lease_over(self, event: LeaseOver, now: float) -> None:
+        why = SessionClosed(f"the lease ended: {event.reason}")
+        self._end_all((s for s in self._sessions.values() if s.lease == event.lease), why, now)
+        for entry in [entry for entry in self._waiting if entry.lease == event.lease]:
+            self._waiting.remove(entry)
+            self._emit(Fail(entry.conn, entry.request_id, LeaseRefused(why.message)))
+
+    def _key_revoked(self, event: KeyRevoked, now: float) -> None:
+        if (session := self._by_conn.get(event.conn)) is not None:
+            self._end(session, SessionClosed(event.reason), now)
+        for entry in [entry for entry in self._waiting if entry.conn == event.conn]:
+            self._waiting.remove(entry)
+            self._emit(Fail(entry.conn, entry.request_id, NotPermitted(event.reason)))
+
+    def _shutdown(self, event: ShutdownAsked, now: float) -> None:
+        self._stopping = event.reason
+        for entry in self._waiting:
+            self._emit(Fail(entry.conn, entry.request_id, SessionRefused(event.reason)))
+        self._waiting.clear()
+        self._end_all(self._sessions.values(), SessionClosed(event.reason), now)
+        self._emit(*self.pool.stop(now))
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def _call_asked(self, event: CallAsked, now: float) -> None:
+        session = self._by_conn.get(event.conn)
+        if session is None:
+            self._emit(Fail(event.conn, event.request_id, self.why_over(event.conn)))
+            return
+        config = self.config
+        too_many = len(session.queue) >= config.max_pending
+        if too_many or (session.queue and session.queued_bytes + event.nbytes > config.max_pending_bytes):
+            error = ProtocolError(
+                "the client sent more than it may have unanswered "
+                f"({config.max_pending} requests, {config.max_pending_bytes} bytes)"
+            )
+            self._emit(Fail(event.conn, event.request_id, error))
+            self._end(session, error, now)
+            return
+        # Of a message on its way only the header and body are kept, to name it; a trial has no more.
+        kept = event.frames if event.trial else event.frames[:2]
+        session.queue.append(Request(event.request_id, kept, event.nbytes, event.timeout_s, event.trial))
+        session.queued_bytes += event.nbytes
+        if len(session.queue) == 1:
+            self._start_head(session, now)
+        if session.executor is not None:
+            self._emit(ToExecutor(session.executor, event.frames))
+
+    def _cancel_asked(self, event: CancelAsked, now: float) -> None:
+        """Everything that waits fails now; what becomes of the session is decided when its executor is gone."""
+        session = self._sessions.get(event.session)
+        if session is None or not session.secret or not hmac.compare_digest(session.secret, event.secret):
+            self._emit(Fail(event.conn, event.request_id, SessionClosed("the session to cancel is over")))
+            return
+        if session.queue:
+            session.measuring = session.queue[0].trial
+            session.on_lane = session.on_lane and not session.measuring  # trials follow what was asked on the lane
+        for number, request in enumerate(session.queue):
+            what = "cancelled while it ran" if number == 0 else "cancelled before it started"
+            error = Cancelled(f"{self._name_call(request.frames)} was {what}")
+            self._emit(Fail(session.conn, request.request_id, error))
+        session.queue.clear()
+        session.queued_bytes = 0
+        self._emit(*self.pool.kill(session.executor, Verdict.CANCELLED, now))
+        self._emit(Answer(event.conn, event.request_id, Done()))
+
+    def _lane_lost(self, event: LaneLostAsked, now: float) -> None:
+        """Answer as a call under way is answered: now, or when the executor's end is known."""
+        session = self._by_conn.get(event.conn)
+        if session is not None:
+            executor = self.pool.get(session.executor)
+            if executor is None or executor.pid != event.pid:
+                self._emit(Fail(event.conn, event.request_id, arrays_lost()))
+                return
+            session.queue.append(Request(event.request_id, event.frames, 0, _LANE_END_S, trial=False))
+            if len(session.queue) == 1:
+                self._start_head(session, now)
+            return
+        ended = self._over.get(event.conn)
+        error = self.why_over(event.conn)
+        if ended is not None and ended.report is not None:
+            call = CallUnderWay(self._name_call(event.frames), "", 0.0, None)
+            error = explain(ended.report, ended.verdict, call, self.config.memory_limit)
+        self._emit(Fail(event.conn, event.request_id, error))
+
+    def _executor_replied(self, event: ExecutorReplied, now: float) -> None:
+        session = self._session_of(event.executor)
+        if session is None:
+            return  # on its way out: whoever waited was or will be told
+        if not session.queue or session.queue[0].request_id != event.request_id:
+            self._emit(*self.pool.kill(event.executor, Verdict.PROTOCOL, now))
+            return
+        done = session.queue.popleft()
+        session.queued_bytes -= done.nbytes
+        session.measuring = done.trial
+        self._start_head(session, now)
+        self._emit(ToClient(session.conn, event.frames))
+
+    def _executor_phase(self, event: ExecutorPhase, now: float) -> None:
+        session = self._session_of(event.executor)
+        if session is not None:
+            session.phase = event.name[:64]
+            if event.timeout_s is not None and event.timeout_s > 0:
+                session.head_since, session.head_timeout = now, event.timeout_s
+
+    # --- executors that end -------------------------------------------------------------------------------
+
+    def _executor_exited(self, event: ExecutorExited, now: float) -> None:
+        executor, commands = self.pool.exited(event.executor, event.report, now)
+        self._emit(*commands)
+        if commands and self.pool.start_failures >= 3:
+            self._refuse_waiting(event.report)
+        if executor is None or executor.session is None:
+            return
+        session = self._sessions.get(executor.session)
+        if session is None:
+            self._left(executor.session)
+        elif session.executor == executor.number:
+            self._lost_under(session, event.report, executor.verdict, now)
+
+    def _refuse_waiting(self, report: ExitReport) -> None:
+        error = SessionRefused(
+            f"executors of {self.config.box} do not start: {report.describe()}",
+            hint="look at the server's log",
+            detail={"stderr": report.stderr},
+        )
+        for entry in self._waiting:
+            self._emit(Fail(entry.conn, entry.request_id, error))
+        self._waiting.clear()
+
+    def _lost_under(self, session: Session, report: ExitReport, verdict: Verdict, now: float) -> None:
+        """The executor of a live session ended: answer its head request, then restart or end the session."""
+        cancelled = verdict is Verdict.CANCELLED
+        self.crashes += not cancelled
+        session.executor = None
+        # What came since its calls were cancelled was never under way.
+        head = session.queue.popleft() if session.queue and not cancelled else None
+        elapsed = now - session.head_started
+        call = None
+        if head is not None:
+            session.queued_bytes -= head.nbytes
+            call = CallUnderWay(self._name_call(head.frames), session.phase, elapsed, session.head_timeout)
+        error = explain(report, verdict, call, self.config.memory_limit, session.on_lane)
+        level = logging.INFO if cancelled else logging.WARNING
+        self._log(level, f"session {session.number} of {session.request.client}: {error.message}")
+        if head is not None and head.trial:
+            blame = "the reference, not the candidate: " if session.phase == REFERENCE_PHASE else ""
+            result = failed_trial(error, elapsed, blame)
+            self._emit(Answer(session.conn, head.request_id, Measured(result)))
+        elif head is not None:
+            self._emit(Fail(session.conn, head.request_id, error))
+        # Between trials nothing is lost with an executor; arrays and modules are.
+        measuring = session.measuring and not session.on_lane if head is None else head.trial
+        session.on_lane = False
+        if session.request.restart_on_crash and measuring and verdict not in (Verdict.STUCK, Verdict.DISK):
+            self._restart(session, now)
+        else:
+            self._end(session, error, now, report=report, verdict=verdict)
+
+    # --- after every event --------------------------------------------------------------------------------
+
+    def _expire(self, now: float) -> None:
+        for session in list(self._sessions.values()):
+            ends_at, deadline = session.ends_at, self._head_deadline(session)
+            stuck_at = self._stuck_at(session)
+            if ends_at is not None and now >= ends_at:
+                limit = session.request.session_timeout_s
+                self._end(session, SessionClosed(f"the session's time limit of {limit:g} s is over"), now)
+            elif deadline is not None and now >= deadline:
+                self._emit(*self.pool.kill(session.executor, Verdict.DEADLINE, now))
+            elif stuck_at is not None and now >= stuck_at:
+                self._lost_under(session, ExitReport(), Verdict.STUCK, now)
+        for entry in [entry for entry in self._waiting if now >= entry.until]:
+            self._waiting.remove(entry)
+            self._emit(Fail(entry.conn, entry.request_id, self._busy()))
+        self._emit(*self.pool.expire(now))
+
+    def _busy(self) -> RPCError:
+        if len(self._sessions) < self.config.max_sessions:
+            return SessionRefused(f"{self.config.box} has no executor ready in time", hint="try again")
+        names = ", ".join(self.session_names())
+        return SessionRefused(
+            f"{self.config.box} is busy: its {self.config.max_sessions} session(s) are held by {names}",
+            hint="wait for it, or share the device through a tracker",
+        )
+
+    def _assign(self, now: float) -> None:
+        """Give warm executors to sessions that lost theirs, then to waiting clients."""
+        for session in self._sessions.values():
+            executor = self.pool.take_warm(session.number, now) if session.executor is None else None
+            if executor is not None:
+                self._attach(session, executor)
+                self._start_head(session, now)
+                self._emit(*(ToExecutor(executor.number, request.frames) for request in session.queue))
+        while self._waiting and len(self._sessions) + len(self._leaving) < self.config.max_sessions:
+            executor = self.pool.take_warm(self._next_session, now)
+            if executor is None:
+                return
+            entry = self._waiting.popleft()
+            session = Session(
+                self._next_session, entry.conn, entry.request, entry.lease, since=now, secret=executor.lane_token
+            )
+            self._next_session += 1
+            self._sessions[session.number] = self._by_conn[session.conn] = session
+            self._attach(session, executor)
+            # Deadlines are the supervisor's to enforce: with one for every call, it has to see every call.
+            lane = executor.lane if self.config.call_timeout_s is None else ""
+            token = executor.lane_token if lane else b""
+            opened = SessionOpened(session.number, self.config.box, executor.pid, lane, token, session.secret)
+            self._emit(Answer(entry.conn, entry.request_id, opened))
+            if session.lease is not None:
+                self._emit(Report(LeaseReport(session.lease, "opened")))
+            self._log(logging.INFO, f"session {session.number} opened for {session.request.client}")

@@ -1,0 +1,184 @@
+"""How a client reaches a box: addresses, relays, the handshake, and what to say when one of them will not do."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+
+import zmq
+
+from rpc_server.errors import ConnectError
+from rpc_server.relay.handshake import KnockFailed, knock
+from rpc_server.relay.passes import shown_address, split_via
+from rpc_server.wire.codec import Buffer
+from rpc_server.wire.curve import PeerKeys, secure_client
+from rpc_server.wire.sockets import Liveness, Monitor, endpoint, prepare, resolve, send_frames
+
+_NEWS = (
+    zmq.EVENT_CLOSED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to connect, wherever to. `greeting`: what to say first, as soon as the other end listens."""
+
+    liveness: Liveness
+    keys: PeerKeys | None = None
+    greeting: list[Buffer] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A socket that connects, or has, and its news."""
+
+    socket: zmq.Socket[bytes]
+    monitor: Monitor
+
+    def close(self) -> None:
+        self.monitor.close()
+        self.socket.close()
+
+
+class Ahead:
+    """A plain connection to a box, begun before it is known whether the box lets this side in: what takes time goes on
+    meanwhile. Made without a place, for what can be done before one is known. Hand it to `dial`, or close it.
+    """
+
+    def __init__(self) -> None:
+        self.place: tuple[str, int] | None = None
+        self.said: list[Buffer] | None = None
+        self._line: Line | None = _new_line(Way(Liveness()))
+
+    def go(self, host: str, port: int) -> None:
+        """Begin to connect, once. Raises ConnectError for an unknown host."""
+        address = resolve(host, port)[0]
+        self.place = (host, port)
+        if (line := self.take()) is not None:
+            with contextlib.suppress(_Unusable):
+                self._line = _connect(line, address, port)
+
+    def say(self, greeting: list[Buffer]) -> None:
+        """Leaves as soon as the other end listens."""
+        if self._line is not None:
+            self.said = greeting
+            send_frames(self._line.socket, greeting)
+
+    def take(self) -> Line | None:
+        """The connection, once."""
+        line, self._line = self._line, None
+        return line
+
+    def close(self) -> None:
+        if (line := self.take()) is not None:
+            line.close()
+
+
+def dial(host: str, port: int, deadline: float, way: Way, ahead: Ahead | None = None) -> Line:
+    """A connection whose ends have understood each other by `deadline` (monotonic seconds).
+
+    `ahead` is used if it leads there the same way and nothing else was said on it, and closed otherwise. Raises
+    ConnectError.
+    """
+    if ahead is not None and (line := _fitting(ahead, host, port, way)) is not None:
+        with contextlib.suppress(_Unusable):  # what is wrong shows when it is tried anew
+            return _finish(line, deadline, way, None if ahead.said else way.greeting)
+    given, dialled = split_via(host)
+    problem = ""
+    for address in resolve(dialled, port):
+        try:
+            if not given:
+                return _finish(_connect(_new_line(way), address, port), deadline, way, way.greeting)
+            waiting, door = knock(address, port, given, deadline)
+            with contextlib.closing(waiting):
+                return _finish(_connect(_new_line(way), address, door), deadline, way, way.greeting)
+        except (_Unusable, KnockFailed) as error:
+            problem = str(error)
+    otherwise = f"start one there with `tunefarm server --port {port}`, or check host and port"
+    raise ConnectError(
+        f"cannot reach a tunefarm server at {shown_address(host, port)}: {problem}",
+        hint=_HINTS.get(problem, _ASK_AGAIN if given else otherwise),
+        detail={"host": dialled, "port": port},
+    )
+
+
+def _fitting(ahead: Ahead, host: str, port: int, way: Way) -> Line | None:
+    if ahead.place == (host, port) and way.keys is None and ahead.said in (None, way.greeting):
+        return ahead.take()
+    ahead.close()
+    return None
+
+
+class _Unusable(Exception):
+    """Why an address will not do, in a phrase."""
+
+
+def _new_line(way: Way) -> Line:
+    """A socket that can connect."""
+    sock: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    prepare(sock, way.liveness)
+    secure_client(sock, way.keys)
+    sock.setsockopt(zmq.RECONNECT_IVL, -1)  # a new connection would be a new session
+    return Line(sock, Monitor(sock, _NEWS))
+
+
+def _connect(line: Line, address: str, port: int) -> Line:
+    """Begin to connect; `_finish` tells how that went. Raises _Unusable."""
+    try:
+        line.socket.connect(endpoint(address, port))
+    except zmq.ZMQError as error:
+        line.close()
+        raise _Unusable(str(error.strerror)) from None
+    return line
+
+
+def _finish(line: Line, deadline: float, way: Way, greeting: list[Buffer] | None) -> Line:
+    """Send the greeting, if that is not done, and wait until both sides speak the protocol. Raises _Unusable."""
+    try:
+        if greeting is not None:
+            send_frames(line.socket, greeting)
+        problem = _await_handshake(line.monitor, deadline, way.keys is not None)
+    except BaseException:
+        line.close()
+        raise
+    if problem:
+        line.close()
+        raise _Unusable(problem)
+    return line
+
+
+_TURNED_AWAY = "it does not know this machine's key"
+_OTHER_KEY = "it does not prove to hold the key that is known for it"
+_ASKS_FOR_KEYS = "what listens there asks for keys, or does not speak tunefarm's protocol"
+_ASK_AGAIN = "request a device again; `tunefarm devices` shows how the box is"
+_HINTS = {
+    _TURNED_AWAY: "have this machine's key (`tunefarm keys show`) authorized there",
+    _OTHER_KEY: "if its key was changed on purpose, say so with `tunefarm keys trust`; else somebody else is there",
+    _ASKS_FOR_KEYS: "tell its key with `tunefarm keys trust HOST:PORT KEY`, or check host and port",
+}
+
+
+def _await_handshake(monitor: Monitor, deadline: float, keyed: bool) -> str:
+    """Wait until both sides speak the protocol; "" or what went wrong."""
+    while (left := deadline - time.monotonic()) > 0:
+        if not monitor.socket.poll(int(left * 1000) + 1):
+            break
+        for event, _ in monitor.drain():
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                return ""
+            if event == zmq.EVENT_CLOSED:
+                return "nothing listens there"
+            if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                return _TURNED_AWAY
+            if keyed:
+                return _OTHER_KEY
+            if event != zmq.EVENT_DISCONNECTED:
+                return _ASKS_FOR_KEYS
+            return "it closed the connection; it may not be a tunefarm server"
+    return "no answer in time"

@@ -1,0 +1,36 @@
+"""A session on this machine without a server to start first, and what TVM has that tunefarm has not."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from rpc_server.box.server import Server
+from rpc_server.client.connect import open_session
+from rpc_server.client.session import RPCSession
+from rpc_server.errors import SessionRefused
+
+_START_S = 60.0
+
+
+def LocalSession(**options: Any) -> RPCSession:
+    """A session on a private server of this process, which ends with the session. Kernels run in a process of their
+    own, as on any box, so one that crashes costs the session only. `options` are those of `Server`.
+
+    Raises ServerStartError.
+    """
+    server = Server("127.0.0.1", port=0, silent=True, **options)
+    try:
+        session = open_session("127.0.0.1", server.port, wait_s=_START_S)
+    except BaseException:
+        server.terminate()
+        raise
+    session.on_close(server.terminate)
+    return session
+
+
+def with_minrpc(*_: Any, **__: Any) -> NoReturn:
+    """Refused: TVM's way to link a kernel with a small RPC server into one program. Raises SessionRefused."""
+    raise SessionRefused(
+        "tunefarm has no minimal RPC server to link kernels with",
+        hint="run `tunefarm server` on the box, or use rpc.LocalSession()",
+    )

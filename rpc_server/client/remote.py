@@ -1,0 +1,251 @@
+"""Remote devices, arrays and modules: the runtime's interfaces over a session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.errors import ArgumentError, ArtifactError, DeviceError
+from compiler.runtime.core.device import Device
+from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from rpc_server.wire.messages import (
+    Allocate,
+    AnyMessage,
+    ArrayRef,
+    Call,
+    CopyMemory,
+    FreeHandles,
+    ModuleLoaded,
+    Raw,
+    Returned,
+    SyncDevice,
+    TimeFunction,
+    Timings,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from rpc_server.client.session import RPCSession
+    from rpc_server.client.session_channel import Pending
+
+
+@dataclass(frozen=True)
+class RPCDevice(Device):
+    """A device of a session's box: `nd.array(x, remote.cpu())` puts an array there."""
+
+    session: RPCSession = field(kw_only=True)
+
+    def __str__(self) -> str:
+        return f"remote {self.device_type}({self.device_id}) at {self.session.address}"
+
+    __repr__ = __str__
+
+    @property
+    def api(self) -> RemoteAPI:
+        return self.session.device_api
+
+    def host_memory(self, nbytes: int) -> memoryview | None:
+        return self.session.landings.take(nbytes)
+
+
+class RemoteAPI:
+    """The runtime's DeviceAPI over a session. Handles are numbers drawn here, so allocating needs no wait."""
+
+    def __init__(self, session: RPCSession) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._next_handle = 1
+
+    def exist(self, device: Device) -> bool:
+        try:
+            self.sync(device)
+        except DeviceError:
+            return False
+        return True
+
+    def allocate(self, device: Device, nbytes: int) -> int:
+        with self._lock:
+            handle = self._next_handle
+            self._next_handle += 1
+        self._session.request(Allocate(handle, nbytes, device.device_type, device.device_id))
+        return handle
+
+    def free(self, device: Device, handle: int) -> None:
+        self._session.free_later(FreeHandles(memories=(handle,)))
+
+    def copy_from_host(self, device: Device, handle: int, data: memoryview) -> None:
+        self._session.write_memory(handle, data)
+
+    def copy_to_host(self, device: Device, handle: int, out: memoryview) -> None:
+        self._session.read_memory(handle, out)
+
+    def copy_within(self, device: Device, source: int, target: int, nbytes: int) -> None:
+        self._session.request(CopyMemory(source, target, nbytes))
+
+    def sync(self, device: Device, stream: Any = None) -> None:
+        self._session.request(SyncDevice(device.device_type, device.device_id))
+
+    def attribute(self, device: Device, name: str) -> Any:
+        return None
+
+    def create_stream(self, device: Device) -> Any:
+        return None
+
+    def free_stream(self, device: Device, stream: Any) -> None:
+        return None
+
+    def set_stream(self, device: Device, stream: Any) -> None:
+        if stream is not None:
+            raise DeviceError(f"{device} has no streams to choose from")
+
+
+class RemoteFunction(PackedFunc):
+    """A function on the box; `module` None: a global one. Arguments are arrays of the session, and values."""
+
+    def __init__(self, session: RPCSession, name: str, module: RPCModule | None = None) -> None:
+        self.name = name
+        self._session = session
+        self._module = module
+
+    def __call__(self, *args: Any) -> Any:
+        """Call and wait. Raises what the box raised: ArgumentError, DeadlineExceeded, ExecutorCrashed, …"""
+        return _returned(self._session.request(self._request(args)).body)
+
+    def submit(self, *args: Any) -> RemoteCall:
+        """Call without waiting: `result()` of what comes back waits, and raises what the box raised.
+
+        Calls submitted one after the other run in that order and travel together: tens of thousands a second. The
+        arguments must live until the result is there.
+        """
+        return RemoteCall(self._session, self._session.submit(self._request(args)), args)
+
+    def _request(self, args: tuple[Any, ...]) -> Call:
+        handle = None if self._module is None else self._module.handle
+        return Call(handle, self.name, encode_arguments(self._session, self.name, args))
+
+
+class RemoteCall:
+    """A call under way."""
+
+    def __init__(self, session: RPCSession, pending: Pending, args: tuple[Any, ...]) -> None:
+        self._session = session
+        self._pending: Pending | None = pending
+        self._args = args
+        self._value: Any = None
+
+    def cancel(self) -> None:
+        """Stop this call, and with it all that its session has under way (see `RPCSession.cancel`). Harmless once its
+        result was collected."""
+        if self._pending is not None:
+            self._session.cancel()
+
+    def result(self) -> Any:
+        """Wait for the call's end and give what it returned, the same each time; raises what the box raised."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self._value = _returned(pending.wait().body)
+            self._args = ()
+        return self._value
+
+
+def _returned(reply: AnyMessage) -> Any:
+    assert isinstance(reply, Returned)
+    return reply.value.data if isinstance(reply.value, Raw) else reply.value
+
+
+class RPCModule(Module):
+    """A module loaded on the box."""
+
+    type_key = "rpc"
+
+    def __init__(self, session: RPCSession, loaded: ModuleLoaded) -> None:
+        super().__init__()
+        self.session = session
+        self.handle = loaded.handle
+        self.target = loaded.target
+        self.entries = loaded.entries
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None) is not None:
+            self.session.free_later(FreeHandles(modules=(self.handle,)))
+
+    def __repr__(self) -> str:
+        return f"<RPCModule {', '.join(self.get_function_list())} at {self.session.address}>"
+
+    def get_function_list(self) -> list[str]:
+        return [entry.name for entry in self.entries]
+
+    def _find(self, name: str) -> RemoteFunction | None:
+        return RemoteFunction(self.session, name, self) if name in self.get_function_list() else None
+
+    def import_module(self, module: Module) -> None:
+        raise ArtifactError("a remote module cannot import", hint="import before saving and uploading it")
+
+    def _evaluator(
+        self, func_name: str, dev: Device, options: EvaluatorOptions
+    ) -> Callable[..., BenchmarkResult]:
+        if not isinstance(dev, RPCDevice) or dev.session is not self.session:
+            raise DeviceError(f"the module is on {self.session.address}, {dev} is not", hint="pass remote.cpu()")
+        function = self.get_function(func_name)
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            request = TimeFunction(
+                module=self.handle,
+                function=function.name,
+                args=encode_arguments(self.session, function.name, args),
+                device_type=dev.device_type,
+                device_id=dev.device_id,
+                number=options.number,
+                repeat=options.repeat,
+                min_repeat_ms=options.min_repeat_ms,
+                limit_zero_time_iterations=options.limit_zero_time_iterations,
+                cooldown_interval_ms=options.cooldown_interval_ms,
+                repeats_to_cooldown=options.repeats_to_cooldown,
+                f_preproc=options.f_preproc,
+            )
+            reply = self.session.request(request).body
+            assert isinstance(reply, Timings)
+            return BenchmarkResult(reply.seconds, reply.warnings)
+
+        return evaluate
+
+    def get_source(self, fmt: str = "") -> str:
+        raise ArtifactError("a remote module's source is not sent", hint="keep the module it was built from")
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        raise ArtifactError("a remote module cannot be saved", hint="`remote.download(name)` gets its file")
+
+
+def encode_arguments(session: RPCSession, name: str, args: tuple[Any, ...]) -> tuple[Value, ...]:
+    """Arguments as they travel. Raises ArgumentError for one that is not on the session's box."""
+    return tuple(_encode(session, name, index, arg) for index, arg in enumerate(args))
+
+
+def _encode(session: RPCSession, name: str, index: int, arg: Any) -> Value:
+    match arg:
+        case NDArray():
+            if isinstance(arg.device, RPCDevice) and arg.device.session is session:
+                return ArrayRef(arg.handle, arg.dtype, arg.shape)
+            raise ArgumentError(
+                f"{name}: argument {index} is on {arg.device}, not on {session.address}",
+                hint="`nd.array(x, remote.cpu())` puts a copy there",
+            )
+        case None | bool() | int() | float() | str():
+            return arg
+        case bytes() | bytearray():
+            return Raw(bytes(arg))
+        case np.bool_() | np.integer() | np.floating():
+            return arg.item()
+        case _:
+            raise ArgumentError(
+                f"{name}: argument {index} is a {type(arg).__module__}.{type(arg).__qualname__}, "
+                f"which cannot be passed to a remote function",
+                hint="`nd.array(x, remote.cpu())` makes a remote array" if hasattr(arg, "shape") else None,
+            )

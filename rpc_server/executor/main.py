@@ -1,0 +1,246 @@
+"""The process that runs user code for one session: `python -m rpc_server.executor.main SETTINGS`.
+
+It is started warm, before a session needs it, talks to nobody but the supervisor over an inherited socket,
+and is killed, never reused, when its session ends. Everything it may need is imported before it gives up
+root: afterwards it may be unable to read its own installation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import importlib
+import os
+import pwd
+import select
+import socket
+import sys
+import tempfile
+import time
+from collections import deque
+
+import msgspec
+import numpy as np
+
+from compiler.artifact import ArgSpec, Artifact
+from compiler.errors import DeviceError, TunefarmError
+from compiler.runtime.core import native
+from compiler.runtime.core.module import load_artifact
+from compiler.runtime.core.ndarray import empty
+from compiler.runtime.measure.preprocess import flush_caches
+from rpc_server.box.processes import ExecutorSettings
+from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
+from rpc_server.executor.compare import disagreement, fill
+from rpc_server.executor.isolation import become, die_with_parent, limit_resources
+from rpc_server.executor.session import ExecutorSession
+from rpc_server.executor.trial_subject import end_if_lost
+from rpc_server.wire.codec import Address, Buffer, Kind, Limits, check_frames, encode_error
+from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
+from rpc_server.wire.messages import Data, public_codec
+from rpc_server.wire.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
+from rpc_server.wire.shared_window import Window
+from rpc_server.wire.stream import FrameStream, StreamClosed
+
+_FETCH_LIMITS = Limits(max_buffer=1 << 30)
+
+
+_PROMPT_S = 1e-4  # answers of calls that took no longer than this leave together
+
+
+class Supervised:
+    """The executor's end of the talk with its supervisor, and with the client when that is on the lane."""
+
+    def __init__(self, stream: FrameStream, lane: LaneServer) -> None:
+        self._stream = stream
+        self._lane = lane
+        self._waiting: deque[tuple[FrameStream, list[memoryview]]] = deque()
+        self._fetches = 0
+        self._flushed = 0.0
+        self._spin_s = 0.0  # how long to look again before it sleeps
+
+    def hello(self, warning: str) -> None:
+        user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
+        note = Hello(user, warning, self._lane.address, self._lane.token)
+        self._stream.send(private_codec.encode(note, Kind.NOTE))
+
+    def phase(self, name: str, timeout_s: float | None = None) -> None:
+        """Say what the call under way does now; `timeout_s` gives it a fresh deadline."""
+        self._stream.send(private_codec.encode(Phase(name, timeout_s), Kind.NOTE))
+
+    def fetch(self, digest: str) -> memoryview | None:
+        """A blob's bytes from the supervisor's store, or None."""
+        self._fetches += 1
+        self._stream.send(private_codec.encode(Fetch(digest), Kind.REQUEST, request_id=self._fetches))
+        answer: list[memoryview] | None = None
+        while answer is None:
+            for frames in self._stream.receive():
+                if check_frames(frames, _FETCH_LIMITS).kind is Kind.REPLY:
+                    answer = frames
+                else:
+                    self._waiting.append((self._stream, frames))  # the next requests, sent ahead
+        message = private_codec.decode(answer)
+        return message.buffers[0] if isinstance(message.body, Data) else None
+
+    def next(self) -> tuple[FrameStream, list[memoryview]]:
+        """The next message and where to answer it. Raises StreamClosed when the supervisor is gone."""
+        while not self._waiting:
+            self._wait()
+        return self._waiting.popleft()
+
+    def _wait(self) -> None:
+        self._flush_lane()
+        poll = select.poll()
+        for fd in (self._stream.fileno(), *self._lane.descriptors()):
+            poll.register(fd, select.POLLIN)
+        spin_until = time.monotonic() + self._spin_s if self._spin_s else 0.0
+        while not self._waiting:
+            ready = [fd for fd, _ in poll.poll(0 if time.monotonic() < spin_until else None)]
+            if not ready:
+                os.sched_yield()
+                continue
+            if self._stream.fileno() in ready:
+                self._waiting.extend((self._stream, frames) for frames in self._stream.receive())
+            if ready != [self._stream.fileno()] and self._look_at_lane():
+                return
+
+    def _look_at_lane(self) -> bool:
+        """Take what came on the lane; true when what to wait for has changed."""
+        stream = self._lane.stream
+        if stream is None:
+            if self._lane.look():
+                self._spin_s = WELCOME_S
+                self._stream.send(private_codec.encode(LaneOpened(), Kind.NOTE))
+            return True
+        try:
+            for frames in stream.receive():
+                header = check_frames(frames)
+                if header.kind is not Kind.REQUEST or header.address is not Address.EXECUTOR:
+                    raise ProtocolError("only an executor's requests travel on the lane")
+                self._waiting.append((stream, frames))
+        except (StreamClosed, ProtocolError):
+            self._lane.close_stream()
+            return True
+        return False
+
+    def send(self, to: FrameStream, frames: list[Buffer]) -> None:
+        to.put(frames)
+        self._spin_s = 0.0 if to is self._stream else SPIN_S
+        if to is self._stream:
+            to.flush()
+        elif not self._waiting or time.monotonic() - self._flushed > _PROMPT_S:
+            self._flush_lane()
+
+    def _flush_lane(self) -> None:
+        self._flushed = time.monotonic()
+        stream = self._lane.stream
+        if stream is not None and stream.backlog:
+            try:
+                stream.flush()
+            except StreamClosed:
+                self._lane.close_stream()
+
+
+def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
+    """Answer requests in order until the supervisor goes away."""
+    while True:
+        origin, frames = supervised.next()
+        header = check_frames(frames)
+        if header.kind is Kind.NOTE:
+            begin = private_codec.decode(frames).body
+            if isinstance(begin, Begin):
+                session = _session_in(begin.folder, supervised)
+            continue
+        try:
+            message = public_codec.decode(frames)
+            reply, buffers = session.handle(message.body, message.buffers)
+            answer = public_codec.encode(reply, Kind.REPLY, request_id=header.request_id, buffers=buffers)
+        except TunefarmError as error:
+            if isinstance(error, DeviceError):
+                end_if_lost(error)
+            answer = encode_error(error, header.request_id)
+        except MemoryError as error:
+            answer = encode_error(OutOfMemory(f"out of memory: {error}"), header.request_id)
+        except Exception as error:  # the box's fault or the function's: the client is told, the session goes on
+            answer = encode_error(RemoteError(f"{type(error).__name__}: {error}"), header.request_id)
+        supervised.send(origin, answer)
+
+
+def _window(fd: int) -> Window | None:
+    """What the supervisor shares, and the descriptor closed."""
+    if fd < 0:
+        return None
+    try:
+        return Window(fd, made=False)
+    finally:
+        os.close(fd)
+
+
+def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder, PWD=folder)
+    return ExecutorSession(folder, fetch=supervised.fetch, phase=supervised.phase)
+
+
+def _warm_up() -> None:
+    """Use once what a session may need, so that lazy imports happen now, while they can, and not in a trial."""
+    native.load()
+    flush_caches([])
+    spec = ArgSpec("x", "float32", (4,))
+    got = empty((4,), "float32").copyfrom(fill(spec, 0, 0)).numpy()
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        np.save(f"{folder}/x.npy", got, allow_pickle=False)
+        want = np.load(f"{folder}/x.npy", mmap_mode="r", allow_pickle=False)
+        disagreement(got, want + 1, "float32", 1e-4, 0.0)
+    with contextlib.suppress(TunefarmError):
+        load_artifact(Artifact("llvm", (), (), {"object": b""}))
+    repr(got)
+
+
+def _warm_up_gpu() -> None:
+    """Import what drives a GPU. The driver itself is opened by the session, as the user it runs as."""
+    with contextlib.suppress(ImportError):  # whoever asks for the device gets to read what is missing
+        importlib.import_module("compiler.runtime.cuda.pycuda_driver")
+        importlib.import_module("pycuda.driver")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pynvml")
+
+
+def main(text: str) -> int:
+    settings = msgspec.json.decode(text, type=ExecutorSettings)
+    die_with_parent(settings.parent)
+    faulthandler.enable()
+    stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
+    for library in settings.libraries:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    _warm_up()
+    if settings.gpu:
+        _warm_up_gpu()
+    lane = LaneServer()
+    limit_resources(
+        None if settings.gpu else settings.memory_limit,  # CUDA maps far more addresses than it uses memory
+        settings.max_open_files,
+        settings.cpus,
+        settings.disk_limit,
+        settings.max_processes,
+        pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid(),
+    )
+    warning = ""
+    if settings.user:
+        warning = become(settings.user)
+        die_with_parent(settings.parent)  # changing the user forgot it
+    supervised = Supervised(stream, lane)
+    session = _session_in(settings.folder, supervised)
+    gc.collect()
+    gc.freeze()
+    supervised.hello(warning)
+    try:
+        serve_session(supervised, session)
+    except StreamClosed:
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,64 @@
+"""A client's way through a relay: show the pass, and be told of a door."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+
+from rpc_server.errors import ProtocolError
+from rpc_server.relay.passes import (
+    CLIENT,
+    GREETING_SIZE,
+    VERDICT_SIZE,
+    Answer,
+    Greeting,
+    Verdict,
+    pass_of_text,
+    read_verdict,
+)
+
+NO_RELAY = "the relay does not answer"
+_TURNED_AWAY = {
+    Verdict.NO_LEASE: "the relay knows no such lease: it is over, or the box has lost its line to the relay",
+    Verdict.NO_BOX: "the box does not answer its relay",
+    Verdict.BUSY: "the relay has too many connections of this lease already",
+}
+
+
+class KnockFailed(Exception):
+    """Says why, in a phrase."""
+
+
+def knock(address: str, port: int, text: str, deadline: float) -> tuple[socket.socket, int]:
+    """A port to connect to, once, which is kept while the socket is open. `address` is the relay's as a number, `text`
+    the pass, `deadline` in monotonic seconds. Raises KnockFailed."""
+    try:
+        with contextlib.ExitStack() as stack:
+            sock = stack.enter_context(socket.create_connection((address, port), timeout=_left(deadline)))
+            greeting = Greeting.from_bytes(_read(sock, GREETING_SIZE, deadline))
+            sock.sendall(Answer.to(greeting, CLIENT, pass_of_text(text)))
+            verdict, door = read_verdict(_read(sock, VERDICT_SIZE, deadline))
+            if verdict is not Verdict.WELCOME:
+                raise KnockFailed(_TURNED_AWAY[verdict])
+            stack.pop_all()
+            return sock, door
+    except ProtocolError as error:
+        raise KnockFailed(error.message) from None
+    except OSError:
+        raise KnockFailed(NO_RELAY) from None
+
+
+def _read(sock: socket.socket, size: int, deadline: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        sock.settimeout(_left(deadline))
+        part = sock.recv(size - len(data))
+        if not part:
+            raise ConnectionResetError
+        data += part
+    return data
+
+
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())

@@ -1,0 +1,388 @@
+"""A relay's work: boxes register on a ZeroMQ socket; clients and boxes meet on plain TCP and are spliced.
+
+A client knocks at the relay's port and shows its pass. The relay has the box call back, opens a door (a port of its
+own, for this client alone and for one connection), and tells the client. What then comes through the door goes to the
+box, unread: client and box encrypt it for each other, where keys are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import zmq
+
+from compiler.errors import TunefarmError
+from rpc_server.relay.pass_table import MAX_LINES, Desk
+from rpc_server.relay.passes import (
+    ANSWER_SIZE,
+    BOX,
+    CLIENT,
+    Answer,
+    Greeting,
+    Pass,
+    Verdict,
+    new_pass,
+    pass_of_text,
+    verdict_bytes,
+)
+from rpc_server.relay.splice import Splice, Splicer, tune
+from rpc_server.wire.codec import Kind
+from rpc_server.wire.event_loop import READ, EventLoop, Timer
+from rpc_server.wire.keys import Principal
+from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, GoAway, HereToo, to_box, to_relay
+
+logger = logging.getLogger("rpc_server.relay")
+
+HOLD_S = 3.0
+"""A client may be faster than the word of its lease, which takes another way: its pass is waited for this long."""
+MEET_S = 8.0
+"""For everything until client and box are joined: less than a client waits, so that it hears why they are not."""
+WITHDRAWN_S = 10.0
+"""Lines of a lease that is over are closed after this: until then the box may say how its session ended."""
+_MAX_STRANGERS = 1024
+_MAX_MEETINGS = 4096
+_MAX_EARLY = 512
+_BACKLOG = 1024
+_PAUSE_S = 0.2
+
+
+@dataclass(eq=False, slots=True)
+class _Stranger:
+    """Someone who has connected and not said yet who it is."""
+
+    sock: socket.socket
+    host: str
+    greeting: Greeting
+    timer: Timer
+    said: bytes = b""
+
+
+@dataclass(eq=False, slots=True)
+class _Meeting:
+    """A client that knocked, until it is spliced to its box or told why not."""
+
+    knock: socket.socket
+    host: str
+    greeting: Greeting
+    answer: Answer
+    timer: Timer
+    called: Pass | None = None  # what the box shows when it calls back
+    box: socket.socket | None = None
+    door: socket.socket | None = None
+
+
+class Doors:
+    """Ports for clients: of [first, last], or any for 0."""
+
+    def __init__(self, address: str, first: int, last: int) -> None:
+        self._address = address
+        self._free = deque(range(first, last + 1)) if first else None
+
+    def open(self) -> socket.socket | None:
+        """A listening socket, or None when all are in use."""
+        for _ in range(1 if self._free is None else len(self._free)):
+            port = 0 if self._free is None else self._free.popleft()
+            try:
+                return listen(self._address, port, 1)
+            except OSError:  # somebody else has it now
+                if self._free is not None:
+                    self._free.append(port)
+        return None
+
+    def close(self, door: socket.socket) -> None:
+        if self._free is not None:
+            self._free.append(door.getsockname()[1])
+        door.close()
+
+
+def listen(address: str, port: int, backlog: int) -> socket.socket:
+    """Raises OSError."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.create_server((address, port), family=family, backlog=backlog, dualstack_ipv6=address == "::")
+    sock.setblocking(False)
+    return sock
+
+
+class RelayLoop:
+    """`control` is a bound ROUTER made by `prepare`, at port `control_port`; `listener` a listening socket. `who` names
+    the holder of the key a message came with, where keys are used."""
+
+    def __init__(
+        self,
+        control: zmq.Socket[bytes],
+        control_port: int,
+        listener: socket.socket,
+        doors: Doors,
+        who: Callable[[zmq.Frame], Principal | None] | None = None,
+    ) -> None:
+        self._control, self._control_port, self._who = control, control_port, who
+        self._listener, self._doors = listener, doors
+        self._loop = EventLoop()
+        self._splicer = Splicer(self._loop)
+        self._desk = Desk()
+        self._strangers: dict[_Stranger, None] = {}  # the first is the oldest
+        self._meetings: set[_Meeting] = set()
+        self._early: dict[bytes, list[_Meeting]] = defaultdict(list)  # by pass, which no box has told of yet
+        self._expected: dict[bytes, _Meeting] = {}  # by what the box was given to call back with
+        self._doorless: deque[_Meeting] = deque()
+        self._lines: dict[bytes, set[Splice]] = defaultdict(set)  # by pass
+        self.stop = self._loop.stop
+
+    def run(self) -> None:
+        self._control.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._loop.attend(self._control, self._on_control)
+        self._loop.watch(self._listener.fileno(), lambda _: self._on_listener())
+        self._loop.after(HEARTBEAT_S, self._expire)
+        try:
+            self._loop.run()
+            logger.info("the relay ends: %s", self._loop.stop_reason)
+        finally:
+            for stranger in list(self._strangers):
+                self._send_off(stranger)
+            for meeting in list(self._meetings):
+                self._end(meeting)
+            self._splicer.close()
+            self._loop.leave(self._control)
+            self._loop.close()
+
+    # --- boxes --------------------------------------------------------------------------------------------
+
+    def _on_control(self) -> None:
+        route = self._control.recv(zmq.NOBLOCK, copy=False)  # as a frame it knows whose key it came with
+        frames = []
+        while self._control.getsockopt(zmq.RCVMORE):
+            frames.append(self._control.recv())
+        try:
+            said = to_relay.decode(frames).body
+            passes = [pass_of_text(text) for text in said.passes]
+        except TunefarmError as error:
+            logger.warning("refused a message: %s", error.message)
+            return
+        public = ""
+        if self._who is not None:
+            principal = self._who(route)
+            if principal is None:
+                self._say(route.bytes, GoAway("this key is not authorized as a box any more"))
+                for name in self._desk.forget(route.bytes):
+                    self._close_lines(name)
+                return
+            public = principal.public
+        if self._desk.is_full_for(route.bytes):
+            self._say(route.bytes, GoAway("it has all the boxes it can serve"))
+            return
+        changes = self._desk.heard(route.bytes, public, said.box, passes, time.monotonic())
+        self._say(route.bytes, HereToo())
+        for name in changes.new:
+            for meeting in self._early.pop(name, ()):
+                self._receive_client(meeting)
+        for name in changes.gone:
+            if name in self._lines:
+                self._loop.after(WITHDRAWN_S, partial(self._close_lines, name))
+
+    def _say(self, route: bytes, message: HereToo | GoAway | CallBack) -> bool:
+        """Whether the box is there to hear it."""
+        try:
+            self._control.send_multipart([route, *to_box.encode(message, Kind.NOTE)], zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return False
+        return True
+
+    def _expire(self) -> None:
+        if silent := [box.name for box in self._desk.expire(time.monotonic())]:
+            logger.warning("silent for too long: %d box(es), %s", len(silent), ", ".join(silent[:10]))
+        self._loop.after(HEARTBEAT_S, self._expire)
+
+    def _close_lines(self, name: bytes) -> None:
+        """The lease of a pass is over, unless the box has said it again since."""
+        if self._desk.find(name) is None:
+            for splice in list(self._lines.get(name, ())):
+                splice.close()
+
+    # --- whoever connects ---------------------------------------------------------------------------------
+
+    def _on_listener(self) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            for _ in range(_BACKLOG):
+                try:
+                    sock, peer = self._listener.accept()
+                except OSError as error:
+                    if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                        raise
+                    logger.error("cannot accept a connection: %s", error.strerror)
+                    self._loop.want(self._listener.fileno(), 0)
+                    self._loop.after(_PAUSE_S, lambda: self._loop.want(self._listener.fileno(), READ))
+                    return
+                self._welcome(sock, peer[0])
+
+    def _welcome(self, sock: socket.socket, host: str) -> None:
+        if len(self._strangers) >= _MAX_STRANGERS:
+            self._send_off(next(iter(self._strangers)))
+        greeting = Greeting.new(self._control_port)
+        stranger = _Stranger(sock, host, greeting, self._loop.after(MEET_S, lambda: self._send_off(stranger)))
+        self._strangers[stranger] = None
+        self._loop.watch(sock.fileno(), lambda _: self._on_stranger(stranger))
+        try:
+            tune(sock).send(greeting.to_bytes())
+        except OSError:
+            self._send_off(stranger)
+
+    def _send_off(self, stranger: _Stranger) -> None:
+        self._part_with(stranger)
+        stranger.sock.close()
+
+    def _part_with(self, stranger: _Stranger) -> None:
+        """It is a stranger no more; its socket stays open."""
+        del self._strangers[stranger]
+        stranger.timer.cancel()
+        self._loop.unwatch(stranger.sock.fileno())
+
+    def _on_stranger(self, stranger: _Stranger) -> None:
+        try:
+            part = stranger.sock.recv(ANSWER_SIZE - len(stranger.said))
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        stranger.said += part
+        if part and len(stranger.said) < ANSWER_SIZE:
+            return
+        try:
+            if not part:
+                raise ConnectionResetError
+            answer = Answer.from_bytes(stranger.said)
+        except (TunefarmError, OSError):
+            self._send_off(stranger)
+            return
+        self._part_with(stranger)
+        if answer.role == BOX:
+            self._receive_box(stranger, answer)
+        else:
+            self._meet(stranger, answer)
+
+    # --- clients and boxes meet ---------------------------------------------------------------------------
+
+    def _meet(self, stranger: _Stranger, answer: Answer) -> None:
+        meeting = _Meeting(
+            stranger.sock,
+            stranger.host,
+            stranger.greeting,
+            answer,
+            self._loop.after(MEET_S, lambda: self._turn_away(meeting, Verdict.NO_BOX)),
+        )
+        self._meetings.add(meeting)
+        # It has nothing more to say: that it is readable means that it is gone.
+        self._loop.watch(meeting.knock.fileno(), lambda _: self._end(meeting))
+        if len(self._meetings) > _MAX_MEETINGS:
+            self._turn_away(meeting, Verdict.BUSY)
+        elif self._desk.find(answer.id) is None:
+            if len(self._early) >= _MAX_EARLY or len(self._early.get(answer.id, ())) >= MAX_LINES:
+                self._turn_away(meeting, Verdict.NO_LEASE)
+                return
+            self._early[answer.id].append(meeting)
+            self._loop.after(HOLD_S, lambda: self._wait_no_longer(meeting))
+        else:
+            self._receive_client(meeting)
+
+    def _wait_no_longer(self, meeting: _Meeting) -> None:
+        if meeting in self._early.get(meeting.answer.id, ()):
+            self._turn_away(meeting, Verdict.NO_LEASE)
+
+    def _receive_client(self, meeting: _Meeting) -> None:
+        """Have the box of its pass call back."""
+        found = self._desk.find(meeting.answer.id)
+        if found is None or not found[1].proves(CLIENT, meeting.greeting.nonce, meeting.answer.proof):
+            self._turn_away(meeting, Verdict.NO_LEASE)
+            return
+        box, given = found
+        if len(self._lines.get(given.id, ())) >= MAX_LINES:
+            self._turn_away(meeting, Verdict.BUSY)
+            return
+        meeting.called = new_pass()
+        self._expected[meeting.called.id] = meeting
+        if not self._say(box.route, CallBack(meeting.called.text)):
+            self._desk.forget(box.route)
+            self._turn_away(meeting, Verdict.NO_BOX)
+
+    def _receive_box(self, stranger: _Stranger, answer: Answer) -> None:
+        """It calls back for a client, with a pass that is good for once."""
+        meeting = self._expected.get(answer.id)
+        called = None if meeting is None else meeting.called
+        if meeting is None or called is None or not called.proves(BOX, stranger.greeting.nonce, answer.proof):
+            logger.warning("turned away %s, which called back with no good pass", stranger.host)
+            stranger.sock.close()
+            return
+        del self._expected[answer.id]
+        meeting.called, meeting.box = None, stranger.sock
+        self._open_door(meeting)
+
+    def _open_door(self, meeting: _Meeting) -> None:
+        door = self._doors.open()
+        if door is None:
+            self._doorless.append(meeting)
+            return
+        meeting.door = door
+        self._loop.watch(door.fileno(), lambda _: self._on_door(meeting))
+        try:
+            meeting.knock.send(verdict_bytes(Verdict.WELCOME, door.getsockname()[1]))
+        except OSError:
+            self._end(meeting)
+
+    def _on_door(self, meeting: _Meeting) -> None:
+        assert meeting.door is not None
+        assert meeting.box is not None
+        try:
+            client, peer = meeting.door.accept()
+        except OSError:
+            return
+        if peer[0] != meeting.host:
+            logger.warning("turned away %s at a door meant for %s", peer[0], meeting.host)
+            client.close()
+            return
+        box, meeting.box = meeting.box, None
+        name = meeting.answer.id
+        splice = self._splicer.join(tune(client), box, lambda: self._forget_line(name, splice))
+        self._lines[name].add(splice)
+        self._end(meeting)
+
+    def _forget_line(self, name: bytes, splice: Splice) -> None:
+        lines = self._lines[name]
+        lines.discard(splice)
+        if not lines:
+            del self._lines[name]
+
+    def _turn_away(self, meeting: _Meeting, verdict: Verdict) -> None:
+        with contextlib.suppress(OSError):
+            meeting.knock.send(verdict_bytes(verdict))
+        self._end(meeting)
+
+    def _end(self, meeting: _Meeting) -> None:
+        """It came to something or not: forget it, and close what was only for it."""
+        if meeting not in self._meetings:
+            return
+        self._meetings.discard(meeting)
+        meeting.timer.cancel()
+        if meeting.door is not None:
+            self._loop.unwatch(meeting.door.fileno())
+            self._doors.close(meeting.door)
+        self._loop.unwatch(meeting.knock.fileno())
+        meeting.knock.close()
+        if meeting in (early := self._early.get(meeting.answer.id, [])):
+            early.remove(meeting)
+        if not self._early.get(meeting.answer.id, True):
+            del self._early[meeting.answer.id]
+        if meeting.called is not None:
+            self._expected.pop(meeting.called.id, None)
+        if meeting.box is not None:
+            meeting.box.close()
+        with contextlib.suppress(ValueError):
+            self._doorless.remove(meeting)
+        if meeting.door is not None and self._doorless:
+            self._open_door(self._doorless.popleft())

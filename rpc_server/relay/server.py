@@ -1,0 +1,128 @@
+"""A relay, through which clients reach boxes that can only dial out.
+
+`serve(options)` runs it in this process, `Relay(...)` in a child of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import resource
+import socket
+import sys
+from typing import Any
+
+import msgspec
+import zmq
+
+from rpc_server.errors import ServerStartError
+from rpc_server.relay.loop import Doors, RelayLoop, listen
+from rpc_server.service import (
+    ChildService,
+    ServiceOptions,
+    announce,
+    bind,
+    child_main,
+    entrance,
+    stoppable,
+)
+from rpc_server.wire.keys import KeyRing, Principal, Role
+from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT, prepare_control
+
+logger = logging.getLogger("rpc_server.relay")
+
+DOORS = 64
+_QUEUE = 1000
+_BACKLOG = 1024
+
+
+class RelayOptions(ServiceOptions, frozen=True, kw_only=True):
+    """How a relay runs.
+
+    It listens on `port`; 0 takes a free one. Of the ports `first` to `last` (0: the 64 after `port`, or free ones when
+    that is 0), boxes register on the first, and clients use one of the others for the moment it takes to connect.
+    `keys` is a folder of keys (see rpc_server/wire/keys.py): if it holds an identity, only authorized boxes register.
+    `port_file` is written with the port once it listens. `lifeline_fd` is a descriptor whose end of file ends it.
+    """
+
+    port: int = DEFAULT_RELAY_PORT
+    first: int = 0
+    last: int = 0
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        """First and last of the further ports; (0, 0): any free ones."""
+        if self.first or not self.port:
+            return self.first, max(self.first, self.last)
+        return self.port + 1, min(self.port + DOORS, 65535)
+
+
+def serve(options: RelayOptions) -> None:
+    """Run a relay until SIGINT, SIGTERM or the end of its lifeline; prints "listening on HOST:PORT".
+
+    Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach while
+    nothing authenticates the boxes.
+    """
+    _raise_file_limit()
+    first, last = options.ports
+    with (
+        entrance(options, "pose as a box", logger, _prepare, _box) as door,
+        _listener(options, door.address) as listener,
+    ):
+        control_port = bind(door.socket, options.host, door.address, first)
+        doors = Doors(door.address, first + 1 if first else 0, last)
+        relay = RelayLoop(door.socket, control_port, listener, doors, door.who)
+        with stoppable(options, relay.stop):
+            announce(options, listener.getsockname()[1])
+            relay.run()
+
+
+def _prepare(control: zmq.Socket[bytes]) -> None:
+    prepare_control(control)
+    control.setsockopt(zmq.SNDHWM, _QUEUE)
+    control.setsockopt(zmq.RCVHWM, _QUEUE)
+
+
+def _listener(options: RelayOptions, address: str) -> socket.socket:
+    try:
+        return listen(address, options.port, _BACKLOG)
+    except OSError as error:
+        what = f"{options.host}:{options.port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            what = f"{options.host}: port {options.port} is in use"
+        hint = "choose another --port (0 takes a free one)"
+        raise ServerStartError(f"cannot listen on {what}", hint=hint) from None
+
+
+def _box(ring: KeyRing, public: str) -> Principal | None:
+    """Only boxes register; clients prove themselves by a pass."""
+    known = ring.authorized().get(public)
+    return known if known is not None and known.role is Role.BOX else None
+
+
+def _raise_file_limit() -> None:
+    """A connection through the relay takes two descriptors, a box one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class Relay(ChildService):
+    """A relay in a child process. It ends with `terminate()`, or with this process.
+
+    `port` is the bound port; 0 takes a free one. Further `options` are RelayOptions fields. Raises ServerStartError.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, silent: bool = False, **options: Any) -> None:
+        settings = RelayOptions(host=host, port=port, **options)
+        self.host = host
+        super().__init__(
+            "rpc_server.relay.server",
+            lambda fd: msgspec.json.encode(msgspec.structs.replace(settings, lifeline_fd=fd)),
+            silent=silent,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(child_main(serve, RelayOptions, sys.argv[1]))

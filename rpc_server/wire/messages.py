@@ -1,0 +1,377 @@
+"""The closed set of messages between a client, a box's supervisor and its executors. What the last two say to each
+other alone is in private_messages.py.
+
+A request names who handles it by its class: a `BoxRequest` the supervisor, an `ExecutorRequest` the
+session's executor. Memory handles are chosen by the client (so an allocation need not be waited for), module
+handles by the executor. File names are plain names inside the session's folder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rpc_server.errors import ProtocolError
+from rpc_server.executor.trial_messages import MeasureRequest, MeasureResult
+from rpc_server.wire.codec import Buffer, Codec
+
+CHUNK = 2 << 20  # bytes of an array or blob in one message
+WINDOW = 8  # chunks a sender may have unanswered
+REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not the candidate's
+
+
+class ArrayRef(msgspec.Struct, frozen=True, tag="array"):
+    """A remote array as an argument or a result: memory of the session, read as `dtype` and `shape`."""
+
+    handle: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Raw(msgspec.Struct, frozen=True, tag="bytes"):
+    """A bytes argument or result."""
+
+    data: bytes
+
+
+Value = ArrayRef | Raw | str | bool | int | float | None
+
+
+class EntryInfo(msgspec.Struct, frozen=True):
+    """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
+
+    name: str
+    args: tuple[tuple[str, str, tuple[int | str, ...] | None], ...]
+
+
+class BoxRequest(msgspec.Struct, frozen=True):
+    """Handled by the supervisor."""
+
+
+class ExecutorRequest(msgspec.Struct, frozen=True):
+    """Handled by the session's executor."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Answers one request."""
+
+
+# --- box requests ------------------------------------------------------------------------------------------
+
+
+class OpenSession(BoxRequest, frozen=True, tag="open"):
+    """Ask for an executor. Waits up to `wait_s` for a free one; `session_timeout_s` 0 means no limit."""
+
+    client: str
+    token: str = ""
+    key: str = ""
+    session_timeout_s: float = 0.0
+    wait_s: float = 10.0
+    restart_on_crash: bool = False
+
+
+class CloseSession(BoxRequest, frozen=True, tag="close"):
+    pass
+
+
+class CancelCalls(BoxRequest, frozen=True, tag="cancel"):
+    """Kill the executor of `session` with the call under way, and drop the calls that wait. Comes on a connection of
+    its own, as the session's is waited on; `secret` is what the session was opened with."""
+
+    session: int
+    secret: bytes
+
+
+class PutBlob(BoxRequest, frozen=True, tag="put_blob"):
+    """One chunk (the message's only buffer) of a blob; chunks come in order of `offset`."""
+
+    digest: str
+    size: int
+    offset: int
+
+
+class HasBlobs(BoxRequest, frozen=True, tag="has_blobs"):
+    digests: tuple[str, ...]
+
+
+class BoxInfo(BoxRequest, frozen=True, tag="box_info"):
+    """Needs no session."""
+
+
+class Ping(BoxRequest, frozen=True, tag="ping"):
+    """Needs no session."""
+
+
+class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
+    """Executor `executor_pid` left the lane with `call` unanswered: the answer is the error that says how it ended."""
+
+    executor_pid: int
+    call: str
+
+
+# --- executor requests -------------------------------------------------------------------------------------
+
+
+class Allocate(ExecutorRequest, frozen=True, tag="allocate"):
+    """Reserve device memory for an array; its contents are undefined."""
+
+    handle: int
+    nbytes: int
+    device_type: str = "cpu"
+    device_id: int = 0
+
+
+class WriteMemory(ExecutorRequest, frozen=True, tag="write"):
+    """Copy the message's only buffer to byte `offset` of a memory."""
+
+    handle: int
+    offset: int
+
+
+class ReadMemory(ExecutorRequest, frozen=True, tag="read"):
+    handle: int
+    offset: int
+    nbytes: int
+
+
+class CopyMemory(ExecutorRequest, frozen=True, tag="copy"):
+    source: int
+    target: int
+    nbytes: int
+
+
+class FreeHandles(ExecutorRequest, frozen=True, tag="free"):
+    """Forget memories and modules; unknown handles are ignored."""
+
+    memories: tuple[int, ...] = ()
+    modules: tuple[int, ...] = ()
+
+
+class SyncDevice(ExecutorRequest, frozen=True, tag="sync"):
+    device_type: str = "cpu"
+    device_id: int = 0
+
+
+class PutFile(ExecutorRequest, frozen=True, tag="put_file"):
+    """Make a file of the session's folder out of a blob; answered by Need when the box lacks the blob."""
+
+    name: str
+    digest: str
+    size: int
+
+
+class ReadFile(ExecutorRequest, frozen=True, tag="read_file"):
+    name: str
+    offset: int
+    nbytes: int
+
+
+class RemoveFile(ExecutorRequest, frozen=True, tag="remove_file"):
+    name: str
+
+
+class LoadModule(ExecutorRequest, frozen=True, tag="load_module"):
+    """Load a module from a file of the session's folder: an artifact, object, shared library or tar file."""
+
+    name: str
+
+
+class OpenSystemLibrary(ExecutorRequest, frozen=True, tag="system_lib"):
+    """The module of every function loaded for a `-system-lib` target; answered like LoadModule."""
+
+
+class LinkModule(ExecutorRequest, frozen=True, tag="link_module"):
+    """Write the module in a file of the session's folder as the shared library `output`, beside it."""
+
+    name: str
+    output: str
+
+
+class Call(ExecutorRequest, frozen=True, tag="call"):
+    """Call a function of a module, or with `module` None a registered global function."""
+
+    module: int | None
+    function: str
+    args: tuple[Value, ...]
+
+
+class FindFunction(ExecutorRequest, frozen=True, tag="find_function"):
+    """Answered by Done, or an error when no such global function is registered on the box."""
+
+    function: str
+
+
+class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
+    module: int
+    function: str
+    args: tuple[Value, ...]
+    device_type: str = "cpu"
+    device_id: int = 0
+    number: int = 10
+    repeat: int = 1
+    min_repeat_ms: float = 0
+    limit_zero_time_iterations: int = 100
+    cooldown_interval_ms: float = 0
+    repeats_to_cooldown: int = 1
+    f_preproc: str = ""
+
+
+class Measure(ExecutorRequest, frozen=True, tag="measure"):
+    request: MeasureRequest
+
+
+# --- replies -----------------------------------------------------------------------------------------------
+
+
+class Done(Reply, frozen=True, tag="done"):
+    pass
+
+
+class SessionOpened(Reply, frozen=True, tag="opened"):
+    """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not. `secret` is
+    for `CancelCalls`."""
+
+    session: int
+    box: str
+    executor_pid: int
+    lane: str = ""
+    lane_token: bytes = b""
+    secret: bytes = b""
+
+
+class BlobStored(Reply, frozen=True, tag="blob_stored"):
+    digest: str
+    complete: bool
+
+
+class BlobsMissing(Reply, frozen=True, tag="blobs_missing"):
+    digests: tuple[str, ...]
+
+
+class Need(Reply, frozen=True, tag="need"):
+    """The box lacks these blobs: upload them and ask again."""
+
+    digests: tuple[str, ...]
+
+
+class BoxStatus(Reply, frozen=True, tag="box_status"):
+    """`fingerprint` is a `Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
+    whom kernels run as; `memory_limit` of a session in bytes, None: none; `disk_free` bytes where sessions keep files,
+    and whether code may be run from there. `limits_processes`: whether a session cannot fork without end.
+    """
+
+    box: str
+    key: str
+    version: str
+    fingerprint: dict[str, Any]
+    sessions: tuple[str, ...]
+    warm: int
+    uptime_s: float
+    crashes: int
+    time: float = 0.0
+    user: str = ""
+    memory_limit: int | None = None
+    disk_free: int = 0
+    disk_executes: bool = True
+    limits_processes: bool = True
+
+
+class Data(Reply, frozen=True, tag="data"):
+    """Bytes in the message's only buffer; `size` is the whole array's or file's."""
+
+    size: int
+
+
+class ModuleLoaded(Reply, frozen=True, tag="module"):
+    handle: int
+    target: str
+    entries: tuple[EntryInfo, ...]
+
+
+class Returned(Reply, frozen=True, tag="returned"):
+    value: Value
+
+
+class Timings(Reply, frozen=True, tag="timings"):
+    """Seconds per call, one per repeat, and what may have disturbed them."""
+
+    seconds: tuple[float, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class Measured(Reply, frozen=True, tag="measured"):
+    result: MeasureResult
+
+
+class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
+    """A NOTE to the client: its session is over, and why."""
+
+    kind: str
+    reason: str
+
+
+AnyBoxRequest = OpenSession | CloseSession | CancelCalls | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost
+AnyExecutorRequest = (
+    Allocate
+    | WriteMemory
+    | ReadMemory
+    | CopyMemory
+    | FreeHandles
+    | SyncDevice
+    | PutFile
+    | ReadFile
+    | RemoveFile
+    | LoadModule
+    | OpenSystemLibrary
+    | LinkModule
+    | Call
+    | FindFunction
+    | TimeFunction
+    | Measure
+)
+AnyReply = (
+    Done
+    | SessionOpened
+    | BlobStored
+    | BlobsMissing
+    | Need
+    | BoxStatus
+    | Data
+    | ModuleLoaded
+    | Returned
+    | Timings
+    | Measured
+)
+AnyMessage = AnyBoxRequest | AnyExecutorRequest | AnyReply | SessionEnded
+
+public_codec: Codec[AnyMessage] = Codec(AnyMessage)
+
+
+def describe(body: Buffer) -> str:
+    """A request's encoded body in a few words, for crash reports and logs."""
+    try:
+        request = public_codec.decode_body(body)
+    except ProtocolError:
+        return "an unreadable request"
+    match request:
+        case LaneLost():
+            return request.call[:256]
+        case _:
+            return describe_request(request)
+
+
+def describe_request(request: AnyMessage) -> str:
+    match request:
+        case Call():
+            return f"call of {request.function!r}"
+        case TimeFunction():
+            return f"time_evaluator of {request.function!r}"
+        case Measure():
+            return f"measurement of artifact {request.request.artifact[:12]}"
+        case LoadModule():
+            return f"load of {request.name!r}"
+        case Allocate():
+            return f"allocation of {request.nbytes} bytes"
+        case _:
+            return type(request).__name__

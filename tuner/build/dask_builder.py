@@ -1,0 +1,124 @@
+"""Builds on a Dask cluster: the same builds, spread over its workers' machines.
+
+Dask runs tasks in threads of processes that have other work; a build wants a process of its own, with a clock and a
+memory limit. So every Dask worker keeps a `LocalBuilder`, and a task there only hands the request on to it.
+
+Whoever may send tasks to a Dask scheduler may run anything on its workers: keep it where only its users reach it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import threading
+from concurrent.futures import CancelledError, Executor, Future
+from typing import Any
+
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.build.process_builder import MEMORY_BYTES, LocalBuilder
+from tuner.build.worker import BuildRequest, BuildResult
+from tuner.errors import TuningError
+from tuner.toolchain import toolchain
+
+SCHEME = "dask://"
+_CONNECT_S = 10.0
+
+
+class DaskBuilder:
+    """The cluster of the scheduler at `address` (dask://HOST:PORT). Raises TuningError when `distributed` is not
+    installed, no scheduler answers, it has no workers, or they have another toolchain."""
+
+    cores = 0  # none of this machine's, as far as one knows
+
+    def __init__(self, address: str, *, memory_bytes: int = MEMORY_BYTES, connect_s: float = _CONNECT_S) -> None:
+        place = address.removeprefix(SCHEME)
+        try:
+            distributed: Any = importlib.import_module("distributed")
+        except ImportError:
+            raise TuningError(
+                "building on a Dask cluster needs the package distributed", hint="pip install 'tunefarm[dask]'"
+            ) from None
+        try:
+            self._client: Any = distributed.Client(f"tcp://{place}", timeout=connect_s, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise TuningError(
+                f"no Dask scheduler answers at {place}: {error}", hint="start one: dask scheduler"
+            ) from None
+        self._memory = memory_bytes
+        try:
+            self.workers = self._admit(place, connect_s)
+        except BaseException:
+            self._client.close()
+            raise
+        self._executor: Executor = self._client.get_executor(pure=False)
+
+    def _admit(self, place: str, wait_s: float) -> int:
+        """How many builds the cluster takes at once, after a look at every worker's versions."""
+        try:
+            self._client.wait_for_workers(1, timeout=wait_s)
+        except TimeoutError:
+            raise TuningError(
+                f"the Dask scheduler at {place} has no workers", hint=f"start one: dask worker {place}"
+            ) from None
+        try:
+            found: dict[str, dict[str, str]] = self._client.run(toolchain)
+        except ModuleNotFoundError as error:
+            raise TuningError(
+                f"a Dask worker of {place} cannot build: {error}", hint="install tunefarm where the workers run"
+            ) from None
+        ours = toolchain()
+        for worker, theirs in sorted(found.items()):
+            if theirs != ours:
+                raise TuningError(
+                    f"the Dask worker {worker} would build with {_show(theirs)}, this process with {_show(ours)}",
+                    hint="install the same versions there",
+                )
+        return sum(self._client.nthreads().values())
+
+    def submit(self, request: BuildRequest) -> Future[BuildResult]:
+        outcome: Future[BuildResult] = Future()
+        outcome.set_running_or_notify_cancel()
+
+        def done(inner: Future[BuildResult]) -> None:
+            try:
+                outcome.set_result(inner.result())
+            except CancelledError:
+                outcome.set_result(_lost("the build was cancelled"))
+            except Exception as error:  # whatever Dask says of a task that its workers could not finish
+                outcome.set_result(_lost(f"the Dask cluster did not finish the build: {type(error).__name__}: {error}"))
+
+        try:
+            self._executor.submit(_build_here, request, self._memory).add_done_callback(done)
+        except RuntimeError as error:
+            outcome.set_result(_lost(f"the Dask cluster takes no builds: {error}"))
+        return outcome
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=False)
+        self._client.close()
+
+
+def _lost(text: str) -> BuildResult:
+    return BuildResult(None, FailureKind.BUILD, text, 0.0)
+
+
+def _show(versions: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+
+
+# ------------------------------------------------------------------------- in a Dask worker
+
+_lock = threading.Lock()
+_builders: dict[int, LocalBuilder] = {}
+
+
+def _build_here(request: BuildRequest, memory_bytes: int) -> BuildResult:
+    """Build in a process of this worker's own; called in one of its threads."""
+    with _lock:
+        if memory_bytes not in _builders:
+            # Dask's nanny starts workers as daemons, which may not have children lest those outlive them;
+            # build workers end with their parent by themselves
+            multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+            _builders[memory_bytes] = LocalBuilder(memory_bytes=memory_bytes)
+        builder = _builders[memory_bytes]
+    return builder.submit(request).result()

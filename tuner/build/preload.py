@@ -1,0 +1,29 @@
+"""Imported once by the process that build workers are forked from (`build.spawning`): the compiler, ready to build.
+
+A worker has from its first moment what is imported and set up here. No threads: a fork would copy none of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import suppress
+
+import tuner.build.worker  # noqa: F401
+from compiler.driver.build import compile_artifact
+from compiler.target.target import Target
+from compiler.te.operation import compute
+from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import placeholder
+
+
+def _build_once() -> None:
+    """LLVM and the compiler's tables set themselves up during the first build."""
+    a = placeholder((16,), name="a")
+    func = create_prim_func([a, compute((16,), lambda i: a[i] + 1.0, name="b")])
+    with suppress(Exception):  # it would end this process; each build tells what is wrong by itself
+        compile_artifact(func, Target.host(), name="main")
+
+
+_build_once()
+gc.collect()
+gc.freeze()  # what is shared with the workers is not touched, and so not copied, by their collections

@@ -1,0 +1,182 @@
+"""Where measurements happen: devices leased from a tracker, named servers, or a private server on this machine.
+
+A `Fleet` opens device sessions; a `Slot` is a thread that holds one session, measures what it is given, and
+comes back for another session when its device goes away.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from compiler.artifact import Artifact
+from compiler.errors import TunefarmError
+from rpc_server.box.fingerprint import Fingerprint
+from rpc_server.errors import ConnectError, LeaseRefused, RPCError, SessionClosed
+from rpc_server.executor.trial_messages import FailureKind, MeasureRequest, MeasureResult
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device as records know it: its name on the farm, the key it is asked for by, and what it is."""
+
+    name: str
+    key: str
+    fingerprint: Fingerprint
+
+
+class DeviceSession(Protocol):
+    """One leased device."""
+
+    def device(self) -> DeviceInfo:
+        """Which device it is."""
+
+    def measure(self, request: MeasureRequest, artifacts: Sequence[Artifact]) -> MeasureResult:
+        """Run one trial. Raises an RPCError only when the device is gone."""
+
+    def close(self) -> None:
+        """Give the device back."""
+
+
+class Fleet(Protocol):
+    """A supply of devices."""
+
+    def label(self) -> str:
+        """What the fleet is, for messages and records."""
+
+    def target(self) -> str:
+        """The canonical target to build for: the first device's. Raises TunefarmError when there is none."""
+
+    def count(self) -> int:
+        """How many devices answer to the request now (at least 1 while it makes sense to wait for one)."""
+
+    def open(self, slot: int, wait_s: float) -> DeviceSession:
+        """A session on a device of the fleet. Raises RPCError when none was free within `wait_s`."""
+
+    def close(self) -> None:
+        """Stop what the fleet itself started."""
+
+
+@runtime_checkable
+class Queueing(Protocol):
+    """A fleet whose devices are shared with others, so that one may have to be waited for. A slot whose `open` had none
+    in time keeps its place in the queue until it opens again or leaves."""
+
+    def waiting(self) -> str:
+        """Where its requests stand, in words; "" when it waits for none."""
+
+    def has_turn_coming(self) -> bool:
+        """Whether there are devices for a request that waits: others have them now."""
+
+    def leave(self, slot: int) -> None:
+        """The slot wants no device any more."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A measurement for a slot, on the device it holds as number `device` of its devices: if that is gone by then, the
+    slot drops the work."""
+
+    ticket: int
+    request: MeasureRequest
+    artifacts: tuple[Artifact, ...]
+    device: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The slot holds a device, its `number`th."""
+
+    slot: int
+    device: DeviceInfo
+    number: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    slot: int
+    ticket: int
+    result: MeasureResult
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The slot's device is gone (or never came): `waiting` while it tries for another."""
+
+    slot: int
+    reason: str
+
+
+SlotNews = Opened | Finished | Lost
+
+_OPEN_WAIT_S = 2.0
+_RETRY_PAUSE_S = 0.5
+_DEVICE_GONE = (ConnectError, SessionClosed, LeaseRefused)
+
+
+class Slot(threading.Thread):
+    """Holds one device session at a time; talks to its owner only through `news` and `give`."""
+
+    def __init__(self, number: int, fleet: Fleet, news: Callable[[SlotNews], None]) -> None:
+        super().__init__(name=f"slot-{number}", daemon=True)
+        self.number = number
+        self._fleet = fleet
+        self._news = news
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._devices = 0
+        self._stopping = threading.Event()
+
+    def give(self, work: Work) -> None:
+        self._work.put(work)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._work.put(None)
+
+    def run(self) -> None:
+        try:
+            self._hold_sessions()
+        finally:
+            if isinstance(self._fleet, Queueing):
+                self._fleet.leave(self.number)
+
+    def _hold_sessions(self) -> None:
+        last = ""
+        while not self._stopping.is_set():
+            try:
+                session = self._fleet.open(self.number, _OPEN_WAIT_S)
+            except TunefarmError as error:
+                if error.kind != last:  # say a reason once, not twice a second
+                    last = error.kind
+                    self._news(Lost(self.number, error.message))
+                self._stopping.wait(_RETRY_PAUSE_S)
+                continue
+            last = ""
+            self._serve(session)
+
+    def _serve(self, session: DeviceSession) -> None:
+        try:
+            self._devices += 1
+            self._news(Opened(self.number, session.device(), self._devices))
+            while (work := self._work.get()) is not None:
+                if work.device != self._devices:
+                    continue
+                result = session.measure(work.request, work.artifacts)
+                self._news(Finished(self.number, work.ticket, result))
+                if result.failure is FailureKind.DEVICE_LOST:
+                    break
+        except _DEVICE_GONE as error:
+            self._news(Lost(self.number, error.message))
+        except RPCError as error:
+            self._news(Lost(self.number, f"{error.kind}: {error.message}"))
+        except Exception:  # a defect must not leave the run waiting for this slot
+            self._news(Lost(self.number, traceback.format_exc(limit=-6)))
+        finally:
+            try:
+                session.close()
+            except RPCError as error:
+                self._news(Lost(self.number, f"closing the session: {error.message}"))

@@ -1,0 +1,66 @@
+"""What a run may spend, and whether a task has spent it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tuner.engine.scheduling import GradientOptions, Policy
+from tuner.engine.task_state import TaskState
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets, each without a limit when 0: `trials` and `task_seconds` (its share of the wall time, see `share_time`)
+    a task, `total_trials` and `seconds` (of wall time) the run, `early_stopping` trials of a task without a better
+    one. From the share `quiet_from` of a budget on, builds and measurements that want the same cores take turns (see
+    `tuner.engine.turns`); before, they overlap, for times that are less sure. A task gives up when its first
+    `equal_failures` trials all fail with one kind. `build_ahead` candidates wait built for each slot; `lost_retries`:
+    how often a job whose device vanished is tried on another before the job itself is suspected."""
+
+    trials: int = 0
+    total_trials: int = 0
+    seconds: float = 0.0
+    task_seconds: float = 0.0
+    early_stopping: int = 0
+    build_ahead: int = 1
+    builders: int = 2
+    finalists: int = 6
+    final_rounds: int = 3
+    quiet_from: float = 0.0
+    equal_failures: int = 12
+    lost_retries: int = 1
+    policy: Policy = Policy.GRADIENT
+    gradient: GradientOptions = field(default=GradientOptions())
+
+    def out_of_time(self, task: TaskState, elapsed_s: float) -> bool:
+        """Whether no more of the task's candidates may begin."""
+        run_over = self.seconds > 0 and elapsed_s >= self.seconds
+        return run_over or 0 < self.task_seconds <= task.wall_s
+
+    def allow(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> bool:
+        """Whether one more candidate of `task`, of the run's `tasks`, may be asked for."""
+        if self.out_of_time(task, elapsed_s):
+            return False
+        if self.trials and task.asked >= self.trials:
+            return False
+        if self.total_trials and sum(t.asked for t in tasks) >= self.total_trials:
+            return False
+        return not 0 < self.early_stopping <= task.stale
+
+    def spent(self, task: TaskState, tasks: Sequence[TaskState], elapsed_s: float) -> float:
+        """The share of its budget that the task has used, the run's or its own, whichever is nearer to its end."""
+        pairs = (
+            (task.asked, self.trials),
+            (sum(t.asked for t in tasks), self.total_trials),
+            (elapsed_s, self.seconds),
+            (task.wall_s, self.task_seconds),
+        )
+        return max((used / limit for used, limit in pairs if limit), default=1.0)
+
+
+def share_time(at_work: Sequence[TaskState], seconds: float) -> None:
+    """Book wall time that has passed: tasks at work at the same time have equal parts of it, so that what all tasks
+    had adds up to the run's, however many devices and builders there are."""
+    for task in at_work:
+        task.wall_s += seconds / len(at_work)

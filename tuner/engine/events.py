@@ -1,0 +1,161 @@
+"""What the tuning engine's state machine hears and says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tuner.build.process_builder import BuildResult
+from tuner.records.model import TrialPurpose
+from tuner.search.base import Proposal
+
+
+@dataclass(frozen=True)
+class Job:
+    """One build and measurement of one candidate (None: the untuned function)."""
+
+    id: int
+    task: int
+    purpose: TrialPurpose
+    candidate: Proposal | None
+
+
+# --------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """No other run has the candidate or its result: it is ours to measure."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Known:
+    """The store has the candidate's result, from another run: seconds a call, or how it failed."""
+
+    job: Job
+    cost: float | None
+    failure: FailureKind | None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Another run is at the candidate."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Built:
+    job: Job
+    result: BuildResult
+
+
+@dataclass(frozen=True)
+class Measured:
+    job: Job
+    slot: int
+    result: MeasureResult
+
+
+@dataclass(frozen=True)
+class SlotUp:
+    """A device is leased and waits for work. `cores`: how many it shares with the builders, 0 where it shares none."""
+
+    slot: int
+    cores: int = 0
+
+
+@dataclass(frozen=True)
+class SlotDown:
+    """A device is gone; the job it held, if any, was not measured."""
+
+    slot: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """What the store serves for a task on this class of device."""
+
+    task: int
+    candidate: Proposal
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The run has lasted so long (seconds, earlier sessions of it not counted)."""
+
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Finish what is in flight on no account: the user wants out."""
+
+    reason: str
+
+
+Event = Claimed | Known | Taken | Built | Measured | SlotUp | SlotDown | Incumbent | Tick | Stop
+
+# ------------------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Ask the store whether the candidate is anyone's; answered by Claimed, Known or Taken."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Release:
+    """The claimed candidate will not be measured after all."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class SubmitBuild:
+    job: Job
+
+
+@dataclass(frozen=True)
+class SubmitMeasure:
+    """Measure `artifact` on `slot`, outputs compared with `reference`. A candidate clearly slower than `best`
+    (seconds a call) need not be timed further."""
+
+    job: Job
+    slot: int
+    artifact: bytes
+    reference: bytes
+    best: float | None = None
+
+
+@dataclass(frozen=True)
+class RecordTrial:
+    """A trial is over: `measured` is None when it failed before a device saw it."""
+
+    job: Job
+    slot: int | None
+    build: BuildResult
+    measured: MeasureResult | None
+    failure: FailureKind | None
+    text: str
+
+
+@dataclass(frozen=True)
+class TaskEnded:
+    """A task used its budget or its space, or gave up (`error`)."""
+
+    task: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    reason: str
+
+
+Command = Claim | Release | SubmitBuild | SubmitMeasure | RecordTrial | TaskEnded | RunEnded

@@ -1,0 +1,274 @@
+"""A run's side of the record store: what goes in as it happens, and what a resumed run takes out."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.runtime.measure.statistics import summarise
+from tuner.devices.fleet import DeviceInfo
+from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import TrialDone, drift
+from tuner.engine.recorded import device_row, workload_row
+from tuner.engine.task_state import Restored
+from tuner.errors import TuningError
+from tuner.identity import is_gone, process_name, user_name
+from tuner.records.lookup.keys import toolchain_key
+from tuner.records.model import (
+    NewRun,
+    NewRunTask,
+    NewTrial,
+    Run,
+    RunState,
+    TrialPurpose,
+)
+from tuner.records.runs.claims import ClaimAnswer, ClaimState, Wanted
+from tuner.records.store import RecordStore
+from tuner.search.base import Candidate, Recorded
+from tuner.search.plan import TaskSearch
+from tuner.task import TuningTask
+from tuner.toolchain import toolchain
+
+EXPECTED = "expected_s"
+"""Under which a trial's environment has the time that the search's model expected of the candidate."""
+_NOISY_LOAD = 1.5  # load average per core above which a measurement is flagged
+_NOISY_SPREAD = 0.1  # spread of the samples, relative to their least, above which it is
+_NOISY_STOLEN = 0.05  # share of a core that the hypervisor gave to others
+_NOISY_CLOCK = 0.05  # relative change of the clock
+
+
+@dataclass(frozen=True)
+class _Device:
+    id: int
+    name: str
+    device_class: str
+    cores: int
+
+
+def write_down(
+    store: RecordStore,
+    tasks: Sequence[TuningTask],
+    options: RunOptions,
+    command: str,
+    *,
+    user: str = "",
+    state: RunState = RunState.RUNNING,
+) -> Run:
+    """Record a new run of these tasks, and what they are."""
+    rows = []
+    for task in tasks:
+        workload = store.upsert_workload(workload_row(task))
+        target = store.upsert_target(str(task.target))
+        budget = options.trials or options.total_trials
+        rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
+    return store.start_run(
+        NewRun(
+            tasks=tuple(rows),
+            toolchain=toolchain(),
+            name=", ".join(t.name for t in tasks),
+            options=options.to_json(),
+            command=command,
+            host=socket.gethostname(),
+            user=user or user_name(),
+        ),
+        state,
+    )
+
+
+class Ledger:
+    """Records one run, which belongs to this process from `create` or `resume` to `finish` or `interrupt`. Used from
+    the engine's thread only. Every method raises RunTakenOver when another process has the run by now."""
+
+    def __init__(self, store: RecordStore, run: Run, queued_only: bool = False) -> None:
+        self._store = store
+        self._run = run
+        self._owner = process_name()
+        self._devices: dict[int, _Device] = {}
+        self._any_device: _Device | None = None
+        self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
+        store.take_run(run.id, self._owner, is_gone, queued_only)
+
+    @staticmethod
+    def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
+        """A new run. `command` is what a person types to repeat it."""
+        return Ledger(store, write_down(store, tasks, options, command))
+
+    @staticmethod
+    def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> Ledger:
+        """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
+        another process works on it; with `queued_only`, RunStopped when it was stopped before it began."""
+        run = store.run(run_id)
+        if [t.workload.key for t in run.tasks] != [t.key for t in tasks]:
+            raise TuningError(
+                f"run {run_id} tuned other functions: the workloads' definitions have changed since",
+                hint="start a new run; earlier records stay in the store",
+            )
+        return Ledger(store, run, queued_only)
+
+    @property
+    def run_id(self) -> int:
+        return self._run.id
+
+    # -- the run's state
+
+    def begin(self) -> None:
+        self._store.set_run_state(self.run_id, RunState.RUNNING, "")
+
+    def renew(self) -> None:
+        """Say that this process is still at it."""
+        self._store.renew_run(self.run_id, self._owner)
+
+    def finish(self, problems: str) -> None:
+        """The run is over; `problems` names tasks that gave up."""
+        state = RunState.FAILED if problems else RunState.FINISHED
+        self._store.leave_run(self.run_id, self._owner, state, problems)
+
+    def interrupt(self, reason: str) -> None:
+        self._store.leave_run(self.run_id, self._owner, RunState.INTERRUPTED, reason)
+
+    # -- what happens
+
+    def device(self, slot: int, device: DeviceInfo) -> None:
+        """The device that `slot` holds from now on."""
+        fingerprint = device.fingerprint
+        row = self._store.upsert_device(device_row(device))
+        self._any_device = _Device(row.id, device.name, fingerprint.device_class, fingerprint.cores)
+        self._devices[slot] = self._any_device
+
+    def release(self, job: Job) -> None:
+        """A claimed candidate that will not be measured."""
+        assert self._any_device is not None
+        self._store.release(self._run.tasks[job.task].id, self._any_device.id, [_digest(job)])
+
+    def book(
+        self, events: Sequence[RecordTrial], jobs: Sequence[Job]
+    ) -> tuple[list[TrialDone], list[Claimed | Known | Taken]]:
+        """Store trials and claim the candidates of `jobs`, to be measured on a device like those seen so far (at least
+        one where there are jobs): all in one, and durable when this returns."""
+        trials = [self._trial(event) for event in events]
+        by_task: dict[int, list[Job]] = defaultdict(list)
+        for job in jobs:
+            by_task[job.task].append(job)
+        wanted = [self._wanted(task, of_task) for task, of_task in by_task.items()]
+        _, found = self._store.add_trials_and_claim(trials, wanted, self._owner)
+        answers = dict(zip(by_task, found))
+        claimed = [_event(job, answers[job.task][_digest(job)]) for job in jobs]
+        return [self._done(event, trial) for event, trial in zip(events, trials)], claimed
+
+    def _wanted(self, task: int, jobs: Sequence[Job]) -> Wanted:
+        assert self._any_device is not None
+        return Wanted(self._run.tasks[task].id, self._any_device.id, [_digest(job) for job in jobs])
+
+    def _trial(self, event: RecordTrial) -> NewTrial:
+        device = self._devices.get(event.slot) if event.slot is not None else None
+        candidate, measured = event.job.candidate, event.measured
+        samples = measured.costs if measured is not None and event.failure is None else ()
+        environment = dict(measured.environment) if measured is not None else {}
+        if isinstance(candidate, Candidate) and candidate.expected is not None:
+            environment[EXPECTED] = candidate.expected
+        return NewTrial(
+            task_id=self._run.tasks[event.job.task].id,
+            digest=candidate.digest if candidate else None,
+            trace=candidate.trace_json if candidate else None,
+            device_id=device.id if device else None,
+            purpose=event.job.purpose,
+            samples=samples,
+            verified=bool(samples),
+            failure=event.failure,
+            failure_text=event.text if event.failure else "",
+            noise=self._noise(event, samples, environment, device.cores if device else 1),
+            build_s=event.build.seconds,
+            measure_s=measured.elapsed_s if measured is not None else None,
+            environment=environment,
+        )
+
+    def _noise(
+        self, event: RecordTrial, samples: Sequence[float], environment: Mapping[str, float], cores: int
+    ) -> tuple[str, ...]:
+        """`noise_flags`, and whether the untuned function took another time than when the run began."""
+        flags = noise_flags(samples, environment, cores)
+        if event.job.purpose is not TrialPurpose.BASELINE or not samples:
+            return flags
+        cost = summarise(samples)[0]
+        first = self._baselines[event.job.task]
+        if first is None:
+            self._baselines[event.job.task] = cost
+        return (*flags, "drift") if first is not None and drift(first, cost) is not None else flags
+
+    def _done(self, event: RecordTrial, trial: NewTrial) -> TrialDone:
+        device = self._devices.get(event.slot) if event.slot is not None else None
+        return TrialDone(
+            task=event.job.task,
+            purpose=trial.purpose,
+            candidate=event.job.candidate,
+            samples=trial.samples,
+            cost=summarise(trial.samples)[0] if trial.samples else None,
+            failure=trial.failure,
+            text=trial.failure_text,
+            build_s=event.build.seconds,
+            measure_s=trial.measure_s or 0.0,
+            device=device.name if device else "",
+            noise=trial.noise,
+            timestamp=time.time(),
+        )
+
+    # -- what is there already
+
+    def incumbent(self, task: int) -> Recorded | None:
+        """What the store serves for the task on the class of the devices seen so far, made by this toolchain."""
+        assert self._any_device is not None
+        row = self._run.tasks[task]
+        key = toolchain_key(self._run.toolchain)
+        found = self._store.best(row.workload.key, row.target, self._any_device.device_class, key)
+        if found.config is None or found.match != "exact":
+            return None
+        return Recorded(found.config.digest, found.config.trace)
+
+    def restored(self, searches: Sequence[TaskSearch]) -> list[tuple[float | None, list[Restored]]]:
+        """For each task the baseline's cost and every search trial recorded."""
+        place = {row.id: i for i, row in enumerate(self._run.tasks)}
+        found: list[list[Restored]] = [[] for _ in self._run.tasks]
+        for trial in self._store.all_trials(self.run_id):
+            if trial.purpose is TrialPurpose.SEARCH:
+                task = place[trial.task_id]
+                known = trial.digest is not None and trial.trace is not None
+                candidate = searches[task].recognise(trial.digest or "", trial.trace or "") if known else None
+                found[task].append(Restored(candidate, trial.cost, trial.failure))
+        return [(row.baseline_cost, trials) for row, trials in zip(self._run.tasks, found)]
+
+
+def _digest(job: Job) -> str:
+    """Of a candidate to claim or give up: a baseline is neither."""
+    assert job.candidate is not None
+    return job.candidate.digest
+
+
+def _event(job: Job, answer: ClaimAnswer) -> Claimed | Known | Taken:
+    match answer.state:
+        case ClaimState.CLAIMED:
+            return Claimed(job)
+        case ClaimState.KNOWN:
+            return Known(job, answer.cost, answer.failure)
+        case ClaimState.TAKEN:
+            return Taken(job)
+
+
+def noise_flags(samples: Sequence[float], environment: Mapping[str, float], cores: int) -> tuple[str, ...]:
+    """What was odd about a measurement: the machine's load, the scatter of the samples, a hypervisor that gave the
+    core away, a clock that changed, cores slowed down for heat."""
+    flags = []
+    if environment.get("load_1m", 0.0) > _NOISY_LOAD * cores:
+        flags.append("load")
+    if len(samples) > 1 and max(samples) - min(samples) > _NOISY_SPREAD * min(samples):
+        flags.append("spread")
+    if environment.get("stolen_s", 0.0) > _NOISY_STOLEN * environment.get("timing_s", float("inf")):
+        flags.append("stolen")
+    if abs(environment.get("clock_change", 0.0)) > _NOISY_CLOCK:
+        flags.append("clock")
+    if environment.get("throttled", 0.0) > 0:
+        flags.append("heat")
+    return tuple(flags)

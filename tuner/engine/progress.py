@@ -1,0 +1,158 @@
+"""What a watcher of a run sees: frozen snapshots, no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rpc_server.executor.trial_messages import FailureKind
+from tuner.records.model import TrialPurpose
+from tuner.search.base import Proposal
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """Costs are seconds per call; `flops` operations per call. `budget` is a guess where only time is limited. `known`
+    candidates were measured by other runs. The untuned function is measured first (`baseline_cost`) and last."""
+
+    name: str
+    done: int
+    budget: int
+    flops: float
+    baseline_cost: float | None
+    best_cost: float | None
+    failures: Mapping[FailureKind, int]
+    ended: bool
+    error: str | None
+    known: int = 0
+    last_baseline_cost: float | None = None
+
+    @property
+    def drift(self) -> float | None:
+        """By what share the untuned function took longer at the end of the run, where that is more than noise."""
+        if self.baseline_cost is None or self.last_baseline_cost is None:
+            return None
+        return drift(self.baseline_cost, self.last_baseline_cost)
+
+    @property
+    def failed(self) -> int:
+        return sum(self.failures.values())
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast as untuned; of the untuned function's two times the shorter, which less disturbed."""
+        if self.baseline_cost is None or self.best_cost is None:
+            return None
+        untuned = min(self.baseline_cost, self.last_baseline_cost or self.baseline_cost)
+        return untuned / self.best_cost
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """How a device was used so far: trials, seconds in which it measured, seconds in which the run held it."""
+
+    name: str
+    trials: int
+    busy_s: float
+    held_s: float
+
+    @property
+    def utilisation(self) -> float:
+        return min(1.0, self.busy_s / self.held_s) if self.held_s > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """`rate` is search trials per second over the run so far; `eta_s` None until it can be guessed. `use` has an entry
+    for every device that was ever held. `waiting` says where the run stands in a tracker's queue while it waits for its
+    first device, or "". `overhead` is the share of the run in which nothing was built or measured."""
+
+    run_id: int
+    elapsed_s: float
+    devices: int
+    tasks: tuple[TaskProgress, ...]
+    rate: float
+    eta_s: float | None
+    use: tuple[DeviceUse, ...] = ()
+    waiting: str = ""
+    overhead: float = 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """Time measuring over time held, of all devices."""
+        held = sum(u.held_s for u in self.use)
+        return min(1.0, sum(u.busy_s for u in self.use) / held) if held > 0 else 0.0
+
+    @property
+    def failures(self) -> Mapping[FailureKind, int]:
+        """Of all tasks, most frequent first."""
+        return dict(sum((Counter(t.failures) for t in self.tasks), Counter()).most_common())
+
+    @property
+    def done(self) -> int:
+        return sum(t.done for t in self.tasks)
+
+    @property
+    def budget(self) -> int:
+        return sum(t.done if t.ended else t.budget for t in self.tasks)
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """A trial that was just recorded. `samples` are seconds per call and `cost` their median; both empty when it failed
+    with `failure` and its `text`. `device` is "" when no device saw it. `timestamp` is seconds since 1970."""
+
+    task: int
+    purpose: TrialPurpose
+    candidate: Proposal | None
+    samples: tuple[float, ...]
+    cost: float | None
+    failure: FailureKind | None
+    text: str
+    build_s: float
+    measure_s: float
+    device: str
+    noise: tuple[str, ...]
+    timestamp: float
+
+
+class Watcher(Protocol):
+    """Told of a run's progress, from the engine's thread; must not block."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """After events that changed something, some ten times a second, and at the end."""
+
+    def trial(self, done: TrialDone) -> None:
+        """After every trial, in the order they are recorded."""
+
+    def note(self, text: str) -> None:
+        """Something worth a line: a device came or went, a task ended."""
+
+
+class Silent:
+    """A watcher that looks away."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        pass
+
+    def trial(self, done: TrialDone) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+def gflops(flops: float, cost: float | None) -> float | None:
+    """Speed in 10⁹ operations per second, None without a cost."""
+    return flops / cost / 1e9 if cost and flops else None
+
+
+_NOISY_DRIFT = 0.1
+
+
+def drift(first: float, last: float) -> float | None:
+    """By what share of `first` the same thing took longer at last; None where that is no more than noise."""
+    change = last / first - 1
+    return change if abs(change) > _NOISY_DRIFT else None

@@ -1,0 +1,59 @@
+"""Runs that are asked for now and tuned by another process: `tunefarm tune --resume` takes them up."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from compiler.target.target import Target
+from tuner.engine.ledger import write_down
+from tuner.engine.options import RunOptions
+from tuner.errors import TuningError
+from tuner.records.model import Run, RunState
+from tuner.records.store import RecordStore
+from tuner.search.registry import STRATEGIES
+from tuner.task import TuningTask
+from tuner.workloads import WorkloadSpec
+
+
+def queue_run(
+    store: RecordStore,
+    workloads: Sequence[str],
+    target: str,
+    *,
+    trials: int,
+    strategy: str = RunOptions.strategy,
+    seed: int = 0,
+    key: str = "",
+    user: str = "",
+) -> Run:
+    """Record a run of these workloads (operators and sizes; files are not read) that has not begun.
+
+    `key` is the devices' and goes into the command that repeats the run. Raises TuningError, TargetError.
+    """
+    if not workloads:
+        raise TuningError("a run needs workloads")
+    if strategy not in STRATEGIES:
+        raise TuningError(f"no strategy {strategy!r}", hint=f"there are {', '.join(sorted(STRATEGIES))}")
+    specs = [WorkloadSpec.parse(text) for text in workloads]
+    resolved = str(Target(target))
+    tasks = [TuningTask.from_spec(spec, resolved) for spec in specs]
+    records = tuple(spec.to_json() for spec in specs)
+    options = RunOptions(trials=trials, strategy=strategy, seed=seed, target=resolved, workloads=records)
+    words = ["tunefarm", "tune", *(task.name for task in tasks), "--trials", str(trials), "--target", resolved]
+    words += ["--strategy", strategy, "--seed", str(seed), *(["--key", key] if key else [])]
+    return write_down(store, tasks, options, shlex.join(words), user=user, state=RunState.QUEUED)
+
+
+def key_of(run: Run) -> str:
+    """The key of the devices that a run was started with, as its command says; "" when it says none."""
+    try:
+        words = shlex.split(run.command)
+    except ValueError:
+        return ""
+    for word, following in zip(words, [*words[1:], ""]):
+        if word == "--key":
+            return following
+        if word.startswith("--key="):
+            return word.removeprefix("--key=")
+    return ""

@@ -1,0 +1,65 @@
+"""Whose turn it is where builds and measurements want the same cores.
+
+A kernel whose threads take every core of the machine loses one of them to whatever is built beside it, and the threads
+that have theirs wait for the one that lost: such a time says more of the build than of the kernel. There a batch of
+candidates is built while nothing is measured, and then measured while nothing is built and the search does not think.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from compiler.target.target import Target
+from rpc_server.box.fingerprint import Fingerprint
+from tuner.engine.jobs import Jobs
+from tuner.records.model import TrialPurpose
+
+BATCH = 7
+"""Candidates built in one turn. One less than a search by population draws at a time: that one is known ahead of the
+next turn, so that something is built already while the search thinks of more."""
+
+
+def cores_shared(device: Fingerprint, builders: int) -> int:
+    """How many of the builders' cores a device's kernels may take, too: all where it is a CPU of the same machine."""
+    is_here = Target(device.target).device_type == "cpu" and device.hostname == socket.gethostname()
+    return builders if is_here else 0
+
+
+def crowded(threads: int, builders: int, cores: int) -> bool:
+    """Whether a kernel of so many threads and so many builds at once are too much for the `cores` they share (0: none).
+    A single thread keeps its core all the same: builds have the lowest priority, and no other thread waits for it."""
+    return threads > 1 and threads + builders > cores > 0
+
+
+class Turns:
+    """Whether it is the measurements' turn. Asked and moved on only where turns are taken."""
+
+    def __init__(self) -> None:
+        self.measuring = False
+
+    def may_ask(self, jobs: Jobs, at_once: int) -> bool:
+        """Whether the search may be asked for one more, when `at_once` should be built or about to be. While nothing is
+        built yet it is asked for a single one: its build goes on while the search thinks."""
+        under_way = len(jobs.claiming) + len(jobs.building)
+        begins = not jobs.building and jobs.claiming
+        return not self.measuring and not begins and under_way < at_once and jobs.to_come < BATCH
+
+    def may_think_ahead(self, jobs: Jobs) -> bool:
+        """Whether to ask the search for what the next turn begins with: all of this one is asked for and under way."""
+        return not self.measuring and jobs.to_come >= BATCH and bool(jobs.building) and not jobs.claiming
+
+    def may_measure(self, purpose: TrialPurpose) -> bool:
+        """The untuned function has one thread: the first candidates are built beside it."""
+        return self.measuring or purpose is TrialPurpose.BASELINE
+
+    def after_measuring(self, jobs: Jobs, in_finals: bool) -> None:
+        """Before the search is asked: builds follow once the batch is measured, and finals are not interrupted."""
+        waiting = any(ready.job.purpose is not TrialPurpose.BASELINE for ready in jobs.ready)
+        measured = any(job.purpose is not TrialPurpose.BASELINE for job in jobs.slots.jobs())
+        if not (waiting or measured or in_finals):
+            self.measuring = False
+
+    def after_building(self, jobs: Jobs) -> None:
+        """After the search was asked: measurements follow once all is built that was asked for."""
+        if not (jobs.claiming or jobs.building):
+            self.measuring = True

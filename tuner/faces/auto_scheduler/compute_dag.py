@@ -1,0 +1,131 @@
+"""A computation as te has it: its tensors and operations, printed a line each, and its function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from compiler.te.prim_func import create_prim_func
+from compiler.te.schedule.schedule import Schedule as TeSchedule
+from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
+from compiler.tir import nodes as n
+from compiler.tir.ops import as_int
+from compiler.tir.text.printer import workload_key
+from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.state import State
+from tuner.task import count_flops
+
+_UPDATES: dict[type[n.PrimExpr], str] = {n.Add: "+=", n.Mul: "*=", n.Max: "max=", n.Min: "min="}
+
+
+class ComputeDAG:
+    """The computation of `tensors`: inputs and outputs in calling order. Also made of a te schedule's outputs, or of
+    the key of a registered workload. Raises SchedulerError for anything else, or a symbolic size."""
+
+    def __init__(self, compute_or_sche: Any) -> None:
+        match compute_or_sche:
+            case str():
+                from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
+
+                tensors = workload_key_to_tensors(compute_or_sche)
+            case TeSchedule():
+                tensors = [op.output(0) for op in compute_or_sche.outputs]
+                tensors = [*(t for t in _inputs(tensors)), *tensors]
+            case [*items] if items and all(isinstance(t, Tensor) for t in items):
+                tensors = list(items)
+            case _:
+                raise SchedulerError(
+                    "a compute DAG is made of te tensors (inputs and outputs), a te schedule or a workload's key, "
+                    f"got {type(compute_or_sche).__name__}"
+                )
+        for tensor in tensors:
+            if any(as_int(d) is None for d in tensor.shape):
+                raise SchedulerError(
+                    f"tensor {tensor.name!r} has a symbolic size", hint="give it a value before tuning"
+                )
+        self.tensors: list[Tensor] = tensors
+
+    @property
+    def ops(self) -> list[Operation]:
+        """The operations, producers first."""
+        return topological([t for t in self.tensors if not isinstance(t.op, PlaceholderOp)])
+
+    @cached_property
+    def func(self) -> n.PrimFunc:
+        """The function without any schedule."""
+        return create_prim_func(self.tensors, name="main")
+
+    @cached_property
+    def flop_ct(self) -> float:
+        """Operations of a call."""
+        return count_flops(self.func)
+
+    @property
+    def init_state(self) -> State:
+        """Nothing scheduled."""
+        return State(self.func)
+
+    def get_init_state(self) -> State:
+        return self.init_state
+
+    def workload_key(self) -> str:
+        """A key of the computation and its shapes; names do not matter."""
+        return json.dumps([workload_key(self.func), *(_shape(t) for t in self.tensors)])
+
+    def hash_key(self) -> str:
+        """The key of the computation alone."""
+        return workload_key(self.func)
+
+    def apply_steps_from_state(self, state: State, layout_rewrite: Any = None) -> tuple[Any, list[Tensor]]:
+        """The schedule of `state` and the arguments, as `tvm.lower` and `tvm.build` take them. Raises ScheduleError
+        when the state is of another computation, SchedulerError for a layout rewrite, which there is none."""
+        no_layout_rewrite(layout_rewrite)
+        return State(self.func, state.trace).schedule, self.tensors
+
+    def print_python_code_from_state(self, state: State) -> str:
+        """The state as the Python calls that make it."""
+        return State(self.func, state.trace).trace.as_python()
+
+    def __str__(self) -> str:
+        """A line an operation, such as `C(i, j) += A[i, k] * B[k, j]`."""
+        return "\n".join(line for op in self.ops for line in _lines(op)) + "\n"
+
+    __repr__ = __str__
+
+
+def no_layout_rewrite(option: Any) -> None:
+    """Raises SchedulerError unless a layout rewrite option asks for none."""
+    if option not in (None, 0):
+        raise SchedulerError("there is no layout rewriting", hint="leave layout_rewrite_option out")
+
+
+def _inputs(outputs: Sequence[Tensor]) -> list[Tensor]:
+    return [op.output(0) for op in topological(list(outputs)) if isinstance(op, PlaceholderOp)]
+
+
+def _shape(tensor: Tensor) -> list[int]:
+    return [size for d in tensor.shape if (size := as_int(d)) is not None]
+
+
+def _lines(op: Operation) -> list[str]:
+    if isinstance(op, PlaceholderOp):
+        return [f"{op.name} = PLACEHOLDER {_shape(op.output(0))}"]
+    if not isinstance(op, ComputeOp):
+        return [f"{op.name} = EXTERN({', '.join(t.name for t in op.input_tensors)})"]
+    axes = ", ".join(axis.var.name for axis in op.axis)
+    lines = []
+    for tensor, body in zip((op.output(i) for i in range(op.num_outputs)), op.body):
+        if isinstance(body, n.Reduce):
+            source = body.source[body.value_index]
+            lines.append(f"{tensor.name}({axes}) {_update(body)} {source}")
+        else:
+            lines.append(f"{tensor.name}({axes}) = {body}")
+    return lines
+
+
+def _update(reduce: n.Reduce) -> str:
+    """The reduction as an assignment, for the combiners that have one."""
+    result = reduce.combiner.result
+    return _UPDATES.get(type(result[0]), "reduce=") if len(result) == 1 else "reduce="

@@ -1,0 +1,208 @@
+"""Which state a workload is built with: contexts that are asked, the innermost first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar, Token
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from compiler.errors import ScheduleError
+from compiler.target.target import Target
+from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
+from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.record import load_records
+from tuner.faces.auto_scheduler.state import State
+from tuner.faces.auto_scheduler.workload_registry import decode_workload_key
+
+Args = tuple[Any, ...]
+Entry = dict[Args, tuple[State, float]]  # by a workload's arguments: the fastest state and its seconds
+BestRecords = dict[str, dict[str, Entry]]  # by target (its text, model or key), then by the workload's name
+
+
+class _Current(type):
+    """Gives `DispatchContext.current`: the innermost context of this thread (or task), an empty one outside of any."""
+
+    @property
+    def current(cls) -> DispatchContext:
+        return _current.get()
+
+
+class DispatchContext(metaclass=_Current):
+    """Knows states for workloads. Outside of any `with`, none are known."""
+
+    def __init__(self) -> None:
+        self._around: list[tuple[DispatchContext, Token[DispatchContext]]] = []
+
+    def query(
+        self,
+        target: Any,
+        workload_key: str,
+        has_complex_op: bool = False,
+        dag: ComputeDAG | None = None,
+        func_name: str = "",
+    ) -> State | None:
+        """The state for a workload on a target, None when no context knows one. With `dag` the state is of that
+        computation. `has_complex_op` and `func_name` are accepted for the field's sake."""
+        found = self._query_inside(Target(target), workload_key, dag)
+        if found is None and self._around:
+            return self._around[-1][0].query(target, workload_key, has_complex_op, dag, func_name)
+        return found
+
+    def update(self, target: Any, workload_key: str, state: State) -> None:
+        """Answer with `state` from now on."""
+        raise SchedulerError("no context to update", hint="use one: with auto_scheduler.ApplyHistoryBest(log):")
+
+    def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG | None) -> State | None:
+        return None
+
+    def __enter__(self) -> Self:
+        self._around.append((_current.get(), _current.set(self)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.reset(self._around.pop()[1])
+
+
+_OUTERMOST = DispatchContext()
+_current: ContextVar[DispatchContext] = ContextVar("auto_scheduler_dispatch", default=_OUTERMOST)
+
+
+class ApplyHistoryBest(DispatchContext):
+    """Answers with the fastest state recorded for a workload: on the very target asked for, else on its `-model`,
+    else on a target with one of its keys (`cpu`, …).
+
+    `records` is a log file, an iterable of (input, result) pairs, or a list of these; of each, `n_lines` records
+    count. With `include_compatible`, what was recorded for other sizes of the same workload is used where its
+    schedule fits.
+    """
+
+    def __init__(self, records: Any, n_lines: int | None = None, include_compatible: bool = False) -> None:
+        super().__init__()
+        self.include_compatible = include_compatible
+        self.best_by_target: BestRecords = {}
+        self.best_by_model: BestRecords = {}
+        self.best_by_targetkey: BestRecords = {}
+        self._given: BestRecords = {}
+        self.load(records, n_lines)
+
+    @staticmethod
+    def get_workload_entry(best_records: BestRecords, target_key: str, workload_key: str) -> tuple[Entry, str, Args]:
+        """What `best_records` holds of a workload on a target (made if there is nothing yet), the workload's name and
+        its arguments."""
+        name, args = decode_workload_key(workload_key)
+        return best_records.setdefault(target_key, {}).setdefault(name, {}), name, args
+
+    def load(self, records: Any, n_lines: int | None = None) -> None:
+        """Take more records in. Raises RecordError naming the line, OSError."""
+        for inp, result in _pairs(records, n_lines):
+            if result.error_no != 0:
+                continue
+            target = inp.task.target
+            for table, names in (
+                (self.best_by_target, [str(target)]),
+                (self.best_by_model, _model(target)),
+                (self.best_by_targetkey, list(target.keys)),
+            ):
+                for name in names:
+                    entry, _, args = self.get_workload_entry(table, name, inp.task.workload_key)
+                    if args not in entry or result.cost < entry[args][1]:
+                        entry[args] = inp.state, result.cost
+
+    def update(self, target: Any, workload_key: str, state: State) -> None:
+        """Answer with `state` for this workload, on the target, its model and its keys."""
+        chosen = Target(target)
+        for name in (str(chosen), *_model(chosen), *chosen.keys):
+            entry, _, args = self.get_workload_entry(self._given, name, workload_key)
+            entry[args] = state, 1.0
+
+    def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG | None) -> State | None:
+        every = [str(target), *_model(target), *target.keys]
+        for table, names in (
+            (self._given, every),
+            (self.best_by_target, every[:1]),
+            (self.best_by_model, _model(target)),
+            (self.best_by_targetkey, list(target.keys)),
+        ):
+            for name in names:
+                found = self._fitting(table, name, workload_key, dag)
+                if found is not None:
+                    return found
+        return None
+
+    def _fitting(self, table: BestRecords, name: str, workload_key: str, dag: ComputeDAG | None) -> State | None:
+        function, args = decode_workload_key(workload_key)
+        entry = table.get(name, {}).get(function, {})
+        if args in entry:
+            state = entry[args][0]
+            return state if dag is None else State(dag.func, state.trace)
+        if not self.include_compatible:
+            return None
+        known = sorted((_distance(args, other) * cost, place, state)
+                       for place, (other, (state, cost)) in enumerate(entry.items()))  # fmt: skip
+        func = (dag or ComputeDAG(workload_key)).func
+        for far, _, state in known:
+            if math.isfinite(far) and _applies(moved := State(func, state.trace)):
+                return moved
+        return None
+
+
+def shape_distance(workload_key: str, other_key: str) -> float:
+    """How far apart the sizes of two workloads are: 1 for equal ones, infinity when they are of different functions or
+    a size of one does not divide the other's."""
+    (name, args), (other_name, other_args) = decode_workload_key(workload_key), decode_workload_key(other_key)
+    return _distance(args, other_args) if name == other_name else math.inf
+
+
+def _distance(args: Args, other: Args) -> float:
+    if len(args) != len(other):
+        return math.inf
+    factor = 1.0
+    for a, b in zip(args, other):
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            factor *= _distance(a, b)
+        elif isinstance(a, int) and isinstance(b, int) and a > 0 and b > 0 and max(a, b) % min(a, b) == 0:
+            factor *= max(a, b) / min(a, b)
+        elif a != b:
+            return math.inf
+    return factor
+
+
+def _applies(state: State) -> bool:
+    try:
+        return state.schedule is not None
+    except ScheduleError:
+        return False
+
+
+def _model(target: Target) -> list[str]:
+    return [] if target.model == "unknown" else [target.model]
+
+
+def _pairs(records: Any, n_lines: int | None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The pairs of `records`: of each log and each iterable, the first `n_lines`."""
+    if isinstance(records, str | Path):
+        yield from _first(load_records(records), n_lines)
+        return
+    taken = 0
+    for item in records:
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], MeasureInput):
+            if n_lines is None or taken < n_lines:
+                yield item
+            taken += 1
+        else:
+            yield from _pairs(item, n_lines)
+
+
+def _first(
+    pairs: Iterable[tuple[MeasureInput, MeasureResult]], count: int | None
+) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    for place, pair in enumerate(pairs):
+        if count is not None and place >= count:
+            return
+        yield pair

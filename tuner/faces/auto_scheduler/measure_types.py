@@ -1,0 +1,34 @@
+"""What is measured and what comes of it."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, NamedTuple
+
+from tuner.faces.auto_scheduler.state import State
+
+if TYPE_CHECKING:
+    from tuner.faces.auto_scheduler.search_task import SearchTask
+
+
+class MeasureInput(NamedTuple):
+    """A state of a task, to be measured."""
+
+    task: SearchTask
+    state: State
+
+
+class MeasureResult(NamedTuple):
+    """`costs`: seconds per call, one a repeat, none when `error_no` is not 0 and `error_msg` says why. `all_cost`:
+    seconds that building and measuring took; `timestamp`: when it was done, in seconds since 1970."""
+
+    costs: tuple[float, ...]
+    error_no: int
+    error_msg: str
+    all_cost: float
+    timestamp: float
+
+    @property
+    def cost(self) -> float:
+        """The median of the seconds per call, which one disturbed repeat does not move; infinity for a failed trial."""
+        return statistics.median(self.costs) if self.costs and self.error_no == 0 else float("inf")

@@ -1,0 +1,183 @@
+"""Tuning records as lines of JSON.
+
+A line is `{"i": [[workload_key, target, hardware, target_host, layout_rewrite, inputs], trace], "r": [costs,
+error_no, all_cost, timestamp], "v": "tunefarm-1"}`: the frame that the field's logs have, around a schedule trace.
+Their states are steps of another compiler, so their lines cannot be read here, nor ours there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.errors import ScheduleError, TargetError
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.hardware import HardwareParams
+from tuner.faces.auto_scheduler.measure_callback import PythonBasedMeasureCallback
+from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.search_task import SearchTask
+from tuner.faces.auto_scheduler.state import State
+
+if TYPE_CHECKING:
+    from tuner.faces.auto_scheduler.search_policy import SearchPolicy
+
+LOG_VERSION = "tunefarm-1"
+_FAILED_COST = 1e10  # what the format has for the time of a failed trial
+
+
+class RecordError(SchedulerError):
+    """A line that is no record, or one that cannot be used here."""
+
+    kind = "auto_scheduler_record"
+
+
+class RecordToFile(PythonBasedMeasureCallback):
+    """Appends each result to a log, at once: a run that is killed loses what was in flight."""
+
+    def __init__(self, filename: str | Path) -> None:
+        self.filename = Path(filename)
+        if self.filename.parent != Path(""):
+            self.filename.parent.mkdir(parents=True, exist_ok=True)
+
+    def callback(self, policy: SearchPolicy, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        save_records(self.filename, inputs, results)
+
+
+class RecordReader:
+    """Reads a log. Iterating gives (input, result) pairs in order, from the beginning each time.
+
+    Raises RecordError naming the line, OSError.
+    """
+
+    def __init__(self, filename: str | Path) -> None:
+        self.filename = Path(filename)
+
+    def read_lines(
+        self, max_lines: int | None = None, skip_lines: int = 0
+    ) -> tuple[list[MeasureInput], list[MeasureResult]]:
+        """The inputs and the results of up to `max_lines` records, after `skip_lines`."""
+        stop = None if max_lines is None else skip_lines + max_lines
+        pairs = list(islice(self, skip_lines, stop))
+        return [inp for inp, _ in pairs], [result for _, result in pairs]
+
+    def __iter__(self) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+        tasks: dict[str, SearchTask] = {}
+        with self.filename.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip() or line.startswith("#"):
+                    continue
+                try:
+                    yield _decode(line, tasks)
+                except RecordError as error:
+                    raise RecordError(f"{self.filename}, line {number}: {error.message}", hint=error.hint) from None
+
+
+def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
+    """The line of a record, without its end."""
+    task = inp.task
+    host = "" if task.target_host is None else str(task.target_host)
+    head = [task.workload_key, str(task.target), task.hardware_params.to_json(), host, 0, []]
+    costs = res.costs if res.error_no == 0 else [_FAILED_COST]
+    row = {
+        "i": [head, inp.state.trace.as_json()],
+        "r": [costs, int(res.error_no), res.all_cost, res.timestamp],
+        "v": LOG_VERSION,
+    }
+    return json.dumps(row)
+
+
+def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
+    """The input and result of a line. Raises RecordError."""
+    return _decode(record, {})
+
+
+def _decode(line: str, tasks: dict[str, SearchTask]) -> tuple[MeasureInput, MeasureResult]:
+    """`tasks` holds the tasks met before, by what the lines say of them: making one runs the workload's function."""
+    try:
+        row = json.loads(line)
+        version = row["v"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
+    if version != LOG_VERSION:
+        raise RecordError(
+            f"a record of version {str(version)[:20]!r}, whose state is steps of another compiler",
+            hint=f"only version {LOG_VERSION!r} is read here; tune again",
+        )
+    try:
+        head, trace = row["i"]
+        costs, error_no, all_cost, timestamp = row["r"]
+        known = json.dumps(head)
+        task = tasks.get(known) or _task(head)
+        tasks[known] = task
+        state = State(lambda: task.compute_dag.func, Trace.from_json(json.dumps(trace)))
+        times = tuple(float(c) for c in costs) if error_no == 0 else ()
+        return MeasureInput(task, state), MeasureResult(times, int(error_no), "", float(all_cost), float(timestamp))
+    except ScheduleError as error:
+        raise RecordError(f"the record's trace is none: {error.message}") from None
+    except TargetError as error:
+        raise RecordError(f"the record is of a target that is not known here: {error.message}") from None
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, SchedulerError):
+            raise RecordError(error.message, hint=error.hint) from None
+        raise RecordError(f"not a record: {line[:80]!r} ({type(error).__name__}: {error})") from None
+
+
+def _task(head: list[Any]) -> SearchTask:
+    key, target, hardware, host = head[:4]
+    made_for = Target(target, host=host) if host else Target(target)
+    return SearchTask.recorded(str(key), made_for, HardwareParams.from_json(hardware))
+
+
+def load_records(filename: str | Path) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    """The records of a log, in order. Raises RecordError naming the line, OSError."""
+    return iter(RecordReader(filename))
+
+
+def save_records(filename: str | Path, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+    """Append records to a log."""
+    lines = [dump_record_to_string(inp, result) + "\n" for inp, result in zip(inputs, results, strict=True)]
+    with Path(filename).open("a", encoding="utf-8") as file:
+        file.write("".join(lines))
+
+
+def load_best_record(
+    filename: str | Path, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
+) -> tuple[MeasureInput | None, MeasureResult | None]:
+    """The fastest record of a log, of a workload and on a target where these are given; (None, None) when there is
+    none. With `include_compatible` also of the same function called with other sizes."""
+    from tuner.faces.auto_scheduler.dispatcher import shape_distance
+
+    wanted = None if target is None else str(Target(target))
+    best: tuple[float, MeasureInput | None, MeasureResult | None] = (float("inf"), None, None)
+    for inp, result in load_records(filename):
+        if result.error_no != 0 or (wanted is not None and str(inp.task.target) != wanted):
+            continue
+        key = inp.task.workload_key
+        if workload_key is None or key == workload_key:
+            distance = 1.0
+        else:
+            distance = shape_distance(workload_key, key) if include_compatible else float("inf")
+        if distance * result.cost < best[0]:
+            best = distance * result.cost, inp, result
+    return best[1], best[2]
+
+
+def distill_record_file(in_file: str | Path, out_file: str | Path) -> None:
+    """Write the fastest record of each workload on each target of one log to another."""
+    best: dict[tuple[str, str], tuple[MeasureInput, MeasureResult]] = {}
+    for inp, result in _succeeded(load_records(in_file)):
+        key = inp.task.workload_key, str(inp.task.target)
+        if key not in best or result.cost < best[key][1].cost:
+            best[key] = inp, result
+    Path(out_file).write_text("".join(dump_record_to_string(*pair) + "\n" for pair in best.values()), encoding="utf-8")
+
+
+def _succeeded(
+    pairs: Iterable[tuple[MeasureInput, MeasureResult]],
+) -> Iterator[tuple[MeasureInput, MeasureResult]]:
+    return (pair for pair in pairs if pair[1].error_no == 0)

@@ -1,0 +1,145 @@
+"""How a task's space is searched."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.schedule.core.trace import Trace
+from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.auto_scheduler.record import load_records
+from tuner.faces.auto_scheduler.search_task import SearchTask
+from tuner.records.lookup.keys import candidate_digest
+from tuner.search.base import Proposal, Recorded
+from tuner.search.plan import TaskSearch, sketch_search, trace_source
+
+
+class CostModel:
+    """Base of the cost models: which strategy searches with it."""
+
+    strategy = "evolutionary"
+
+
+class RandomModel(CostModel):
+    """No model: points are drawn at random."""
+
+    strategy = "random"
+
+
+class XGBModel(CostModel):
+    """What the evolutionary search ranks by, named as in the field. Its options there are not there."""
+
+    def __init__(self, **options: Any) -> None:
+        if options:
+            raise SchedulerError(f"the model has no options {', '.join(options)}", hint="leave them out")
+
+
+class PreloadMeasuredStates:
+    """What a log has of the task is not measured again, and searched from."""
+
+    def __init__(self, filename: str | Path) -> None:
+        self.filename = filename
+
+
+class SearchPolicy(ABC):
+    """A task and the strategy for it."""
+
+    def __init__(self, task: SearchTask, seed: int | None, preload: Sequence[PreloadMeasuredStates]) -> None:
+        self.task = task
+        self.seed = seed or 0
+        for callback in preload:
+            if not isinstance(callback, PreloadMeasuredStates):
+                raise SchedulerError(
+                    f"{callback!r} is not understood before a search", hint="known: PreloadMeasuredStates"
+                )
+        self.preload = list(preload)
+
+    @abstractmethod
+    def search(self, weight: float = 1.0) -> TaskSearch:
+        """The search in the engine's terms."""
+
+
+class SketchPolicy(SearchPolicy):
+    """Evolutionary search of the space derived from the computation; at random with `program_cost_model=RandomModel()`.
+
+    `seed` fixes the draws. `params` has no entry that is known here. `init_search_callbacks` may hold
+    `PreloadMeasuredStates`. Raises SchedulerError for what is not known.
+    """
+
+    def __init__(
+        self,
+        task: SearchTask,
+        program_cost_model: CostModel | None = None,
+        params: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        verbose: int = 1,
+        init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None,
+    ) -> None:
+        super().__init__(task, seed, init_search_callbacks or ())
+        if params:
+            raise SchedulerError(f"the search has no parameters {', '.join(params)}", hint="leave params out")
+        self.program_cost_model = program_cost_model or XGBModel()
+        if not isinstance(self.program_cost_model, CostModel):
+            raise SchedulerError(f"not a cost model: {program_cost_model!r}", hint="known: XGBModel(), RandomModel()")
+        self.verbose = verbose
+
+    def search(self, weight: float = 1.0) -> TaskSearch:
+        task = self.task.tuning_task
+        found = [entry for preload in self.preload for entry in measured(self.task, preload.filename)]
+        seen = [digest for digest, _, _ in found]
+        made = sketch_search(task, self.program_cost_model.strategy, self.seed, seen)
+        for digest, text, cost in found:
+            candidate = made.recognise(digest, text)
+            if candidate is not None:
+                made.strategy.tell(candidate, cost)
+        return TaskSearch(made.task, made.strategy, made.recognise, made.source, weight)
+
+
+class EmptyPolicy(SearchPolicy):
+    """Measures the computation as it is written, and nothing else."""
+
+    def __init__(self, task: SearchTask, init_search_callbacks: Sequence[PreloadMeasuredStates] | None = None) -> None:
+        super().__init__(task, None, init_search_callbacks or ())
+
+    def search(self, weight: float = 1.0) -> TaskSearch:
+        task = self.task.tuning_task
+        text = Trace().to_json()
+        only = Recorded(candidate_digest(text), text)
+        return TaskSearch(task, _Once(only), lambda digest, trace: None, trace_source(task), weight)
+
+
+class _Once:
+    def __init__(self, only: Proposal) -> None:
+        self._left = [only]
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        pass
+
+
+def make_policy(
+    name: str, task: SearchTask, seed: int | None = None, preload: str | Path | None = None
+) -> SearchPolicy:
+    """The policy that a task scheduler's `search_policy` names. Raises SchedulerError."""
+    models = {"default": XGBModel, "sketch.xgb": XGBModel, "sketch.random": RandomModel}
+    before = [] if preload is None else [PreloadMeasuredStates(preload)]
+    if name == "empty":
+        return EmptyPolicy(task, before)
+    if name not in models:
+        raise SchedulerError(f"no search policy is called {name!r}", hint=f"known: {', '.join(models)}, empty")
+    return SketchPolicy(task, models[name](), seed=seed, init_search_callbacks=before)
+
+
+def measured(task: SearchTask, log: str | Path) -> list[tuple[str, str, float | None]]:
+    """(digest, trace, cost) of a log's records of the task on its target; a cost of None failed."""
+    found = []
+    for inp, result in load_records(log):
+        if inp.task.workload_key == task.workload_key and str(inp.task.target) == str(task.target):
+            text = inp.state.trace.to_json()
+            found.append((candidate_digest(text), text, result.cost if result.error_no == 0 else None))
+    return found

@@ -1,0 +1,217 @@
+"""Templates on the engine: a tuner as its search strategy, configs as its candidates, trials as tuning records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tuner.build.process_builder import Builder, FuncSource, pack_func
+from tuner.devices.fleet import Fleet
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import Silent, TrialDone
+from tuner.errors import TuningError
+from tuner.faces.autotvm.measure_methods import opened_parts
+from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
+from tuner.faces.autotvm.space import ConfigEntity
+from tuner.faces.autotvm.task import Task
+from tuner.faces.autotvm.tuner import Callback, Tuner
+from tuner.faces.common.engine import FaceBuilder, FaceRunner, Remembering, opened
+from tuner.faces.common.measure_error import MeasureErrorNo
+from tuner.records.lookup.keys import candidate_digest
+from tuner.records.model import TrialPurpose
+from tuner.records.store import RecordStore
+from tuner.search.base import Proposal, SearchStrategy
+from tuner.search.plan import TaskSearch
+from tuner.task import TuningTask
+
+_TEMPLATE_ATTR = "tunefarm.template"
+"""Makes a template's workload one of its own in a store: its configs are no schedule traces, and nobody who builds the
+same computation without the template could use them."""
+
+
+@dataclass(frozen=True)
+class ConfigProposal:
+    """A config as the engine's candidate."""
+
+    task: Task
+    config: ConfigEntity
+
+    @cached_property
+    def trace_json(self) -> str:
+        """What is recorded: the template, its arguments and the config."""
+        chosen = {"template": self.task.name, "args": self.task.args, "config": self.config.to_json_dict()}
+        return json.dumps({"autotvm": chosen}, sort_keys=True)
+
+    @cached_property
+    def digest(self) -> str:
+        return candidate_digest(self.trace_json)
+
+
+def tuning_task(task: Task) -> TuningTask:
+    """The engine's task for a template with its arguments."""
+    assert task.target is not None
+    name = f"{task.name}({', '.join(map(str, task.args))})"
+    return TuningTask(name, task.untuned.with_attr(_TEMPLATE_ATTR, task.name), task.target.resolved())
+
+
+class _FromTuner:
+    """A tuner, asked and told as the engine does."""
+
+    def __init__(self, tuner: Tuner) -> None:
+        self._tuner = tuner
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        return [ConfigProposal(self._tuner.task, config) for config in self._tuner.next_batch(count)]
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        inp, result = _known(candidate, cost)
+        self._tuner.update([inp], [result])
+
+
+class _FromList:
+    """Given configs, in order."""
+
+    def __init__(self, proposals: Sequence[ConfigProposal]) -> None:
+        self._left = list(proposals)
+
+    def ask(self, count: int) -> Sequence[Proposal]:
+        taken, self._left = self._left[:count], self._left[count:]
+        return taken
+
+    def tell(self, candidate: Proposal, cost: float | None) -> None:
+        pass
+
+
+class _Trials(Silent):
+    """Hands every search trial on, as an input and its result."""
+
+    def __init__(self, search: Remembering, then: Callable[[MeasureInput, MeasureResult], None]) -> None:
+        self._search = search
+        self._then = then
+
+    def trial(self, done: TrialDone) -> None:
+        if done.purpose is not TrialPurpose.SEARCH or not isinstance(done.candidate, ConfigProposal):
+            return
+        self._search.measured(done.candidate)
+        costs: tuple[float | str, ...] = done.samples if done.failure is None else (done.text,)
+        result = MeasureResult(costs, MeasureErrorNo.of(done.failure), done.build_s + done.measure_s, done.timestamp)
+        self._then(_input(done.candidate), result)
+
+
+def _input(candidate: ConfigProposal) -> MeasureInput:
+    assert candidate.task.target is not None
+    return MeasureInput(candidate.task.target, candidate.task, candidate.config)
+
+
+def _known(candidate: Proposal, cost: float | None) -> tuple[MeasureInput, MeasureResult]:
+    """A result of which only the cost is known; None: it failed."""
+    assert isinstance(candidate, ConfigProposal)
+    if cost is None:
+        return _input(candidate), MeasureResult(("failed",), MeasureErrorNo.UNKNOWN_ERROR, 0.0, time.time())
+    return _input(candidate), MeasureResult((cost,), MeasureErrorNo.NO_ERROR, 0.0, time.time())
+
+
+def tune_on_engine(
+    tuner: Tuner,
+    n_trial: int,
+    option: Mapping[str, Any],
+    early_stopping: int,
+    callbacks: Sequence[Callback],
+    store: RecordStore | str | Path | None,
+) -> None:
+    """What `Tuner.tune` does."""
+    face_builder, face_runner = opened_parts(option)
+    trials = 0
+
+    def finished(inp: MeasureInput, result: MeasureResult) -> None:
+        nonlocal trials
+        trials += 1
+        tuner.note(trials, inp, result)
+        for callback in callbacks:
+            callback(tuner, [inp], [result])
+
+    options = _options(face_builder, face_runner, n_trial, early_stopping)
+    builder = face_builder.open()
+    try:
+        fleet = face_runner.open()
+        try:
+            with opened(store) as records:
+                _run(tuner.task, _FromTuner(tuner), options, builder, fleet, records, finished)
+        finally:
+            fleet.close()
+    finally:
+        builder.close()
+
+
+def measure_on_engine(
+    task: Task,
+    inputs: Sequence[MeasureInput],
+    face_builder: FaceBuilder,
+    face_runner: FaceRunner,
+    builder: Builder,
+    fleet: Fleet,
+) -> list[MeasureResult]:
+    """Measure `inputs` of `task`, each config once; results in the order of the inputs."""
+    wanted = {inp.config: ConfigProposal(task, inp.config) for inp in inputs}
+    found: dict[ConfigEntity, MeasureResult] = {}
+    # failing alike is for whoever asked to judge: every input gets its result
+    options = _options(face_builder, face_runner, len(wanted), 0, equal_failures=len(wanted) + 1)
+
+    def finished(inp: MeasureInput, result: MeasureResult) -> None:
+        found[inp.config] = result
+
+    _run(task, _FromList(list(wanted.values())), options, builder, fleet, None, finished)
+    return [found[inp.config] for inp in inputs]
+
+
+def _options(builder: FaceBuilder, runner: FaceRunner, trials: int, early_stopping: int, **more: Any) -> RunOptions:
+    return RunOptions(
+        trials=trials,
+        early_stopping=early_stopping,
+        builders=builder.n_parallel,
+        build_timeout_s=builder.timeout,
+        run_timeout_s=runner.timeout,
+        samples=runner.repeat,
+        max_samples=runner.repeat,
+        reject=False,
+        finalists=1,  # a log has one result for a config
+        **more,
+    )
+
+
+def _run(
+    task: Task,
+    strategy: SearchStrategy,
+    options: RunOptions,
+    builder: Builder,
+    fleet: Fleet,
+    store: RecordStore | None,
+    then: Callable[[MeasureInput, MeasureResult], None],
+) -> None:
+    def source(candidate: Proposal | None) -> FuncSource:
+        if candidate is None:
+            return FuncSource(pack_func(task.untuned))
+        assert isinstance(candidate, ConfigProposal)
+        return FuncSource(pack_func(task.prim_func(candidate.config)))
+
+    remembering = Remembering(strategy)
+    tuned = tuning_task(task)
+    search = TaskSearch(
+        task=tuned,
+        strategy=remembering,
+        recognise=lambda digest, trace: None,
+        source=source,
+    )
+    watcher = _Trials(remembering, then)
+    outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=watcher)
+    error = outcome.snapshot.tasks[0].error
+    if error is not None:
+        raise TuningError(f"{tuned.name}: {error}")
+    for candidate, cost in remembering.known():  # a log is to have them too: one of them may be the best
+        then(*_known(candidate, cost))

@@ -1,0 +1,263 @@
+"""Databases of tuning records: in memory, in files, in the record store, and combinations of these.
+
+A query asks for a module *and* a target. A record of another machine is never given: its code must be able to run
+on the target asked for, and a record of exactly that target comes before one of another.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from statistics import median
+from typing import Any, ClassVar, Literal
+
+from compiler.ir.module import IRModule
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.cpu_features import architecture
+from compiler.target.target import Target
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule.record import TuningRecord, Workload
+from tuner.records.lookup.best import SINGLE_SAMPLE
+
+Equality = Literal["structural", "ignore-tensor", "ignore-ndarray"]
+
+_current: ContextVar[tuple[Database, ...]] = ContextVar("meta_schedule_databases", default=())
+
+
+class Database(ABC):
+    """The contract of every kind. Use one as a context, `with database:`, to make it `Database.current()`."""
+
+    KINDS: ClassVar[dict[str, Callable[..., Database]]] = {}
+
+    def __init__(self, module_equality: Equality = "structural") -> None:
+        if module_equality not in ("structural", "ignore-tensor", "ignore-ndarray"):
+            raise TuningError(
+                f"module_equality {module_equality!r} is not there",
+                hint='modules are compared by structure ("structural"); constants have no data to ignore',
+            )
+        self._tokens: list[Token[tuple[Database, ...]]] = []
+
+    # -- what a kind gives
+
+    @abstractmethod
+    def has_workload(self, mod: IRModule) -> bool:
+        """Whether there is a workload equal to `mod`."""
+
+    @abstractmethod
+    def commit_workload(self, mod: IRModule) -> Workload:
+        """The workload of `mod`, made if it is new."""
+
+    @abstractmethod
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        """Keep `record`; its workload must have been committed."""
+
+    @abstractmethod
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        """The `top_k` fastest records with a time, fastest first."""
+
+    @abstractmethod
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        """All records, in the order they came."""
+
+    def __len__(self) -> int:
+        return len(self.get_all_tuning_records())
+
+    # -- what they all have
+
+    def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
+        """The best record for `mod` on `target`, or None. `workload_name` is for messages only: names don't
+        matter."""
+        if not self.has_workload(mod):
+            return None
+        wanted = Target(target)
+        found = [r for r in self.get_top_k(Workload(mod), _ALL) if r.target is None or _runs_on(r.target, wanted)]
+        return min(found, key=lambda r: (str(r.target) != str(wanted), expected(r)), default=None)
+
+    def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
+        """The best schedule for `mod` on `target`, or None."""
+        record = self.query_tuning_record(mod, target, workload_name)
+        return None if record is None else Schedule.replay(mod, record.trace)
+
+    def query_ir_module(self, mod: IRModule, target: Target, workload_name: str = "main") -> IRModule | None:
+        """`mod` scheduled the best known way for `target`, or None."""
+        schedule = self.query_schedule(mod, target, workload_name)
+        return None if schedule is None else schedule.mod
+
+    def query(
+        self,
+        mod: IRModule,
+        target: Target,
+        *,
+        workload_name: str = "main",
+        kind: Literal["schedule", "record", "ir_module"] = "schedule",
+    ) -> Schedule | TuningRecord | IRModule | None:
+        """One of the three above, by `kind`."""
+        match kind:
+            case "schedule":
+                return self.query_schedule(mod, target, workload_name)
+            case "record":
+                return self.query_tuning_record(mod, target, workload_name)
+            case "ir_module":
+                return self.query_ir_module(mod, target, workload_name)
+            case _:
+                raise TuningError(f"no kind of query {kind!r}", hint="there are schedule, record and ir_module")
+
+    def dump_pruned(self, destination: Database) -> None:
+        """Put the best record of each workload and target into `destination`."""
+        best: dict[tuple[str, str], TuningRecord] = {}
+        for workload in {r.workload.key: r.workload for r in self.get_all_tuning_records()}.values():
+            for record in self.get_top_k(workload, _ALL):
+                key = workload.key, str(record.target)
+                best[key] = min(best.get(key, record), record, key=expected)
+        for record in best.values():
+            destination.commit_workload(record.workload.mod)
+            destination.commit_tuning_record(record)
+
+    def __enter__(self) -> Database:
+        self._tokens.append(_current.set((*_current.get(), self)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    @staticmethod
+    def current() -> Database | None:
+        """The innermost database entered, or None."""
+        entered = _current.get()
+        return entered[-1] if entered else None
+
+    @staticmethod
+    def create(kind: str | Callable[[Schedule], bool] = "json", *args: Any, **kwargs: Any) -> Database:
+        """A database of `kind`: "json", "memory", "sql", "union", "ordered_union", or a function that schedules.
+
+        Raises TuningError for another kind.
+        """
+        if callable(kind):
+            return ScheduleFnDatabase(kind, *args, **kwargs)
+        made = Database.KINDS.get(kind)
+        if made is None:
+            raise TuningError(f"no kind of database {kind!r}", hint=f"there are {', '.join(sorted(Database.KINDS))}")
+        return made(*args, **kwargs)
+
+
+_ALL = 1 << 30
+
+
+def _runs_on(built: Target, wanted: Target) -> bool:
+    """Whether code for `built` can run on `wanted`."""
+    if built.kind != wanted.kind:
+        return False
+    if built.device_type != "cpu":
+        return built.arch == wanted.arch
+    return architecture(built.mtriple) == architecture(wanted.mtriple) and built.features <= wanted.features
+
+
+def expected(record: TuningRecord) -> float:
+    """Seconds a call as far as the samples of a record say: their median. A single one may have been lucky, so it
+    counts as much more as nothing is known of its scatter."""
+    if not record.run_secs:
+        return float("inf")
+    return median(record.run_secs) * (1 + SINGLE_SAMPLE if len(record.run_secs) == 1 else 1)
+
+
+class MemoryDatabase(Database):
+    """Records that end with the process. One with more samples of the same schedule stands for those with fewer."""
+
+    def __init__(self, module_equality: Equality = "structural") -> None:
+        super().__init__(module_equality)
+        self._workloads: dict[str, Workload] = {}
+        self._records: list[TuningRecord] = []
+        self._schedules: list[tuple[str, str, str]] = []  # each record's workload, trace and target
+        self._samples: dict[tuple[str, str, str], int] = {}  # the most that a record of a schedule has
+
+    def has_workload(self, mod: IRModule) -> bool:
+        return Workload(mod).key in self._workloads
+
+    def commit_workload(self, mod: IRModule) -> Workload:
+        workload = Workload(mod)
+        return self._workloads.setdefault(workload.key, workload)
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        if record.workload.key not in self._workloads:
+            raise TuningError("the record's workload was not committed", hint="call commit_workload first")
+        self._keep(record)
+
+    def _keep(self, record: TuningRecord) -> None:
+        schedule = record.workload.key, record.trace.to_json(), str(record.target)
+        self._records.append(record)
+        self._schedules.append(schedule)
+        self._samples[schedule] = max(len(record.run_secs or ()), self._samples.get(schedule, 0))
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        timed = [
+            record
+            for record, schedule in zip(self._records, self._schedules)
+            if record.run_secs and record.workload == workload and len(record.run_secs) == self._samples[schedule]
+        ]
+        return sorted(timed, key=lambda r: r.mean)[: max(0, top_k)]
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        return list(self._records)
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """The workloads, in the order they came."""
+        return list(self._workloads.values())
+
+
+class UnionDatabase(Database):
+    """Asks several databases and takes the best answer of all. Nothing can be committed to it."""
+
+    def __init__(self, *databases: Database) -> None:
+        super().__init__()
+        self.databases = databases
+
+    def has_workload(self, mod: IRModule) -> bool:
+        return any(database.has_workload(mod) for database in self.databases)
+
+    def commit_workload(self, mod: IRModule) -> Workload:
+        raise TuningError("a union of databases only answers", hint="commit to one of its databases")
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        raise TuningError("a union of databases only answers", hint="commit to one of its databases")
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        found = [record for database in self.databases for record in database.get_top_k(workload, top_k)]
+        return sorted(found, key=lambda r: r.mean)[: max(0, top_k)]
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        return [record for database in self.databases for record in database.get_all_tuning_records()]
+
+
+class OrderedUnionDatabase(UnionDatabase):
+    """Asks several databases in order and takes the first answer."""
+
+    def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
+        answers = (database.query_tuning_record(mod, target, workload_name) for database in self.databases)
+        return next((answer for answer in answers if answer is not None), None)
+
+    def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
+        answers = (database.query_schedule(mod, target, workload_name) for database in self.databases)
+        return next((answer for answer in answers if answer is not None), None)
+
+
+class ScheduleFnDatabase(MemoryDatabase):
+    """Answers every query with what a function makes of the module; it returns False where it has no answer."""
+
+    def __init__(self, schedule_fn: Callable[[Schedule], bool], module_equality: Equality = "structural") -> None:
+        super().__init__(module_equality)
+        self._schedule_fn = schedule_fn
+
+    def query_schedule(self, mod: IRModule, target: Target, workload_name: str = "main") -> Schedule | None:
+        schedule = Schedule(mod)
+        return schedule if self._schedule_fn(schedule) else None
+
+    def query_tuning_record(self, mod: IRModule, target: Target, workload_name: str = "main") -> TuningRecord | None:
+        schedule = self.query_schedule(mod, target, workload_name)
+        return None if schedule is None else TuningRecord(schedule.trace, Workload(mod), target=Target(target))
+
+
+Database.KINDS.update(
+    memory=MemoryDatabase, union=UnionDatabase, ordered_union=OrderedUnionDatabase, schedule_fn=ScheduleFnDatabase
+)

@@ -1,0 +1,62 @@
+"""What is told of each result while a run goes on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tuner.faces.meta_schedule.builder import BuilderResult
+from tuner.faces.meta_schedule.record import MeasureCandidate, TuningRecord, Workload
+from tuner.faces.meta_schedule.runner import RunnerResult
+
+if TYPE_CHECKING:
+    from tuner.faces.meta_schedule.tune import TaskScheduler
+
+
+class MeasureCallback(ABC):
+    """The contract: `apply` is called after each trial, in the order they end, and after the run for each candidate
+    that the finals measured again, with all samples it had there. There are no rounds, so each of the lists has one
+    entry. What it raises ends the run."""
+
+    @abstractmethod
+    def apply(
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult],
+        runner_results: Sequence[RunnerResult],
+    ) -> None:
+        """Candidate `i` was built and ran as `builder_results[i]` and `runner_results[i]` say."""
+
+    @staticmethod
+    def create(kind: str = "default") -> list[MeasureCallback]:
+        """The callbacks every run has: the database."""
+        return [AddToDatabase()]
+
+
+PyMeasureCallback = MeasureCallback
+
+
+class AddToDatabase(MeasureCallback):
+    """Commits each measured candidate to the run's database."""
+
+    def apply(
+        self,
+        task_scheduler: TaskScheduler,
+        task_id: int,
+        measure_candidates: Sequence[MeasureCandidate],
+        builder_results: Sequence[BuilderResult],
+        runner_results: Sequence[RunnerResult],
+    ) -> None:
+        database, context = task_scheduler.database, task_scheduler.tasks[task_id]
+        if database is None or context.mod is None:
+            return
+        for candidate, result in zip(measure_candidates, runner_results):
+            if result.run_secs:
+                secs = tuple(result.run_secs)
+                record = TuningRecord(
+                    candidate.sch.trace, Workload(context.mod), secs, context.target, candidate.args_info
+                )
+                database.commit_tuning_record(record)

@@ -1,0 +1,238 @@
+"""Runners by the names people know; candidates are measured on the engine's fleets."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from compiler.artifact import Artifact
+from compiler.errors import TunefarmError
+from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.wire.keys import KeyRing
+from tuner.devices.fleet import DeviceSession, Fleet
+from tuner.devices.supplies import LocalFleet, TrackerFleet
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule.record import TensorInfo
+from tuner.untuned import device_type
+
+_OPEN_WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class EvaluatorConfig:
+    """How a kernel is timed: `repeat` samples, each the mean of at least `number` calls and `min_repeat_ms` long."""
+
+    number: int = 3
+    repeat: int = 1
+    min_repeat_ms: int = 100
+    enable_cpu_cache_flush: bool = False
+
+
+@dataclass(frozen=True)
+class RPCConfig:
+    """Which tracker lends which devices; what is left out comes from TVM_TRACKER_HOST, _PORT and _KEY."""
+
+    tracker_host: str | None = None
+    tracker_port: int | str | None = None
+    tracker_key: str | None = None
+    session_priority: int = 1
+    session_timeout_sec: int = 10
+
+    def address(self) -> tuple[str, int, str]:
+        """Host, port and key. Raises TuningError when one is nowhere."""
+        host = self.tracker_host or os.environ.get("TVM_TRACKER_HOST")
+        port = self.tracker_port or os.environ.get("TVM_TRACKER_PORT")
+        key = self.tracker_key or os.environ.get("TVM_TRACKER_KEY")
+        if not host or not port or not key:
+            raise TuningError(
+                "an RPCConfig needs the tracker's host and port and a device key",
+                hint="RPCConfig(tracker_host=..., tracker_port=..., tracker_key=...), or TVM_TRACKER_HOST, "
+                "TVM_TRACKER_PORT and TVM_TRACKER_KEY",
+            )
+        return host, int(port), key
+
+
+@dataclass(frozen=True)
+class RunnerInput:
+    """An artifact's file, the kind of device, and the arguments (which the artifact knows itself)."""
+
+    artifact_path: str
+    device_type: str
+    args_info: Sequence[TensorInfo] = ()
+
+
+@dataclass(frozen=True)
+class RunnerResult:
+    """Seconds of a call, one a repeat, or why there are none."""
+
+    run_secs: list[float] | None
+    error_msg: str | None
+
+
+@dataclass(frozen=True)
+class RunnerFuture:
+    """A result that is there already: `run` returns when all are measured."""
+
+    _result: RunnerResult
+
+    def done(self) -> bool:
+        """Always true."""
+        return True
+
+    def result(self) -> RunnerResult:
+        """The result."""
+        return self._result
+
+
+class Runner(ABC):
+    """The contract: every input gets its result, in order; one that fails is a result too."""
+
+    def __init__(self, timeout_sec: float, evaluator_config: EvaluatorConfig | None, cooldown_sec: float) -> None:
+        self.timeout_sec = timeout_sec
+        self.evaluator_config = evaluator_config or EvaluatorConfig()
+        self.cooldown_sec = cooldown_sec
+
+    @abstractmethod
+    def fleet(self) -> Fleet:
+        """The devices, for the engine, which closes them. Raises TunefarmError when there are none to ask."""
+
+    def run(self, runner_inputs: Sequence[RunnerInput]) -> list[RunnerFuture]:
+        """Measure all of `runner_inputs`, one after the other, on one device."""
+        fleet = self.fleet()
+        try:
+            session = fleet.open(0, _OPEN_WAIT_S)
+            try:
+                return [RunnerFuture(self._measure(session, given)) for given in runner_inputs]
+            finally:
+                session.close()
+        finally:
+            fleet.close()
+
+    def _measure(self, session: DeviceSession, given: RunnerInput) -> RunnerResult:
+        try:
+            artifact = Artifact.from_bytes(Path(given.artifact_path).read_bytes())
+            request = MeasureRequest(
+                artifact=artifact.digest,
+                options=self.evaluator(),
+                timeout_s=self.timeout_sec,
+                device_type=device_type(artifact),
+            )
+            measured = session.measure(request, (artifact,))
+        except (TunefarmError, OSError) as error:
+            return RunnerResult(None, str(error))
+        if measured.failure is not None:
+            return RunnerResult(None, f"{measured.failure}: {measured.text}")
+        return RunnerResult(list(measured.costs), None)
+
+    def evaluator(self) -> EvaluatorOptions:
+        """The evaluator's options as the device takes them."""
+        config = self.evaluator_config
+        return EvaluatorOptions(
+            number=config.number,
+            repeat=config.repeat,
+            min_repeat_ms=config.min_repeat_ms,
+            cooldown_interval_ms=round(1000 * self.cooldown_sec),
+            flush_cache=config.enable_cpu_cache_flush,
+        )
+
+    @staticmethod
+    def create(kind: Literal["local", "rpc"] = "local", **kwargs: Any) -> Runner:
+        """The runner called `kind`. Raises TuningError for another name."""
+        match kind:
+            case "local":
+                return LocalRunner(**kwargs)
+            case "rpc":
+                return RPCRunner(**kwargs)
+        raise TuningError(f"no runner {kind!r}", hint='there are "local" and "rpc"')
+
+
+PyRunner = Runner
+
+
+def _no_hooks(runner: str, hooks: dict[str, Any]) -> None:
+    given = [name for name, value in hooks.items() if value is not None]
+    if given:
+        named = " and no ".join(given)
+        raise TuningError(f"{runner} takes no {named}: the device allocates, fills and times by itself")
+
+
+class LocalRunner(Runner):
+    """This machine, in a process of its own, so that a crash costs one candidate. `alloc_repeat` is kept for its
+    name: arguments are filled once a candidate."""
+
+    def __init__(
+        self,
+        timeout_sec: float = 30,
+        evaluator_config: EvaluatorConfig | None = None,
+        cooldown_sec: float = 0.0,
+        alloc_repeat: int = 1,
+        f_alloc_argument: None = None,
+        f_run_evaluator: None = None,
+        f_cleanup: None = None,
+        initializer: None = None,
+    ) -> None:
+        _no_hooks(
+            "LocalRunner",
+            {
+                "f_alloc_argument": f_alloc_argument,
+                "f_run_evaluator": f_run_evaluator,
+                "f_cleanup": f_cleanup,
+                "initializer": initializer,
+            },
+        )
+        super().__init__(timeout_sec, evaluator_config, cooldown_sec)
+        self.alloc_repeat = alloc_repeat
+
+    def fleet(self) -> Fleet:
+        return LocalFleet()
+
+
+class RPCRunner(Runner):
+    """Devices that a tracker lends. `max_workers` is kept for its name: every device that matches is used. `keys` are
+    this machine's where the farm uses them (default: those of this machine's keys folder, if it has one)."""
+
+    def __init__(
+        self,
+        rpc_config: RPCConfig | None = None,
+        evaluator_config: EvaluatorConfig | None = None,
+        cooldown_sec: float = 0.0,
+        alloc_repeat: int = 1,
+        f_create_session: None = None,
+        f_upload_module: None = None,
+        f_alloc_argument: None = None,
+        f_run_evaluator: None = None,
+        f_cleanup: None = None,
+        max_workers: int | None = None,
+        initializer: None = None,
+        *,
+        keys: KeyRing | None = None,
+    ) -> None:
+        _no_hooks(
+            "RPCRunner",
+            {
+                "f_create_session": f_create_session,
+                "f_upload_module": f_upload_module,
+                "f_alloc_argument": f_alloc_argument,
+                "f_run_evaluator": f_run_evaluator,
+                "f_cleanup": f_cleanup,
+                "initializer": initializer,
+            },
+        )
+        self.rpc_config = rpc_config or RPCConfig()
+        super().__init__(self.rpc_config.session_timeout_sec, evaluator_config, cooldown_sec)
+        self.alloc_repeat = alloc_repeat
+        self.max_workers = max_workers
+        self.keys = keys
+
+    def fleet(self) -> Fleet:
+        return TrackerFleet(*self.rpc_config.address(), keys=self.keys)
+
+
+def remove(path: str) -> None:
+    """Remove a built artifact and the folder made for it."""
+    shutil.rmtree(Path(path).parent, ignore_errors=True)

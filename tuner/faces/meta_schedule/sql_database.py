@@ -1,0 +1,152 @@
+"""A database on the record store: what meta_schedule measured stands beside what `tunefarm tune` did."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+
+from compiler.errors import TunefarmError
+from compiler.ir.module import IRModule
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule.database import Database, Equality
+from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry
+from tuner.records.lookup.keys import candidate_digest
+from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, RunState, Trial
+from tuner.records.store import RecordStore
+from tuner.task import count_flops
+from tuner.toolchain import toolchain
+
+
+class SQLDatabase(Database):
+    """Records in the store at `address` (a path, `sqlite:///…` or `postgresql://…`), made if there is none.
+
+    `get_top_k` gives verified records of any run of a workload. A record committed here is of this machine's device
+    class unless `fingerprint` says which machine measured it, and belongs to a run of its own; it counts as verified
+    only with `verified`, which says that its output was compared with the unscheduled function's.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        module_equality: Equality = "structural",
+        *,
+        fingerprint: Fingerprint | None = None,
+        verified: bool = False,
+    ) -> None:
+        super().__init__(module_equality)
+        self._store = RecordStore.open(address, create=True)
+        self._fingerprint = fingerprint
+        self._verified = verified
+        self._tasks: dict[tuple[str, str], int] = {}
+        self._runs: list[int] = []
+        self._device: int | None = None
+
+    def close(self) -> None:
+        """End what was committed, and the connection."""
+        for run in self._runs:
+            self._store.set_run_state(run, RunState.FINISHED)
+        self._runs = []
+        self._store.close()
+
+    def has_workload(self, mod: IRModule) -> bool:
+        return self._store.workload(Workload(mod).key) is not None
+
+    def commit_workload(self, mod: IRModule) -> Workload:
+        workload, func = Workload(mod), entry(mod)
+        name = str(func.attrs.get("global_symbol", "main"))
+        self._store.upsert_workload(
+            NewWorkload(key=workload.key, name=name, function=func.script(), flops=count_flops(func) or None)
+        )
+        return workload
+
+    def commit_tuning_record(self, record: TuningRecord) -> None:
+        if not record.run_secs:
+            raise TuningError("a record without a time can't go into the store", hint="measure it first")
+        if record.target is None:
+            raise TuningError("a record without a target can't go into the store")
+        trace = record.trace.to_json()
+        self._store.add_trial(
+            NewTrial(
+                task_id=self._task(record),
+                device_id=self._device_id(),
+                digest=candidate_digest(trace),
+                trace=trace,
+                samples=record.run_secs,
+                verified=self._verified,
+            )
+        )
+
+    def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
+        most = max(0, min(top_k, 1000))
+        found = self._store.top_traces(workload.key, most) if most else ()
+        return [_to_record(trial, workload) for trial in found]
+
+    def get_all_tuning_records(self) -> list[TuningRecord]:
+        known: dict[str, Workload] = {}
+        found = []
+        for run in reversed(self._store.runs(limit=1000)):
+            for trial in self._store.all_trials(run.id):
+                if trial.trace is None or trial.cost is None:
+                    continue
+                if trial.workload_key not in known:
+                    known[trial.workload_key] = self._workload(trial.workload_key)
+                found.append(_to_record(trial, known[trial.workload_key]))
+        return found
+
+    def __len__(self) -> int:
+        return sum(run.trials - run.failed for run in self._store.runs(limit=1000))
+
+    def _workload(self, key: str) -> Workload:
+        stored = self._store.workload(key)
+        if stored is None or not stored.function:
+            raise TuningError(f"workload {key[:16]}… has no text in the store")
+        return Workload.from_json([key, stored.function])
+
+    def _task(self, record: TuningRecord) -> int:
+        """The run's task for the record's workload and target; each gets a run of its own."""
+        where = record.workload.key, str(record.target)
+        if where not in self._tasks:
+            stored = self._store.workload(record.workload.key)
+            if stored is None:
+                raise TuningError("the record's workload was not committed", hint="call commit_workload first")
+            target = self._store.upsert_target(str(record.target))
+            run = self._store.start_run(
+                NewRun(
+                    tasks=(NewRunTask(workload_id=stored.id, target_id=target.id, budget=0),),
+                    toolchain=toolchain(),
+                    name=f"meta_schedule: {stored.name}",
+                    host=socket.gethostname(),
+                    user=getpass.getuser(),
+                )
+            )
+            self._runs.append(run.id)
+            self._tasks[where] = run.tasks[0].id
+        return self._tasks[where]
+
+    def _device_id(self) -> int:
+        if self._device is None:
+            fingerprint = self._fingerprint or local_fingerprint()
+            self._device = self._store.upsert_device(
+                NewDevice(
+                    name=f"{socket.gethostname()}/meta_schedule",
+                    key="cpu",
+                    device_class=fingerprint.device_class,
+                    fingerprint=fingerprint.to_builtins(),
+                    features=tuple(fingerprint.features),
+                )
+            ).id
+        return self._device
+
+
+def _to_record(trial: Trial, workload: Workload) -> TuningRecord:
+    try:
+        args = tuple(ArgInfo.from_entry_func(workload.mod))
+    except TunefarmError:
+        args = None
+    return TuningRecord(Trace.from_json(trial.trace or ""), workload, trial.samples, Target(trial.target), args)
+
+
+Database.KINDS["sql"] = SQLDatabase

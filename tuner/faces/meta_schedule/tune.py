@@ -1,0 +1,247 @@
+"""Tuning by meta_schedule's names: contexts in, a database with the results out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from compiler.errors import ScheduleError
+from compiler.ir.module import IRModule
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.engine.engine import tune as run_engine
+from tuner.engine.options import RunOptions
+from tuner.engine.progress import Silent, TrialDone
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule import json_database, sql_database
+from tuner.faces.meta_schedule.builder import Builder, BuilderResult
+from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.measure_callback import MeasureCallback
+from tuner.faces.meta_schedule.record import ArgInfo, MeasureCandidate
+from tuner.faces.meta_schedule.runner import Runner, RunnerResult
+from tuner.faces.meta_schedule.search_strategy import SearchStrategy
+from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.tune_context import TuneContext
+from tuner.model.guide import Guide
+from tuner.records.model import TrialPurpose
+from tuner.search.plan import TaskSearch, guide_for, sketch_task
+from tuner.search.population import is_costly
+from tuner.space.sketch import Sketch
+from tuner.task import TuningTask
+
+_SCHEDULERS = {"gradient": "gradient", "round-robin": "round-robin"}
+_COST_MODELS = ("xgb", "mlp", "random")
+_UNTRAINED = "random"
+
+
+@dataclass
+class TaskScheduler:
+    """What callbacks see of a run: its tasks and its database."""
+
+    tasks: list[TuneContext]
+    database: Database | None
+    callbacks: list[MeasureCallback] = field(default_factory=list)
+
+
+def tune_tir(
+    mod: IRModule | PrimFunc,
+    target: str | Target,
+    work_dir: str,
+    max_trials_global: int,
+    *,
+    max_trials_per_task: int | None = None,
+    num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local",
+    runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | Literal["json", "memory"] = "json",
+    cost_model: str = "xgb",
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
+    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
+    strategy: SearchStrategy | str = "evolutionary",
+    num_tuning_cores: int | Literal["physical", "logical"] = "physical",
+    seed: int | None = None,
+    module_equality: str = "structural",
+    special_space: dict[str, SpaceGenerator] | None = None,
+) -> Database:
+    """Tune every function of `mod` (a task each) for at most `max_trials_global` trials and return the database.
+
+    `special_space` gives functions spaces of their own, by name. Raises TuningError when an option is unknown,
+    ScheduleError when a space does not apply, NoDevicesError when no device came.
+    """
+    functions = {"main": mod} if isinstance(mod, PrimFunc) else _functions(mod)
+    contexts = [
+        TuneContext(
+            IRModule({"main": func}),
+            target=target,
+            space_generator=(special_space or {}).get(name, space),
+            search_strategy=strategy,
+            task_name=name,
+            rand_state=-1 if seed is None else seed,
+            num_threads=num_tuning_cores,
+        )
+        for name, func in functions.items()
+    ]
+    return tune_tasks(
+        tasks=contexts,
+        task_weights=[1.0] * len(contexts),
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task,
+        num_trials_per_iter=num_trials_per_iter,
+        builder=builder,
+        runner=runner,
+        database=database,
+        cost_model=cost_model,
+        measure_callbacks=measure_callbacks,
+        task_scheduler=task_scheduler,
+        module_equality=module_equality,
+    )
+
+
+def _functions(mod: IRModule) -> dict[str, PrimFunc]:
+    found = {var.name_hint: func for var, func in mod.functions_items() if isinstance(func, PrimFunc)}
+    if not found:
+        raise TuningError("the module has no function to tune")
+    return found
+
+
+def tune_tasks(
+    *,
+    tasks: Sequence[TuneContext],
+    task_weights: Sequence[float],
+    work_dir: str,
+    max_trials_global: int,
+    max_trials_per_task: int | None = None,
+    num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local",
+    runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | Literal["json", "memory"] = "json",
+    cost_model: str = "xgb",
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
+    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    module_equality: str = "structural",
+) -> Database:
+    """Tune `tasks`, whose costs count by `task_weights`, and return the database with what was measured.
+
+    There are no rounds here, so `num_trials_per_iter` is kept for its name. `cost_model`: with "xgb" and "mlp" the
+    model that comes with tunefarm says where each search begins, with "random" only what the spaces draft does.
+    """
+    if len(tasks) != len(task_weights) or not tasks:
+        raise TuningError(f"{len(tasks)} tasks have {len(task_weights)} weights", hint="give each task one")
+    if task_scheduler not in _SCHEDULERS:
+        raise TuningError(f"no task scheduler {task_scheduler!r}", hint=f"there are {', '.join(_SCHEDULERS)}")
+    if isinstance(cost_model, str) and cost_model not in _COST_MODELS:
+        raise TuningError(f"no cost model {cost_model!r}", hint=f"there are {', '.join(_COST_MODELS)}")
+    if max_trials_global < 1 or num_trials_per_iter < 1:
+        raise TuningError(f"trials are at least 1, got {max_trials_global}")
+    made_builder = Builder.create(builder) if isinstance(builder, str) else builder
+    made_runner = Runner.create(runner) if isinstance(runner, str) else runner
+    kept = _database(database, work_dir, module_equality)
+    for context in tasks:
+        assert context.mod is not None
+        kept.commit_workload(context.mod)
+    told = TaskScheduler(list(tasks), kept, _callbacks(measure_callbacks))
+    options = _options(tasks, made_builder, made_runner, max_trials_global, max_trials_per_task, task_scheduler)
+    searches = [_search(context, weight, cost_model) for context, weight in zip(tasks, task_weights)]
+    with ExitStack() as closing:
+        fleet = made_runner.fleet()
+        closing.callback(fleet.close)
+        builders = made_builder.engine_builder()
+        closing.callback(builders.close)
+        watcher = _Watcher(told)
+        run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=watcher)
+        watcher.tell_finals()
+    return kept
+
+
+def _database(given: Database | str, work_dir: str, module_equality: str) -> Database:
+    if isinstance(given, Database):
+        return given
+    match given:
+        case "json":
+            return json_database.JSONDatabase(work_dir=work_dir, module_equality=module_equality)  # type: ignore[arg-type]
+        case "sql":
+            Path(work_dir).mkdir(parents=True, exist_ok=True)
+            return sql_database.SQLDatabase(str(Path(work_dir, "tunefarm.db")), verified=True)
+    return Database.create(given, module_equality=module_equality)
+
+
+def _callbacks(given: Sequence[MeasureCallback] | MeasureCallback | str) -> list[MeasureCallback]:
+    if isinstance(given, str):
+        return MeasureCallback.create(given)
+    return [given] if isinstance(given, MeasureCallback) else list(given)
+
+
+def _options(
+    tasks: Sequence[TuneContext], builder: Builder, runner: Runner, total: int, per_task: int | None, scheduler: str
+) -> RunOptions:
+    evaluator = runner.evaluator()
+    return RunOptions(
+        trials=min(total, per_task or total),
+        total_trials=total,
+        scheduler=scheduler,
+        seed=max(0, tasks[0].rand_state),
+        builders=getattr(builder, "max_workers", 2),
+        build_timeout_s=builder.timeout_s,
+        run_timeout_s=runner.timeout_sec,
+        samples=evaluator.repeat,
+        max_samples=evaluator.repeat,
+        sample_ms=evaluator.min_repeat_ms,
+    )
+
+
+def _search(context: TuneContext, weight: float, cost_model: str) -> TaskSearch:
+    sketches = context.sketches()
+    guide = guide_of(context.task, sketches, cost_model)
+    strategy = context.search_strategy.make(sketches, max(0, context.rand_state), guide=guide)
+    return sketch_task(context.task, strategy, sketches, weight)
+
+
+def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> Guide | None:
+    """What is known of the sketches beforehand. Of a space made by rules a trace is finished only when it is built:
+    features of what is not would mislead a model."""
+    guided = cost_model != _UNTRAINED and not any(is_costly(sketch) for sketch in sketches)
+    return guide_for(task, sketches) if guided else None
+
+
+class _Watcher(Silent):
+    """Hands each search trial to the callbacks in their form, and after the run what the finals measured again: one
+    result for each finalist, with all its samples."""
+
+    def __init__(self, scheduler: TaskScheduler) -> None:
+        self._scheduler = scheduler
+        self._finals: dict[tuple[int, str], TrialDone] = {}
+
+    def trial(self, done: TrialDone) -> None:
+        match done.purpose:
+            case TrialPurpose.SEARCH:
+                self._tell(done)
+            case TrialPurpose.FINAL if done.candidate is not None and done.failure is None:
+                finalist = done.task, done.candidate.digest
+                before = self._finals[finalist].samples if finalist in self._finals else ()
+                self._finals[finalist] = replace(done, samples=(*before, *done.samples))
+
+    def tell_finals(self) -> None:
+        for done in self._finals.values():
+            self._tell(done)
+
+    def _tell(self, done: TrialDone) -> None:
+        context = self._scheduler.tasks[done.task]
+        if done.candidate is None or context.mod is None:
+            return
+        try:
+            schedule = Schedule.replay(context.mod, Trace.from_json(done.candidate.trace_json))
+        except ScheduleError:  # the failed trial itself: there is no schedule to show
+            return
+        candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))
+        error = None if done.failure is None else f"{done.failure}: {done.text}"
+        built = BuilderResult(None, error)
+        ran = RunnerResult(None if error else list(done.samples), error)
+        for callback in self._scheduler.callbacks:
+            callback.apply(self._scheduler, done.task, [candidate], [built], [ran])

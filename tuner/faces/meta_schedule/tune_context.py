@@ -1,0 +1,95 @@
+"""What is tuned, for what, and in which space."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Literal
+
+from compiler.ir.module import IRModule
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule.record import entry
+from tuner.faces.meta_schedule.search_strategy import SearchStrategy
+from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.space.sketch import Sketch
+from tuner.task import TuningTask
+
+
+class TuneContext:
+    """One task of a tuning run. `target` may be left out inside `with target:`.
+
+    `space_generator`: a generator, the name of a kind, or a function that schedules. `search_strategy`: a strategy
+    or its name. `num_threads` is how many processes build candidates ("physical", "logical": as many as cores).
+    """
+
+    def __init__(
+        self,
+        mod: IRModule | PrimFunc | None = None,
+        *,
+        target: Target | str | None = None,
+        space_generator: SpaceGenerator | Callable[[Schedule], object] | str | None = None,
+        search_strategy: SearchStrategy | str | None = None,
+        task_name: str = "main",
+        rand_state: int = -1,
+        num_threads: int | Literal["physical", "logical"] = "physical",
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self.mod = IRModule({"main": mod}) if isinstance(mod, PrimFunc) else mod
+        found = Target.current(allow_none=True) if target is None else Target(target)
+        if found is None:
+            raise TuningError("a TuneContext needs a target", hint='target="llvm", or `with target:` around it')
+        self.target: Target = found.resolved()
+        self.space_generator = _generator(space_generator)
+        self.search_strategy = SearchStrategy.create(search_strategy or "evolutionary")
+        self.task_name = task_name
+        self.rand_state = rand_state
+        self.num_threads = num_threads
+        self.logger = logger or logging.getLogger("tunefarm.meta_schedule")
+        self.space_generator._initialize_with_tune_context(self)
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function that is tuned. Raises TuningError without a module."""
+        if self.mod is None:
+            raise TuningError("the TuneContext has no module", hint="give it one: TuneContext(mod, target=...)")
+        return entry(self.mod)
+
+    @property
+    def task(self) -> TuningTask:
+        """This context as the engine's task."""
+        return TuningTask(self.task_name, self.func, self.target)
+
+    def generate_design_space(self) -> list[Schedule]:
+        """The spaces as schedules with open decisions."""
+        assert self.func is not None
+        mod = self.mod
+        assert mod is not None
+        return self.space_generator.generate_design_space(mod)
+
+    def sketches(self) -> tuple[Sketch, ...]:
+        """The spaces as the search takes them."""
+        self.func  # noqa: B018  (raises without a module)
+        assert self.mod is not None
+        return self.space_generator.sketches(self.mod)
+
+    def clone(self) -> TuneContext:
+        """The same again."""
+        return TuneContext(
+            self.mod,
+            target=self.target,
+            space_generator=self.space_generator.clone(),
+            search_strategy=self.search_strategy,
+            task_name=self.task_name,
+            rand_state=self.rand_state,
+            num_threads=self.num_threads,
+            logger=self.logger,
+        )
+
+
+def _generator(given: SpaceGenerator | Callable[[Schedule], object] | str | None) -> SpaceGenerator:
+    if isinstance(given, SpaceGenerator):
+        return given
+    return SpaceGenerator.create("post-order-apply" if given is None else given)

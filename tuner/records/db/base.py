@@ -1,0 +1,35 @@
+"""What the parts of `RecordStore` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from tuner.records.db.database import reading, write
+from tuner.records.errors import InvalidRecord
+
+T = TypeVar("T")
+
+MAX_PAGE = 10_000
+
+
+class StoreBase:
+    """Runs questions and changes, each as one transaction."""
+
+    _engine: Engine
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        return write(self._engine, action)
+
+    def _read(self, question: Callable[[Connection], T]) -> T:
+        with reading(self._engine) as connection:
+            return question(connection)
+
+
+def page_size(limit: int) -> int:
+    """`limit`, when it is one. Raises InvalidRecord."""
+    if not 0 < limit <= MAX_PAGE:
+        raise InvalidRecord(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
+    return limit

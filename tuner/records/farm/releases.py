@@ -1,0 +1,213 @@
+"""Releases in the store: made once, approved perhaps, never changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from tuner.records.db.schema import WorkloadRow
+from tuner.records.db.schema_farm import ReleaseEntryRow, ReleaseRow
+from tuner.records.db.types import AnyRow, utcnow
+from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.farm import release_files
+from tuner.records.farm.model_farm import Release, ReleaseEntry
+from tuner.records.lookup import lookup
+from tuner.records.lookup.matching import Choice, choose
+from tuner.records.model import BestConfig
+
+MOST_ENTRIES = 100_000
+_NAME = re.compile(r"[\w][\w.+-]{0,99}")
+_RELEASES = select(*ReleaseRow.__table__.columns)
+_ENTRIES = select(*ReleaseEntryRow.__table__.columns)
+_PAGE = 1000
+
+
+def create(
+    connection: Connection,
+    name: str,
+    note: str,
+    created_by: str,
+    workloads: Sequence[str],
+    target: str | None,
+    device_class: str | None,
+) -> Release:
+    """Freeze the best configs there are now, of all workloads or of those given by key or name."""
+    found: list[BestConfig] = []
+    for workload in workloads or (None,):
+        of_one = _all_best(connection, workload, target, device_class)
+        if workload is not None and not of_one:
+            raise InvalidRecord(
+                f"there is no config of {workload} to release", hint=f"tune it: tunefarm tune {workload}"
+            )
+        found += of_one
+    if not found:
+        raise InvalidRecord("there are no best configs to release", hint="tune something first: tunefarm tune")
+    specs = _specs(connection, sorted({config.workload_key for config in found}))
+    entries = {e.key: e for e in (_frozen(config, specs[config.workload_key]) for config in found)}
+    return store(connection, name, note, created_by, release_files.in_order(entries.values()))
+
+
+def _all_best(
+    connection: Connection, workload: str | None, target: str | None, device_class: str | None
+) -> list[BestConfig]:
+    found: list[BestConfig] = []
+    while len(found) <= MOST_ENTRIES:
+        after = found[-1].id if found else 0
+        page = lookup.best_configs(connection, after, _PAGE, workload, target, device_class)
+        found += page
+        if len(page) < _PAGE:
+            return found
+    raise InvalidRecord(f"a release has at most {MOST_ENTRIES} entries", hint="choose workloads or a device class")
+
+
+def _specs(connection: Connection, keys: Sequence[str]) -> dict[str, dict[str, object] | None]:
+    found: dict[str, dict[str, object] | None] = {}
+    for start in range(0, len(keys), _PAGE):
+        query = select(WorkloadRow.key, WorkloadRow.spec).where(WorkloadRow.key.in_(keys[start : start + _PAGE]))
+        found |= {row.key: row.spec for row in connection.execute(query)}
+    return found
+
+
+def _frozen(config: BestConfig, spec: dict[str, object] | None) -> ReleaseEntry:
+    return ReleaseEntry(
+        workload_key=config.workload_key,
+        workload_name=config.workload_name,
+        spec=spec,
+        flops=config.flops,
+        target=config.target,
+        device_class=config.device_class,
+        toolchain=config.toolchain,
+        digest=config.digest,
+        trace=config.trace,
+        cost=config.cost,
+        low=config.low,
+        high=config.high,
+        sample_count=config.sample_count,
+        device=config.device,
+    )
+
+
+def store(
+    connection: Connection, name: str, note: str, created_by: str, entries: Sequence[ReleaseEntry], digest: str = ""
+) -> Release:
+    """Keep a release of these entries, in order. With `digest`, one that was made elsewhere."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRecord(f"{name!r} is no name of a release", hint="letters, digits, and . + - _ within")
+    if connection.scalar(select(ReleaseRow.id).where(ReleaseRow.name == name)) is not None:
+        raise InvalidRecord(f"there is a release {name!r} already", hint="a release never changes: take another name")
+    values = {
+        "name": name,
+        "note": note,
+        "digest": digest or release_files.digest(name, entries),
+        "entries": len(entries),
+        "created_by": created_by,
+        "created_at": utcnow(),
+        "approved_by": "",
+        "approved_at": None,
+    }
+    release_id: int = connection.execute(insert(ReleaseRow).returning(ReleaseRow.id), values).scalar_one()
+    rows = [{"release_id": release_id, **_to_row(entry)} for entry in entries]
+    if rows:
+        connection.execute(insert(ReleaseEntryRow), rows)
+    return get(connection, name)
+
+
+def _to_row(entry: ReleaseEntry) -> dict[str, object]:
+    row = asdict(entry)
+    return {**row, "samples": row.pop("sample_count")}
+
+
+def approve(connection: Connection, name: str, by: str) -> Release:
+    """Let builds use it. Raises InvalidRecord when what is stored no longer agrees with its digest."""
+    found = get(connection, name)
+    if release_files.digest(name, entries(connection, found.id)) != found.digest:
+        raise InvalidRecord(f"release {name} does not agree with its digest: rows of it were changed")
+    if not found.approved:
+        values = {"approved_by": by, "approved_at": utcnow()}
+        connection.execute(update(ReleaseRow).where(ReleaseRow.id == found.id).values(**values))
+    return get(connection, name)
+
+
+def remove(connection: Connection, name: str) -> None:
+    """Take a release that was never approved back. Raises InvalidRecord for one that was."""
+    found = get(connection, name)
+    if found.approved:
+        raise InvalidRecord(f"release {name} was approved, and builds may use it: it is kept")
+    connection.execute(delete(ReleaseEntryRow).where(ReleaseEntryRow.release_id == found.id))
+    connection.execute(delete(ReleaseRow).where(ReleaseRow.id == found.id))
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def get(connection: Connection, name: str) -> Release:
+    row = connection.execute(_RELEASES.where(ReleaseRow.name == name)).first()
+    if row is None:
+        raise RecordNotFound(f"there is no release {name!r}", hint="list them with `tunefarm release list`")
+    return _to_release(row)
+
+
+def newest(connection: Connection, before: int | None, limit: int) -> tuple[Release, ...]:
+    query = _RELEASES.order_by(ReleaseRow.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(ReleaseRow.id < before)
+    return tuple(_to_release(row) for row in connection.execute(query))
+
+
+def entries(connection: Connection, release_id: int) -> tuple[ReleaseEntry, ...]:
+    query = _ENTRIES.where(ReleaseEntryRow.release_id == release_id)
+    return release_files.in_order(_to_entry(row) for row in connection.execute(query))
+
+
+def best(
+    connection: Connection,
+    release: Release,
+    workload_key: str,
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+) -> Choice[ReleaseEntry]:
+    """As `lookup.best`, among the release's entries alone."""
+    query = _ENTRIES.where(ReleaseEntryRow.release_id == release.id, ReleaseEntryRow.workload_key == workload_key)
+    offers = [_to_entry(row) for row in connection.execute(query)]
+    if not offers:
+        return Choice("miss", None, (f"release {release.name} has no config of workload {workload_key}",))
+    served = lookup.serves(connection, device_class)
+    found = choose(sorted(offers, key=lambda e: e.key), target, device_class, toolchain, served)
+    return Choice(found.match, found.config, (f"release {release.name}", *found.explain))
+
+
+def _to_release(row: AnyRow) -> Release:
+    return Release(
+        id=row.id,
+        name=row.name,
+        note=row.note,
+        digest=row.digest,
+        entry_count=row.entries,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        approved_by=row.approved_by,
+        approved_at=row.approved_at,
+    )
+
+
+def _to_entry(row: AnyRow) -> ReleaseEntry:
+    return ReleaseEntry(
+        workload_key=row.workload_key,
+        workload_name=row.workload_name,
+        spec=row.spec,
+        flops=row.flops,
+        target=row.target,
+        device_class=row.device_class,
+        toolchain=row.toolchain,
+        digest=row.digest,
+        trace=row.trace,
+        cost=row.cost,
+        low=row.low,
+        high=row.high,
+        sample_count=row.samples,
+        device=row.device,
+    )

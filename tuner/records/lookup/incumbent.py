@@ -1,0 +1,102 @@
+"""Keeping `best_configs` true as trials arrive, within the transaction that adds them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from sqlalchemy import Connection, Row, TextClause, bindparam, insert, select, text, update
+
+from tuner.records.db.schema import BestConfigRow, TrialRow
+from tuner.records.db.types import utcnow
+from tuner.records.lookup.best import Evidence, elect
+from tuner.records.model import TrialPurpose
+from tuner.records.runs import catalog
+
+CONTENDERS = 32
+"""How many of the fastest single measurements are looked at, by all their samples, when a best is elected."""
+
+
+_BESTS = select(BestConfigRow.key_id, BestConfigRow.candidate_id, BestConfigRow.cost).where(
+    BestConfigRow.key_id.in_(bindparam("keys", expanding=True))
+)
+
+
+def settle(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Elect anew where trials just added (`rows`, columns of the trials table) could change who is best.
+
+    That is when a key has no best yet, when a trial beat its cost, when the incumbent itself was measured again, and in
+    finals. Nothing else can win, so most trials cost one look at the incumbent.
+    """
+    by_key: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["eligible"]:
+            by_key[row["key_id"]].append(row)
+    if not by_key:
+        return
+    catalog.lock_keys(connection, by_key)
+    best = {row.key_id: row for row in connection.execute(_BESTS, {"keys": list(by_key)})}
+    for key_id, added in sorted(by_key.items()):
+        known = best.get(key_id)
+        finalists = {row["candidate_id"] for row in added if row["purpose"] == TrialPurpose.FINAL}
+        if known is None:
+            elect_best(connection, key_id, None, finalists)
+        elif finalists or any(row["cost"] < known.cost or row["candidate_id"] == known.candidate_id for row in added):
+            elect_best(connection, key_id, known.candidate_id, finalists)
+
+
+def elect_best(connection: Connection, key_id: int, incumbent: int | None, finalists: Set[int] = frozenset()) -> None:
+    """Choose the best of a tuning key from its trials and write it down. `incumbent` and `finalists` are candidates to
+    consider whatever their rank."""
+    contenders = _contenders(connection, key_id, finalists if incumbent is None else {incumbent, *finalists})
+    if not contenders:
+        return
+    winner = elect(contenders)
+    bounds = winner.interval
+    now = utcnow()
+    values: dict[str, Any] = {
+        "trial_id": winner.trial_id,
+        "candidate_id": winner.candidate_id,
+        "cost": bounds.median,
+        "low": bounds.low,
+        "high": bounds.high,
+        "samples": list(winner.samples),
+        "updated_at": now,
+    }
+    if winner.candidate_id != incumbent:
+        values["since"] = now
+    if incumbent is None:
+        connection.execute(insert(BestConfigRow).values(key_id=key_id, **values))
+    else:
+        connection.execute(update(BestConfigRow).where(BestConfigRow.key_id == key_id).values(**values))
+
+
+def of_key(key_id: int) -> TextClause:
+    """That a trial is of a tuning key, for queries that name its candidate, too. The sign keeps the database from
+    looking for it by the key, which may have millions of trials, where the candidate has a few."""
+    return text("+trials.key_id = :key_id").bindparams(key_id=key_id)
+
+
+def _contenders(connection: Connection, key_id: int, besides: Set[int]) -> list[Evidence]:
+    fastest = (
+        select(TrialRow.candidate_id)
+        .where(TrialRow.key_id == key_id, text("trials.eligible"))
+        .order_by(TrialRow.cost)
+        .limit(CONTENDERS)
+    )
+    candidates = {candidate for candidate in connection.scalars(fastest) if candidate is not None} | besides
+    query = select(TrialRow.candidate_id, TrialRow.run_id, TrialRow.id, TrialRow.purpose, TrialRow.samples).where(
+        TrialRow.candidate_id.in_(candidates), of_key(key_id), text("trials.eligible")
+    )
+    trials: dict[int, list[Row[Any]]] = defaultdict(list)
+    for row in sorted(connection.execute(query), key=lambda row: row.id):
+        trials[row.candidate_id].append(row)
+    return [_evidence(rows) for rows in trials.values()]
+
+
+def _evidence(trials: Sequence[Row[Any]]) -> Evidence:
+    """What the trials of one candidate, oldest first, say of it."""
+    finals = [row for row in trials if row.purpose == TrialPurpose.FINAL]
+    samples = tuple(sample for row in finals or trials for sample in row.samples)
+    return Evidence(trials[0].candidate_id, trials[0].run_id, trials[0].id, samples, final=bool(finals))

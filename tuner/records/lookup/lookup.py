@@ -1,0 +1,276 @@
+"""What is best for a workload here: the queries. What may be given, and why, is in `matching`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, or_, select, text
+from sqlalchemy.orm import aliased
+
+from compiler.runtime.measure.statistics import Interval
+from compiler.target.target import Target as CompilerTarget
+from tuner.number_text import duration
+from tuner.records.db.schema import (
+    BestConfigRow,
+    CandidateRow,
+    DeviceClassRow,
+    DeviceRow,
+    TargetRow,
+    TrialRow,
+    TuningKeyRow,
+    WorkloadRow,
+)
+from tuner.records.db.types import AnyRow
+from tuner.records.errors import RecordNotFound
+from tuner.records.farm import device_events
+from tuner.records.lookup.best import compare, interval
+from tuner.records.lookup.incumbent import of_key
+from tuner.records.lookup.matching import Choice, obstacles, other_place, same_target
+from tuner.records.model import BestConfig, BestLookup, RunnerUp, TrialPurpose, Workload
+from tuner.records.runs import catalog
+
+MOST_KEYS = 1000
+"""Workloads asked for at once: well under every driver's limit on parameters."""
+_ALTERNATIVES = 200  # configs of each workload looked at when there is no exact match
+
+
+_BASELINE, _FIRST = aliased(TrialRow), aliased(TrialRow)
+
+
+def _of_the_same_task() -> ColumnElement[bool]:
+    """That the baseline began the task whose trial it is joined to, on a device of the same class. It was there before
+    any best config was, so that nothing changes which is joined."""
+    first = select(_FIRST.id).where(_FIRST.task_id == TrialRow.task_id).order_by(_FIRST.sequence).limit(1)
+    return and_(
+        _BASELINE.id == first.correlate(TrialRow).scalar_subquery(),
+        _BASELINE.key_id == BestConfigRow.key_id,
+        _BASELINE.purpose == TrialPurpose.BASELINE,
+    )
+
+
+def _best_select() -> Select[Any]:
+    return (
+        select(
+            *BestConfigRow.__table__.columns,
+            WorkloadRow.key.label("workload_key"),
+            WorkloadRow.name.label("workload_name"),
+            WorkloadRow.flops,
+            TargetRow.text.label("target"),
+            DeviceClassRow.name.label("device_class"),
+            TuningKeyRow.toolchain,
+            CandidateRow.digest,
+            CandidateRow.trace,
+            TrialRow.run_id,
+            DeviceRow.name.label("device"),
+            _BASELINE.cost.label("untuned"),
+        )
+        .join(TuningKeyRow, TuningKeyRow.id == BestConfigRow.key_id)
+        .join(WorkloadRow, WorkloadRow.id == TuningKeyRow.workload_id)
+        .join(TargetRow, TargetRow.id == TuningKeyRow.target_id)
+        .join(DeviceClassRow, DeviceClassRow.id == TuningKeyRow.device_class_id)
+        .join(CandidateRow, CandidateRow.id == BestConfigRow.candidate_id)
+        .join(TrialRow, TrialRow.id == BestConfigRow.trial_id)
+        .join(DeviceRow, DeviceRow.id == TrialRow.device_id)
+        .outerjoin(_BASELINE, _of_the_same_task())
+    )
+
+
+_BEST = _best_select()
+_ONE = _BEST.where(BestConfigRow.id == bindparam("config"))
+_ASKED = WorkloadRow.key.in_(bindparam("workloads", expanding=True))
+_EXACT = _BEST.where(_ASKED, TargetRow.text == bindparam("target"))
+_EXACT_IN_CLASS = _EXACT.where(DeviceClassRow.name == bindparam("device_class"))
+_WORKLOADS = select(WorkloadRow.id, WorkloadRow.key, WorkloadRow.name).where(_ASKED)
+_ELSEWHERE = _BEST.where(_ASKED)
+_SERVES = select(DeviceClassRow.serves_from).where(DeviceClassRow.name == bindparam("device_class"))
+# built once: putting such a statement together takes longer than running it
+
+
+def to_best(row: AnyRow) -> BestConfig:
+    return BestConfig(
+        id=row.id,
+        workload_key=row.workload_key,
+        workload_name=row.workload_name,
+        flops=row.flops,
+        target=row.target,
+        device_class=row.device_class,
+        toolchain=row.toolchain,
+        digest=row.digest,
+        trace=row.trace,
+        cost=row.cost,
+        low=row.low,
+        high=row.high,
+        samples=tuple(row.samples),
+        trial_id=row.trial_id,
+        run_id=row.run_id,
+        device=row.device,
+        since=row.since,
+        updated_at=row.updated_at,
+        untuned=row.untuned,
+    )
+
+
+def best_configs(
+    connection: Connection,
+    after: int,
+    limit: int,
+    workload: str | None,
+    target: str | None,
+    device_class: str | None,
+) -> tuple[BestConfig, ...]:
+    query = _BEST.where(BestConfigRow.id > after).order_by(BestConfigRow.id).limit(limit)
+    if workload is not None:
+        query = query.where(or_(WorkloadRow.key == workload, WorkloadRow.name == workload))
+    if target is not None:
+        query = query.where(TargetRow.text == str(catalog.parse_target(target)))
+    if device_class is not None:
+        query = query.where(DeviceClassRow.name == device_class)
+    return tuple(to_best(row) for row in connection.execute(query))
+
+
+def newest(connection: Connection, limit: int) -> tuple[BestConfig, ...]:
+    query = _BEST.order_by(BestConfigRow.updated_at.desc()).limit(limit)
+    return tuple(to_best(row) for row in connection.execute(query))
+
+
+def best_config(connection: Connection, config_id: int) -> BestConfig:
+    row = connection.execute(_ONE, {"config": config_id}).first()
+    if row is None:
+        raise RecordNotFound(f"there is no best config {config_id}")
+    return to_best(row)
+
+
+def best(
+    connection: Connection,
+    workload_keys: Collection[str],
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+) -> dict[str, BestLookup]:
+    """For each of at most `MOST_KEYS` workloads; however many there are, the database is asked as often."""
+    found = exact(connection, workload_keys, target, device_class, toolchain)
+    missing = sorted(set(workload_keys) - found.keys())
+    return found | _elsewhere(connection, missing, catalog.parse_target(target), device_class) if missing else found
+
+
+def exact(
+    connection: Connection,
+    workload_keys: Collection[str],
+    target: str,
+    device_class: str | None,
+    toolchain: str | None,
+) -> dict[str, BestLookup]:
+    """`best` of those workloads that have a config of the very target and device class: a single statement."""
+    wanted = catalog.parse_target(target)
+    asked = {"workloads": sorted(workload_keys), "target": str(wanted), "device_class": device_class}
+    configs = _of_workloads(connection.execute(_EXACT if device_class is None else _EXACT_IN_CLASS, asked))
+    return {key: _to_lookup(same_target(found, device_class, toolchain)) for key, found in configs.items()}
+
+
+def _of_workloads(rows: Iterable[AnyRow]) -> dict[str, list[BestConfig]]:
+    """Each workload's configs, the newest first."""
+    configs: dict[str, list[BestConfig]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row.updated_at, reverse=True):  # few: the database would sort all at once
+        configs[row.workload_key].append(to_best(row))
+    return configs
+
+
+def _elsewhere(
+    connection: Connection, keys: Sequence[str], wanted: CompilerTarget, device_class: str | None
+) -> dict[str, BestLookup]:
+    workloads = {row.key: row for row in connection.execute(_WORKLOADS, {"workloads": keys})}
+    found = {key: _miss([f"no workload with key {key[:12]} is on record"]) for key in keys if key not in workloads}
+    if not workloads:
+        return found
+    offers = _of_workloads(connection.execute(_ELSEWHERE, {"workloads": sorted(workloads)}))
+    served = serves(connection, device_class)
+    doubts = device_events.suspicions(connection, [row.id for row in workloads.values()])
+    for key, row in workloads.items():
+        if key in offers:
+            answer = _to_lookup(other_place(offers[key][:_ALTERNATIVES], wanted, device_class, served))
+        else:
+            answer = _miss([f"workload {row.name} is known, but no verified measurement of it is recorded"])
+        doubt = doubts.get(row.id)
+        found[key] = replace(answer, explain=(*answer.explain, doubt)) if doubt else answer
+    return found
+
+
+def _to_lookup(choice: Choice[BestConfig]) -> BestLookup:
+    config, explain = choice.config, choice.explain
+    if config is not None and config.untuned is not None and config.slower_than_untuned:
+        untuned = f"{duration(config.untuned)} in run {config.run_id}"
+        explain = (*explain, f"the function as written is faster, {untuned}: build it without a config")
+    return BestLookup(match=choice.match, config=config, explain=explain)
+
+
+def _miss(explain: Sequence[str]) -> BestLookup:
+    return BestLookup(match="miss", config=None, explain=tuple(explain))
+
+
+def serves(connection: Connection, device_class: str | None) -> frozenset[str]:
+    """The device classes whose configs `device_class` was declared fit for."""
+    if device_class is None:
+        return frozenset()
+    return frozenset(connection.scalar(_SERVES, {"device_class": device_class}) or ())
+
+
+# ----------------------------------------------------------------------------- beside the best
+
+
+def near(
+    connection: Connection, family: str, target: str, device_class: str | None, limit: int
+) -> tuple[tuple[Workload, BestConfig], ...]:
+    """Configs of workloads of one family that may be given here, newest first, each with its workload. None that lost
+    to its function as written."""
+    query = _BEST.where(WorkloadRow.family == family)
+    if device_class is None:
+        query = query.where(TargetRow.text == target)
+    rows = connection.execute(query.order_by(BestConfigRow.updated_at.desc()).limit(limit)).all()
+    served = serves(connection, device_class)
+    wanted = catalog.parse_target(target)
+    offers = [config for config in map(to_best, rows) if not config.slower_than_untuned]
+    configs = [config for config in offers if not obstacles(config, wanted, device_class, served)]
+    if not configs:
+        return ()
+    keys = {config.workload_key for config in configs}
+    found = connection.execute(catalog.workload_select().where(WorkloadRow.key.in_(keys)))
+    workloads = {row.key: catalog.to_workload(row) for row in found}
+    return tuple((workloads[config.workload_key], config) for config in configs)
+
+
+def runners_up(connection: Connection, config: BestConfig, count: int) -> tuple[RunnerUp, ...]:
+    """Other candidates measured for the same workload, target, device class and toolchain, fastest first, and how
+    each stands to `config`."""
+    key = connection.scalar(select(BestConfigRow.key_id).where(BestConfigRow.id == config.id))
+    if key is None:
+        return ()
+    eligible = text("trials.eligible")
+    # a candidate measured several times has several rows: read a few more than asked for
+    fastest = select(TrialRow.candidate_id).where(TrialRow.key_id == key, eligible)
+    ids = set(connection.scalars(fastest.order_by(TrialRow.cost).limit(4 * (count + 1))))
+    query = (
+        select(CandidateRow.digest, TrialRow.samples)
+        .join(CandidateRow, CandidateRow.id == TrialRow.candidate_id)
+        .where(of_key(key), eligible, TrialRow.candidate_id.in_(ids), CandidateRow.digest != config.digest)
+    )
+    samples: dict[str, list[float]] = defaultdict(list)
+    for row in connection.execute(query):
+        samples[row.digest] += row.samples
+    mine = Interval(config.low, config.cost, config.high)
+    found = []
+    for digest, costs in samples.items():
+        bounds = interval(costs)
+        found.append(
+            RunnerUp(
+                digest=digest,
+                cost=bounds.median,
+                low=bounds.low,
+                high=bounds.high,
+                sample_count=len(costs),
+                verdict=compare(mine, bounds),
+            )
+        )
+    return tuple(sorted(found, key=lambda r: (r.cost, r.digest))[:count])

@@ -1,0 +1,182 @@
+"""Which of the configs there are for a workload may be given here, and why that one. Pure.
+
+From best to worst: the target and device class asked for; a *compatible* config, whose code runs here and which is of
+this device class or of one declared to serve it; none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from compiler.runtime.measure.statistics import Interval
+from compiler.target.cpu_features import architecture
+from compiler.target.target import Target
+from tuner.number_text import duration
+from tuner.records.lookup.best import Verdict, compare
+from tuner.records.model import Match
+from tuner.records.runs.catalog import parse_target
+
+
+class Placed(Protocol):
+    """What is for a target and a device class."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def device_class(self) -> str: ...
+
+
+class Offer(Placed, Protocol):
+    """A config, as far as choosing goes: a `BestConfig` or a release's entry."""
+
+    @property
+    def workload_name(self) -> str: ...
+    @property
+    def toolchain(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def cost(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def sample_count(self) -> int: ...
+
+
+C = TypeVar("C", bound=Offer)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[C]):
+    """`config` is None exactly for a miss. `explain` has a sentence for each thing that matched or did not."""
+
+    match: Match
+    config: C | None
+    explain: tuple[str, ...]
+
+
+def choose(
+    offers: Sequence[C], target: str, device_class: str | None, toolchain: str | None, served: Set[str]
+) -> Choice[C]:
+    """Of `offers`, all for one workload and in order of preference (at least one): what to give on `target` and
+    `device_class`. `served`: the classes whose configs that class may be given."""
+    wanted = parse_target(target)
+    here = [o for o in offers if o.target == str(wanted) and device_class in (None, o.device_class)]
+    if here:
+        return same_target(here, device_class, toolchain)
+    return other_place(offers, wanted, device_class, served)
+
+
+def same_target(found: Sequence[C], device_class: str | None, toolchain: str | None) -> Choice[C]:
+    """`found`, the preferred first, all have the workload and target asked for, and the device class if one was."""
+    chosen = next((config for config in found if config.toolchain == toolchain), found[0])
+    explain = [f"workload {chosen.workload_name} and target {chosen.target!r} match"]
+    exact = True
+    classes = sorted({config.device_class for config in found})
+    if device_class is not None:
+        explain.append(f"device class {device_class} matches")
+    elif len(classes) == 1:
+        explain.append(f"no device class was asked for; all records are of {classes[0]}")
+    else:
+        exact = False
+        explain.append(
+            f"no device class was asked for and there are records of {', '.join(classes)}: this is the newest, "
+            f"of {chosen.device_class}; ask for a device class to choose"
+        )
+    if toolchain is not None and chosen.toolchain != toolchain:
+        exact = False
+        explain.append(f"measured with {chosen.toolchain}, not with {toolchain}")
+    elif toolchain is not None:
+        explain.append(f"toolchain {toolchain} matches")
+    explain.append(certainty(chosen))
+    explain += [_against(chosen, c) for c in found if c is not chosen and c.device_class == chosen.device_class]
+    return Choice("exact" if exact else "compatible", chosen, tuple(explain))
+
+
+def certainty(config: Offer) -> str:
+    """How sure the config's time is."""
+    count = config.sample_count
+    return (
+        f"median {duration(config.cost)} of {count} sample{'s' if count != 1 else ''} on {config.device}, "
+        f"95 % interval {duration(config.low)} to {duration(config.high)}"
+    )
+
+
+def verdict(chosen: Offer, other: Offer) -> Verdict:
+    """How `other` stands to `chosen`: intervals that overlap are a tie."""
+    return compare(Interval(chosen.low, chosen.cost, chosen.high), Interval(other.low, other.cost, other.high))
+
+
+def _against(chosen: Offer, other: Offer) -> str:
+    """The same kernel with another toolchain."""
+    match verdict(chosen, other):
+        case Verdict.TIE:
+            return f"a tie with the config of {other.toolchain}: the 95 % intervals overlap"
+        case found:
+            return f"the config of {other.toolchain} is {found}: median {duration(other.cost)}"
+
+
+# ------------------------------------------------------------------------------- anywhere else
+
+
+def other_place(offers: Sequence[C], wanted: Target, device_class: str | None, served: Set[str]) -> Choice[C]:
+    """The nearest of `offers` (at least one) that may be given, none of which is for exactly this place."""
+    refused: list[str] = []
+    for config in sorted(offers, key=lambda c: _distance(c, wanted, device_class)):
+        reasons = obstacles(config, wanted, device_class, served)
+        if not reasons:
+            explain = (*_concessions(config, wanted, device_class), certainty(config))
+            return Choice("compatible", config, explain)
+        refused.append(f"{config.target!r} on {config.device_class}: {'; '.join(reasons)}")
+    on = f" on device class {device_class}" if device_class else ""
+    there_is = [f"there is one for {line}" for line in dict.fromkeys(refused)]
+    name = offers[0].workload_name
+    return Choice("miss", None, (f"workload {name} has no config for target {str(wanted)!r}{on}", *there_is[:10]))
+
+
+def obstacles(config: Placed, wanted: Target, device_class: str | None, served: Set[str]) -> list[str]:
+    """Why `config` must not be given; empty when it may."""
+    reasons = []
+    has = parse_target(config.target)
+    if has.kind != wanted.kind:
+        reasons.append(f"its target is of kind {has.kind}")
+    elif _machine(has) != _machine(wanted):
+        reasons.append(f"it is for {_machine(has)}")
+    elif missing := sorted(has.features - wanted.features):
+        reasons.append(f"it needs {', '.join(missing)}")
+    if device_class is None and config.target != str(wanted):
+        reasons.append("no device class was asked for, so only the exact target will do")
+    elif device_class is not None and config.device_class != device_class and config.device_class not in served:
+        reasons.append(f"{device_class} is not declared to take configs of {config.device_class}")
+    return reasons
+
+
+def _machine(target: Target) -> str:
+    return architecture(target.mtriple) if target.device_type == "cpu" else (target.arch or str(target.kind))
+
+
+def _distance(config: Offer, wanted: Target, device_class: str | None) -> tuple[bool, bool, int]:
+    """Nearest first: the same device class, then the same target, then the fewest features left unused."""
+    has = parse_target(config.target)
+    unused = len(wanted.features - has.features)
+    return config.device_class != device_class, config.target != str(wanted), unused
+
+
+def _concessions(config: Offer, wanted: Target, device_class: str | None) -> list[str]:
+    explain = [f"workload {config.workload_name} matches"]
+    if config.target != str(wanted):
+        explain.append(f"no config for target {str(wanted)!r}; its features include those of {config.target!r}")
+    else:
+        explain.append(f"target {config.target!r} matches")
+    if config.device_class == device_class:
+        explain.append(f"device class {device_class} matches")
+    else:
+        explain.append(
+            f"measured on {config.device_class}, whose configs {device_class} is declared to take; "
+            "its times are not this device's"
+        )
+    return explain

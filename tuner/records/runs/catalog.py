@@ -1,0 +1,291 @@
+"""Queries on what trials refer to: workloads, targets, devices and tuning keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, any_, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import InstrumentedAttribute
+
+from compiler.target.target import Target as CompilerTarget
+from tuner.records.db.schema import Base, DeviceClassRow, DeviceRow, TargetRow, TuningKeyRow, WorkloadRow
+from tuner.records.db.types import AnyRow, utcnow
+from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.lookup.keys import fingerprint_columns, fingerprint_digest, workload_family
+from tuner.records.model import Device, NewDevice, NewWorkload, Target, Workload
+
+
+@lru_cache(maxsize=1024)
+def parse_target(text: str) -> CompilerTarget:
+    """The compiler's target. Raises TargetError."""
+    return CompilerTarget(text)
+
+
+def upsert(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT that can say what to do on a conflict, in the database's dialect."""
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def one_of(connection: Connection, column: InstrumentedAttribute[str], names: Collection[str]) -> ColumnElement[bool]:
+    """That a column has one of several values. PostgreSQL gets them as an array: a statement with a parameter each is
+    another one for each number of them, taken apart by the driver and planned by the server every time."""
+    if connection.dialect.name == "postgresql":
+        return column == any_(bindparam(None, list(names), type_=postgresql.ARRAY(column.type)))
+    return column.in_(names)
+
+
+def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert `rows`, leaving alone those that a unique constraint says exist (also from a writer that is about
+    to commit)."""
+    if rows:
+        connection.execute(upsert(connection, table).on_conflict_do_nothing(), list(rows))
+
+
+# ---------------------------------------------------------------------------------- workloads
+
+
+def workload_select() -> Select[Any]:
+    return select(*WorkloadRow.__table__.columns)
+
+
+def to_workload(row: AnyRow) -> Workload:
+    return Workload(
+        id=row.id,
+        key=row.key,
+        name=row.name,
+        spec=row.spec,
+        function=row.function,
+        flops=row.flops,
+        created_at=row.created_at,
+    )
+
+
+def upsert_workload(connection: Connection, new: NewWorkload) -> Workload:
+    if not new.key or len(new.key) > 64:
+        raise InvalidRecord(f"{new.key!r} is no workload key")
+    found = find_workload(connection, new.key)
+    if found is None:
+        values = {
+            "key": new.key,
+            "name": new.name,
+            "spec": None if new.spec is None else dict(new.spec),
+            "function": new.function,
+            "flops": new.flops,
+            "created_at": utcnow(),
+            "family": workload_family(new.function),
+        }
+        insert_missing(connection, WorkloadRow, [values])
+        found = find_workload(connection, new.key)
+        assert found is not None
+    filled: dict[str, Any] = {}
+    if found.spec is None and new.spec is not None:
+        filled["spec"] = dict(new.spec)
+    if found.flops is None and new.flops is not None:
+        filled["flops"] = new.flops
+    if not found.function and new.function:
+        filled |= {"function": new.function, "family": workload_family(new.function)}
+    if filled:
+        connection.execute(update(WorkloadRow).where(WorkloadRow.id == found.id).values(**filled))
+        found = find_workload(connection, new.key)
+        assert found is not None
+    return found
+
+
+_WORKLOAD = workload_select().where(WorkloadRow.key == bindparam("key"))
+
+
+def find_workload(connection: Connection, key: str) -> Workload | None:
+    row = connection.execute(_WORKLOAD, {"key": key}).first()
+    return None if row is None else to_workload(row)
+
+
+def workloads(connection: Connection, after: int, limit: int) -> tuple[Workload, ...]:
+    query = workload_select().where(WorkloadRow.id > after).order_by(WorkloadRow.id).limit(limit)
+    return tuple(to_workload(row) for row in connection.execute(query))
+
+
+# ------------------------------------------------------------------------------------ targets
+
+
+def _to_target(row: AnyRow) -> Target:
+    return Target(id=row.id, text=row.text, kind=row.kind, features=tuple(row.features))
+
+
+def upsert_target(connection: Connection, text: str) -> Target:
+    parsed = parse_target(text)
+    query = select(*TargetRow.__table__.columns).where(TargetRow.text == str(parsed))
+    row = connection.execute(query).first()
+    if row is None:
+        values = {
+            "text": str(parsed),
+            "kind": str(parsed.kind),
+            "features": sorted(parsed.features),
+            "created_at": utcnow(),
+        }
+        insert_missing(connection, TargetRow, [values])
+        row = connection.execute(query).one()
+    return _to_target(row)
+
+
+def targets(connection: Connection, limit: int) -> tuple[Target, ...]:
+    query = select(*TargetRow.__table__.columns).order_by(TargetRow.id).limit(limit)
+    return tuple(_to_target(row) for row in connection.execute(query))
+
+
+# ------------------------------------------------------------------------------------ devices
+
+
+def device_select() -> Select[Any]:
+    return select(
+        DeviceRow.id,
+        DeviceRow.name,
+        DeviceRow.key,
+        DeviceClassRow.name.label("device_class"),
+        DeviceClassRow.features,
+        DeviceRow.fingerprint,
+        DeviceRow.first_seen,
+        DeviceRow.last_seen,
+    ).join(DeviceClassRow, DeviceClassRow.id == DeviceRow.device_class_id)
+
+
+def _to_device(row: AnyRow) -> Device:
+    return Device(
+        id=row.id,
+        name=row.name,
+        key=row.key,
+        device_class=row.device_class,
+        fingerprint=row.fingerprint,
+        features=tuple(row.features),
+        first_seen=row.first_seen,
+        last_seen=row.last_seen,
+    )
+
+
+def upsert_device(connection: Connection, new: NewDevice) -> Device:
+    if not new.name or not new.device_class:
+        raise InvalidRecord(f"a device needs a name and a device class, got {new.name!r}, {new.device_class!r}")
+    class_id = _upsert_class(connection, new.device_class, new.features)
+    digest = fingerprint_digest(new.fingerprint)
+    query = device_select().where(DeviceRow.name == new.name, DeviceRow.fingerprint_digest == digest)
+    row = connection.execute(query).first()
+    now = utcnow()
+    if row is None:
+        values = {
+            "name": new.name,
+            "key": new.key,
+            "device_class_id": class_id,
+            "fingerprint": dict(new.fingerprint),
+            "fingerprint_digest": digest,
+            "first_seen": now,
+            "last_seen": now,
+            **fingerprint_columns(new.fingerprint),
+        }
+        insert_missing(connection, DeviceRow, [values])
+    else:
+        connection.execute(
+            update(DeviceRow).where(DeviceRow.id == row.id).values(key=new.key, device_class_id=class_id, last_seen=now)
+        )
+    return _to_device(connection.execute(query).one())
+
+
+def _upsert_class(connection: Connection, name: str, features: Iterable[str]) -> int:
+    """The class's id. Its features are those that all its devices have."""
+    query = select(DeviceClassRow.id, DeviceClassRow.features).where(DeviceClassRow.name == name)
+    row = connection.execute(query).first()
+    given = set(features)
+    if row is None:
+        values = {"name": name, "features": sorted(given), "serves_from": [], "created_at": utcnow()}
+        insert_missing(connection, DeviceClassRow, [values])
+        row = connection.execute(query).one()
+    if given and (common := sorted(given & set(row.features))) != row.features:
+        connection.execute(update(DeviceClassRow).where(DeviceClassRow.id == row.id).values(features=common))
+    return int(row.id)
+
+
+def devices(connection: Connection, after: int, limit: int) -> tuple[Device, ...]:
+    query = device_select().where(DeviceRow.id > after).order_by(DeviceRow.id).limit(limit)
+    return tuple(_to_device(row) for row in connection.execute(query))
+
+
+def devices_named(connection: Connection, name: str) -> tuple[Device, ...]:
+    query = device_select().where(DeviceRow.name == name).order_by(DeviceRow.last_seen, DeviceRow.id)
+    return tuple(_to_device(row) for row in connection.execute(query))
+
+
+def find_device(connection: Connection, device_id: int) -> Device:
+    row = connection.execute(device_select().where(DeviceRow.id == device_id)).first()
+    if row is None:
+        raise RecordNotFound(f"there is no device {device_id}")
+    return _to_device(row)
+
+
+def device_classes(connection: Connection, limit: int) -> tuple[str, ...]:
+    return tuple(connection.scalars(select(DeviceClassRow.name).order_by(DeviceClassRow.id).limit(limit)))
+
+
+def declare_compatible(connection: Connection, device_class: str, serves_from: Sequence[str]) -> None:
+    names = {device_class, *serves_from}
+    known = set(connection.scalars(select(DeviceClassRow.name).where(DeviceClassRow.name.in_(names))))
+    if missing := sorted(names - known):
+        raise RecordNotFound(
+            f"no device of class {', '.join(missing)} is known",
+            hint="a class is known once a device of it was",
+        )
+    connection.execute(
+        update(DeviceClassRow)
+        .where(DeviceClassRow.name == device_class)
+        .values(serves_from=[name for name in dict.fromkeys(serves_from) if name != device_class])
+    )
+
+
+# -------------------------------------------------------------------------------- tuning keys
+
+KeyTuple = tuple[int, int, int, str]
+"""Workload, target and device class by id, and the toolchain key."""
+
+
+def key_ids(connection: Connection, wanted: Iterable[KeyTuple]) -> dict[KeyTuple, int]:
+    """The ids of tuning keys, creating those that are new."""
+    keys = sorted(set(wanted))
+    found = find_keys(connection, keys)
+    missing = [key for key in keys if key not in found]
+    if missing:
+        names = ("workload_id", "target_id", "device_class_id", "toolchain")
+        insert_missing(connection, TuningKeyRow, [dict(zip(names, key)) for key in missing])
+        found = find_keys(connection, keys)
+    return found
+
+
+def find_keys(connection: Connection, keys: Sequence[KeyTuple]) -> dict[KeyTuple, int]:
+    """The ids of those tuning keys that exist."""
+    found = {}
+    for key in keys:
+        workload_id, target_id, device_class_id, toolchain = key
+        query = select(TuningKeyRow.id).where(
+            TuningKeyRow.workload_id == workload_id,
+            TuningKeyRow.target_id == target_id,
+            TuningKeyRow.device_class_id == device_class_id,
+            TuningKeyRow.toolchain == toolchain,
+        )
+        if (key_id := connection.scalar(query)) is not None:
+            found[key] = key_id
+    return found
+
+
+_LOCK_KEYS = (
+    select(TuningKeyRow.id)
+    .where(TuningKeyRow.id.in_(bindparam("ids", expanding=True)))
+    .order_by(TuningKeyRow.id)
+    .with_for_update(key_share=True)
+)
+
+
+def lock_keys(connection: Connection, ids: Iterable[int]) -> None:
+    """Let one writer at a time at these keys' claims and bests, always in one order, so that none waits for another in
+    a circle. Trials that were just added refer to keys, which holds a weaker lock of them: this one goes along with
+    it. SQLite has one writer at a time anyway."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(_LOCK_KEYS, {"ids": sorted(set(ids))}).all()

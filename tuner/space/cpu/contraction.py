@@ -1,0 +1,392 @@
+"""Sketches for contractions (matmul, convolution): a register tile, cache panels, packing, threads.
+
+The scheme is Goto's (K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008; F. Van Zee,
+R. van de Geijn, "BLIS", 2015), stated for any block that reduces a product: one spatial axis runs along vectors
+(`v`), one along registers (`m`), such that operands are shared across each. The accumulators of an m x v tile stay in
+registers while the reduction runs; operands can be packed into panels first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from tuner.space.analysis import Axis, BlockInfo
+from tuner.space.cpu.elementwise import vectorize_tail
+from tuner.space.cpu.kept import keep_tiles
+from tuner.space.cpu.panels import Panel, copy_at, copy_region, pack, panel_dim
+from tuner.space.hardware import Hardware
+from tuner.space.loops import fuse_all
+from tuner.space.recorder import Recorder
+
+_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16)
+_VECTORS = (1, 2, 3, 4, 5, 6, 7)
+_PANELS = (1, 2, 3, 4, 6, 8, 16, 32, 64, 128, 256)
+_CHUNKS = (1, 2, 4, 8, 16, 32)
+_BANDS = (1, 2, 4, 8, 16, 32)
+_LEAST_BAND = 32  # rows that use a panel, which each band packs anew
+_DEPTHS = (4, 8, 16, 32, 64, 128, 256, 512)
+_PACKED_DEPTHS = (128, 256, 512)  # at most; in shorter blocks the sums come and go too often
+_LEAST_PACKED_DEPTH = 64
+_DEEP_CHUNK = 8  # tiles of rows that a sliver of columns in the first-level cache is worth loading for
+_UNROLLS = (1, 2, 4, 8)
+STREAM_BYTES = 16384  # of a row of a matrix from memory: of each panel, the first bytes of its rows come late
+_MOST_BEYOND = 1.25  # times the rows there are
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which axis plays which part. `others` are the spatial axes left, outermost first."""
+
+    v: Axis
+    m: Axis | None
+    others: tuple[Axis, ...]
+    vector_operand: int | None  # index into inputs of the operand read along v, shared across m
+    scalar_operand: int | None  # the one read along m, shared across v
+
+
+def assign_roles(info: BlockInfo) -> Roles | None:
+    """The roles of a contraction's axes, or None when no axis of the output is contiguous."""
+    contiguous = [a for a in info.spatial if info.output.innermost == {a.position}]
+    if not contiguous:
+        return None
+    v = contiguous[0]
+    along_v = [i for i, op in enumerate(info.inputs) if v.position in op.axes]
+    across_v = [i for i, op in enumerate(info.inputs) if v.position not in op.axes]
+
+    def shares(axis: Axis) -> bool:
+        scalar = any(axis.position in info.inputs[i].axes for i in across_v)
+        return scalar and any(axis.position not in info.inputs[i].axes for i in along_v)
+
+    rows = [a for a in info.spatial if a is not v and a.extent > 1 and shares(a)]
+    m = max(rows, key=lambda a: a.extent, default=None) or _window_rows(info, v)
+    others = tuple(a for a in info.spatial if a is not v and a is not m)
+    scalar = next((i for i in across_v if m is not None and m.position in info.inputs[i].axes), None)
+    return Roles(v, m, others, along_v[0] if along_v else None, scalar)
+
+
+def _window_rows(info: BlockInfo, v: Axis) -> Axis | None:
+    """The axis whose neighbours read overlapping windows, as the rows of a depthwise convolution do: what one row of
+    registers has loaded the next one uses again."""
+    reduced = {a.position for a in info.reduced}
+    for axis in info.spatial:
+        dims = [dim for op in info.inputs for dim in op.axes_by_dim if axis.position in dim]
+        if axis is not v and axis.extent > 1 and any(dim & reduced for dim in dims):
+            return axis
+    return None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The structure of one sketch.
+
+    `rows_outer`: m tiles run outside v panels. `pack`: the vector operand is packed for the panel in use, or with
+    `rows_outer`, where every m tile reads all of it, whole; `pack_rows`: the scalar operand too, for a chunk of m
+    tiles. `deep`: the reduction runs in blocks outside the tiles, which add up in the output; with `streams`, the
+    depths of its blocks, those are rows of a matrix that comes from memory (see `skinny`). `padded`: operands are
+    packed with zeros around them, so that every tile is a whole one. `flat`: the pixels of an image are one axis (see
+    `pixels`); `filled`: zeros after the last make whole vectors of them. `unfolded`: every so many elements of an
+    image's row are packed as neighbours. `ahead`: layout-free operands are packed
+    whole, ahead of all calls. `kept`: sums and the rows' operand lie in the order of tiles while rows of `streams` are
+    read.
+    """
+
+    rows_outer: bool
+    pack: bool
+    pack_rows: bool = False
+    deep: bool = False
+    padded: bool = False
+    flat: bool = False
+    filled: bool = False
+    unfolded: bool = False
+    ahead: bool = False
+    streams: tuple[int, ...] = ()
+    kept: bool = False
+
+    @property
+    def blocked(self) -> bool:
+        """Whether both operands are packed for a block of the reduction."""
+        return self.deep and self.pack_rows and not self.streams
+
+    @property
+    def name(self) -> str:
+        if self.streams:
+            return "stream+keep" if self.kept else "stream"
+        order = "deep" if self.deep else "rows" if self.rows_outer else "panels"
+        packed = "+pack2" if self.pack_rows else "+pack" if self.pack else ""
+        return (
+            order + packed + ("+pad" if self.padded else "") + ("+flat" if self.flat else "")
+            + ("+fill" if self.filled else "") + ("+unfold" if self.unfolded else "") + ("+ahead" if self.ahead else "")
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Work:
+    """A contraction to tile: the block, the parts of its axes, the sketch's shape and the machine. `epilogue` names an
+    elementwise consumer to fuse, `made_by` the blocks that make operands here, by the operand's name, `free` the
+    names of layout-free operands, `padding` a block that pads an operand of which each task reads a part of its own."""
+
+    info: BlockInfo
+    roles: Roles
+    shape: Shape
+    hardware: Hardware
+    epilogue: str | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
+    padding: str | None = None
+
+
+@dataclass
+class _Nest:
+    """The loops of the tiled block by what they are for, outermost first; m loops may be missing."""
+
+    batch: list[LoopRV]
+    blocked: list[LoopRV]
+    v_outer: LoopRV
+    v_panel: LoopRV
+    m_chunk: list[LoopRV]
+    m_outer: list[LoopRV]
+
+
+def tile(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """Apply the sketch `work.shape` to the block `work.info`."""
+    if work.shape.deep:
+        _tile_deep(sch, recorder, work)
+    else:
+        _tile_whole(sch, recorder, work)
+
+
+def _tile_whole(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """The reduction whole inside a tile: it is written once, when it is finished."""
+    info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
+    block = sch.get_block(info.name)
+    if work.epilogue is None:
+        writer = sch.cache_write(block, 0, "local")
+    else:
+        writer = sch.get_block(work.epilogue)
+        sch.set_scope(block, 0, "local")
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    rows, vectors, panel, chunk = _sizes(recorder, work)
+    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
+    bands = recorder.choose("bands", offered).rv if len(offered := _bands(work)) > 1 else None
+    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows, bands)
+    batch, blocked = _split_others(sch, recorder, roles, loops, blocks=not shape.unfolded)
+    reduce_loops, unrolled = _split_reduction(sch, recorder, info, loops)
+    nest = _Nest(batch, blocked, v_outer, v_panel, m_chunk, m_outer)
+    if shape.rows_outer:
+        parallel = [*batch, *m_chunk, *m_outer]
+        inside = [*blocked, v_outer, v_panel]
+    elif bands is not None:
+        parallel = [*batch, *m_chunk, v_outer]
+        inside = [*blocked, *m_outer, v_panel]
+    else:
+        parallel = [*batch, v_outer]
+        inside = [*blocked, *m_chunk, *m_outer, v_panel]
+    sch.reorder(*parallel, *inside, *reduce_loops, *m_tile, v_tile, v_lane)
+    sch.reverse_compute_at(writer, v_panel, preserve_unit_loops=True)
+    _pack_operands(sch, block, work, nest, (rows, vectors), at=parallel[-1])
+    if work.padding is not None:
+        copy_at(sch, sch.get_block(work.padding), parallel[-1], lanes)
+    # fused only now: what a tile covers is plain to see while each axis has its own loop
+    sch.parallel(fuse_all(sch, parallel))
+    _into_registers(sch, block, reduce_loops[0], [*unrolled, *m_tile, v_tile], v_lane, depth=len(m_tile) + 2)
+    vectorize_tail(sch, writer, lanes, depth=1 + len(inside))
+
+
+def _tile_deep(sch: Schedule, recorder: Recorder, work: Work) -> None:
+    """The reduction in blocks of `depth` outside the tiles: the part of a block stays in a near cache while all tiles
+    use it. Each tile is summed in registers, then added to the output.
+
+        for v_outer (parallel), k_outer, m_chunk, v_panel, m_outer:
+            tile = sum over k_inner
+            C += tile
+    """
+    info, roles, lanes = work.info, work.roles, work.hardware.lanes
+    block = sch.get_block(info.name)
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    offered = work.shape.streams or (packed_depths(info) if work.shape.blocked else depths(info))
+    depth = recorder.choose("depth", offered).rv
+    k_outer, _ = sch.split(loops[info.reduced[0].position], [None, depth])
+    part = sch.rfactor(k_outer, 0)
+    sch.set_scope(part, 0, "local")
+    if work.shape.kept:
+        sch.cache_write(block, 0, "global")
+    loops = dict(zip((a.position for a in info.axes), sch.get_loops(block)))
+    k_outer = loops[info.reduced[0].position]
+    rows, vectors, panel, chunk = _sizes(recorder, work)
+    v_outer, v_panel, v_tile, v_lane = sch.split(loops[roles.v.position], [None, panel, vectors, lanes])
+    m_chunk, m_outer, m_tile = _split_rows(sch, loops, roles.m, chunk, rows)
+    batch = [loops[a.position] for a in roles.others]
+    nest = _Nest(batch, [], v_outer, v_panel, m_chunk, m_outer)
+    around = [*batch, v_outer, k_outer, *m_chunk, v_panel, *m_outer]
+    sch.reorder(*around, *m_tile, v_tile, v_lane)
+    sch.compute_at(part, around[-1], preserve_unit_loops=True)
+    inner = dict(zip((a.position for a in info.axes), sch.get_loops(part)[len(around) :]))
+    part_of, k_part = sch.get_loops(part)[len(around) :][len(info.spatial) :]
+    streams = work.shape.streams  # each with loads of its own, by which prefetchers tell them apart
+    unroll = min(_UNROLLS[-1], *streams) if streams else recorder.choose("unroll", _UNROLLS[1:]).rv
+    k_step, k_inner = sch.split(k_part, [None, unroll])
+    p_tile, p_lane = sch.split(inner[roles.v.position], [None, lanes])
+    p_rows = [inner[roles.m.position]] if roles.m is not None else []
+    rest = [inner[a.position] for a in roles.others]
+    sch.reorder(*rest, part_of, k_step, k_inner, *p_rows, p_tile, p_lane)
+    if work.shape.kept:
+        keep_tiles(sch, block, v_outer, vectors, lanes, len(info.spatial))
+    _pack_operands(sch, part, work, nest, (rows, vectors), at=k_outer)
+    _into_registers(sch, part, k_step, [k_inner, *p_rows, p_tile], p_lane, depth=len(p_rows) + 2)
+    zero = sch.decompose_reduction(block, k_outer)
+    vectorize_tail(sch, zero, lanes, depth=len(sch.get_loops(zero)) - 1)
+    for loop in [*m_tile, v_tile]:
+        sch.unroll(loop)
+    sch.vectorize(v_lane)
+    outer = [*batch, v_outer]
+    sch.parallel(fuse_all(sch, outer))
+
+
+def depths(info: BlockInfo) -> tuple[int, ...]:
+    """Into what blocks the reduction can be cut; none where it has several axes, or divides by none of them."""
+    if len(info.reduced) != 1:
+        return ()
+    extent = info.reduced[0].extent
+    return tuple(d for d in _DEPTHS if extent % d == 0 and d < extent)
+
+
+def packed_depths(info: BlockInfo) -> tuple[int, ...]:
+    """Into what blocks the reduction can be cut where both operands are packed: a few long ones, which divide it and
+    are themselves divided by each factor of unrolling."""
+    if len(info.reduced) != 1:
+        return ()
+    extent, step = info.reduced[0].extent, _UNROLLS[-1]
+    parts = [d for d in range(step, _PACKED_DEPTHS[-1] + 1, step) if extent % d == 0]
+    largest = {max((d for d in parts if d <= most), default=0) for most in _PACKED_DEPTHS}
+    return tuple(sorted(d for d in largest if _LEAST_PACKED_DEPTH <= d < extent))
+
+
+def _sizes(recorder: Recorder, work: Work) -> tuple[ExprRV, ExprRV, ExprRV | int, ExprRV | int]:
+    """Rows and vectors of the register tile, tiles in a panel, and in a chunk of rows."""
+    roles, hardware = work.roles, work.hardware
+    most = max(1, -(-roles.v.extent // hardware.lanes))
+    rows = (1,) if roles.m is None else tuple(r for r in _ROWS if r <= min(roles.m.extent, hardware.registers))
+    if work.shape.streams and roles.m is not None:  # few rows: tiles that hardly go beyond them
+        rows = tuple(r for r in rows if -(-roles.m.extent // r) * r <= _MOST_BEYOND * roles.m.extent)
+    tile_rows = recorder.choose("rows", rows).rv
+    vectors = recorder.choose("vectors", tuple(x for x in _VECTORS if x <= most)).rv
+    if work.shape.rows_outer and work.shape.pack:  # one panel, of all there is
+        return tile_rows, vectors, 1, 1
+    panels = tuple(p for p in _PANELS if p <= most) or (1,)
+    if work.shape.streams:
+        wanted = min(STREAM_BYTES // 4, roles.v.extent // hardware.threads)
+        panels = tuple(p for p in panels if p * _VECTORS[-1] * hardware.lanes >= wanted) or panels[-1:]
+    panel = recorder.choose("panel", panels).rv
+    if not work.shape.pack_rows or roles.m is None:
+        return tile_rows, vectors, panel, 1
+    chunks = tuple(c for c in _CHUNKS if c <= roles.m.extent)
+    if work.shape.blocked:
+        chunks = tuple(c for c in chunks if c >= _DEEP_CHUNK) or chunks[-1:]
+    chunk = recorder.choose("chunk", chunks).rv
+    return tile_rows, vectors, panel, chunk
+
+
+def _bands(work: Work) -> tuple[int, ...]:
+    """Into how many bands of rows threads can share each panel of columns, which every band packs for itself."""
+    shape, m, threads = work.shape, work.roles.m, work.hardware.threads
+    in_panels = shape.pack and not (shape.rows_outer or shape.pack_rows or shape.unfolded)
+    if m is None or threads == 1 or not in_panels:
+        return ()
+    return tuple(b for b in _BANDS if b <= min(2 * threads, m.extent // _LEAST_BAND))
+
+
+def _split_rows(
+    sch: Schedule,
+    loops: Mapping[int, LoopRV],
+    m: Axis | None,
+    chunk: ExprRV | int,
+    rows: ExprRV,
+    bands: ExprRV | None = None,
+) -> tuple[list[LoopRV], list[LoopRV], list[LoopRV]]:
+    """Loops over chunks of tiles or `bands` of them, tiles, and the rows of one. Chunks of one tile have no loop."""
+    if m is None:
+        return [], [], []
+    if bands is not None:
+        band, outer, inner = sch.split(loops[m.position], [bands, None, rows])
+        return [band], [outer], [inner]
+    if isinstance(chunk, int):
+        outer, inner = sch.split(loops[m.position], [None, rows])
+        return [], [outer], [inner]
+    chunks, outer, inner = sch.split(loops[m.position], [None, chunk, rows])
+    return [chunks], [outer], [inner]
+
+
+def _split_others(
+    sch: Schedule, recorder: Recorder, roles: Roles, loops: dict[int, LoopRV], blocks: bool
+) -> tuple[list[LoopRV], list[LoopRV]]:
+    """The remaining spatial axes: whole outside, except that the last may leave a block inside, with `blocks`."""
+    batch: list[LoopRV] = []
+    blocked: list[LoopRV] = []
+    for axis in roles.others:
+        if axis is roles.others[-1] and axis.extent > 1 and blocks:
+            sizes = tuple(d for d in range(1, min(axis.extent, 16) + 1) if axis.extent % d == 0)
+            if len(sizes) > 1:
+                size = recorder.choose("block", sizes)
+                outer, inner = sch.split(loops[axis.position], [None, size.rv])
+                batch.append(outer)
+                blocked.append(inner)
+                continue
+        batch.append(loops[axis.position])
+    return batch, blocked
+
+
+def _split_reduction(
+    sch: Schedule, recorder: Recorder, info: BlockInfo, loops: dict[int, LoopRV]
+) -> tuple[list[LoopRV], list[LoopRV]]:
+    """The reduction loops in order, and those of them to unroll: small innermost ones whole, else a factor."""
+    reduce_loops = [loops[a.position] for a in info.reduced]
+    last = info.reduced[-1]
+    if last.extent <= 8:
+        return reduce_loops, [reduce_loops[-1]]
+    factors = tuple(u for u in _UNROLLS if last.extent % u == 0)
+    if len(factors) < 2:
+        return reduce_loops, []
+    unroll = recorder.choose("unroll", factors)
+    outer, inner = sch.split(reduce_loops[-1], [None, unroll.rv])
+    return [*reduce_loops[:-1], outer, inner], [inner]
+
+
+def _pack_operands(
+    sch: Schedule, block: BlockRV, work: Work, nest: _Nest, sizes: tuple[ExprRV, ExprRV], at: LoopRV
+) -> None:
+    """Copy what the shape says: the vector operand under `at`, the scalar operand for each chunk of rows."""
+    info, roles, shape, lanes = work.info, work.roles, work.shape, work.hardware.lanes
+    rows, vectors = sizes
+    if shape.pack and roles.vector_operand is not None:
+        access = info.inputs[roles.vector_operand]
+        dim = panel_dim(access, roles.v.position)
+        if dim is None:
+            copy_region(sch, block, access, at, lanes)
+        else:
+            made_by = work.made_by.get(access.buffer.name)
+            panel = Panel(access, dim, vectors, lanes, made_by)
+            ahead = access.buffer.name in work.free
+            pack(sch, block, panel, None if ahead or shape.rows_outer else at, ahead)
+    if (shape.pack_rows or shape.kept) and roles.scalar_operand is not None and roles.m is not None:
+        access = info.inputs[roles.scalar_operand]
+        dim = panel_dim(access, roles.m.position)
+        assert dim is not None  # shapes that pack rows are offered for such operands only
+        panel = Panel(access, dim, rows, 1, work.made_by.get(access.buffer.name))
+        ahead = access.buffer.name in work.free
+        pack(sch, block, panel, None if ahead else at if shape.kept else nest.m_chunk[0], ahead)
+
+
+def _into_registers(
+    sch: Schedule, block: BlockRV, first: LoopRV, unrolled: list[LoopRV], lane: LoopRV, depth: int
+) -> None:
+    """Zero the tile before the reduction loop `first`; unroll and vectorise it and its zeroing, `depth` loops."""
+    init = sch.decompose_reduction(block, first)
+    for loop in unrolled:
+        sch.unroll(loop)
+    sch.vectorize(lane)
+    init_loops = sch.get_loops(init)[-depth:]
+    for loop in init_loops[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(init_loops[-1])

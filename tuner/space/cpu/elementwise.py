@@ -1,0 +1,60 @@
+"""How blocks without a reduction are scheduled: inlined, or spread over threads and vectorised."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from compiler.schedule.core.schedule import BlockRV, Schedule
+from tuner.space.analysis import BlockInfo, blocks_of, consumers
+from tuner.space.loops import fuse_all
+
+_SMALL = 4096  # elements below which threads cost more than they save
+
+
+def inline_chains(sch: Schedule, kept: Collection[str] = ()) -> None:
+    """Inline every unconditional injective block that only injective blocks read, but for those called `kept`.
+
+    A conditional one (padding) stays: evaluated once an element, its branch is cheap; inside a tile it is not.
+    """
+    changed = True
+    while changed:
+        changed = False
+        blocks = blocks_of(sch.func)
+        outputs = set(sch.func.buffer_map.values())
+        for info in blocks:
+            users = consumers(info, blocks)
+            free = info.injective and not info.conditional and info.output.buffer not in outputs
+            if free and info.name not in kept and users and all(u.injective for u in users):
+                sch.compute_inline(sch.get_block(info.name))
+                changed = True
+                break
+
+
+def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
+    """Outer loops fused and parallel, the innermost axis in vectors of `lanes`."""
+    block = sch.get_block(info.name)
+    loops = sch.get_loops(block)
+    elements = 1
+    for axis in info.axes:
+        elements *= axis.extent
+    last = info.axes[-1]
+    inner_is_contiguous = last.position in info.output.innermost
+    if inner_is_contiguous and last.extent >= lanes > 1:
+        outer, inner = sch.split(loops[-1], [None, lanes])
+        sch.vectorize(inner)
+        loops = [*loops[:-1], outer]
+    if elements >= _SMALL and len(loops) >= 1:
+        keep = 1 if len(loops) > 1 else 0  # leave the row loop whole: its address arithmetic stays simple
+        fused = fuse_all(sch, loops[: len(loops) - keep])
+        sch.parallel(fused)
+
+
+def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:
+    """The copy loops below `depth` unrolled, the innermost one in vectors."""
+    loops = sch.get_loops(block)[depth:]
+    if not loops:
+        return
+    outer, inner = sch.split(loops[-1], [None, lanes])
+    sch.vectorize(inner)
+    for loop in [*loops[:-1], outer]:
+        sch.unroll(loop)

@@ -1,0 +1,363 @@
+"""Sketches of convolutions by fast filters (see `Schedule.winograd`): 2 × 2 results in 16 products where 36 are plain.
+
+    phases of the image                                  in parallel
+    taps, transformed                                    in parallel
+    for each band of tile rows (parallel):
+        tiles of the band, transformed                   16 matrices, near in the cache
+        for each of the 16: product of taps and tiles    a register tile, as any product of matrices
+        results, transformed back
+
+A late layer has few pixels and many filters: one band, and what stays near is the taps of a `chunk` of filters instead.
+Tiles of 4 × 4 results take 36 products where 144 are plain. Their sums lose a digit more, and their transforms have so
+many numbers under way that the saving pays only where registers hold many.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from compiler.dtype import parse_dtype
+from compiler.errors import ScheduleError
+from compiler.schedule.core.rv import BlockRV, LoopRV
+from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.primitives.winograd import whole_tiles
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.ops import as_int
+from tuner.space.analysis import Axis, BlockInfo, blocks_of, consumers, is_pointwise
+from tuner.space.cpu.contraction import Roles
+from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.panels import panel_dim
+from tuner.space.cpu.pixels import row_above
+from tuner.space.hardware import Hardware
+from tuner.space.recorder import Recorder
+from tuner.space.sketch import Sketch, Values
+
+_TILE = 2
+_LARGE_TILE = 4
+_MANY_LANES = 512  # in all registers together
+_MOST_CHANNELS = 256  # of large tiles: the more are added up, the more digits of their sums are lost
+_MOST_ADDED = 1.35  # times the tiles there are, to make whole vectors of them
+_LEAST_CHUNK = 4
+_BUSY = 4  # vectors
+_ROWS = (1, 2, 3, 4, 5, 6, 8, 12)
+_MOST_VECTORS = 7
+_LEAST_FILLED = 0.6
+_UNROLLS = (1, 2, 4, 8)
+_PROMISE = 1.5  # times faster than a plain sum at its best
+_LEAST_CHANNELS = 16  # with fewer of them, or filters, transforming takes longer than is saved
+_LEAST_BYTES = 4  # of a number: a sum of four may be beyond the range of float16, and bfloat16 has few digits to lose
+_LONGEST_ROW = 32  # tiles in a row that are transformed at a time
+_APART = 1024  # planes of 16 are this many elements apart, and a cache line more: else all lie in one set of the cache
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a convolution is divided: `band` rows of tiles at a time, `chunk` filters at a time. One of them is all. At a
+    time there are `rows` rows of tiles then, of `columns`, some of which may be there only to make whole vectors."""
+
+    band: int
+    chunk: int
+    rows: int
+    columns: int
+    multiple: int = 1
+
+    @property
+    def tiles(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The convolution's: results along a tile, filters, channels, rows of tiles, tiles in a row, images, products of a
+    tile."""
+
+    tile: int
+    filters: int
+    channels: int
+    rows: int
+    columns: int
+    images: int
+    products: int
+
+
+def winograd_sketches(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardware) -> list[Sketch]:
+    """The sketches of the block `info`, none where it is no convolution without strides that this could pay for."""
+    element_bytes = parse_dtype(info.output.buffer.dtype).bytes
+    if element_bytes < _LEAST_BYTES:
+        return []
+    for tile in (_LARGE_TILE, _TILE):
+        sizes = _sizes(func, info, roles, tile)
+        if sizes is None or (tile == _LARGE_TILE and not _pays(sizes, hardware)):
+            continue
+        bands = _by_bands(sizes, hardware, element_bytes)
+        even = bands is not None and _even(sizes.images * sizes.rows // bands.band, hardware.threads)
+        splits = (bands, _by_filters(sizes, hardware, element_bytes, beside_bands=even))
+        if any(splits):
+            return [_sketch(func, info, split, sizes, hardware) for split in splits if split is not None]
+    return []
+
+
+def _pays(sizes: _Sizes, hardware: Hardware) -> bool:
+    """Whether large tiles are used: their transforms take what is saved where registers hold few of their numbers, and
+    the products must be precise enough."""
+    return hardware.registers * hardware.lanes >= _MANY_LANES and sizes.channels <= _MOST_CHANNELS
+
+
+def _sizes(func: PrimFunc, info: BlockInfo, roles: Roles, tile: int) -> _Sizes | None:
+    above, channels = row_above(info, roles), _channels(info)
+    if above is None or roles.m is None or len(info.reduced) != 3 or len(channels) != 1:
+        return None
+    if min(roles.m.extent, channels[0].extent) < _LEAST_CHANNELS or not _along_window(info, roles):
+        return None
+    sch = Schedule(func)
+    try:
+        blocks = sch.winograd(sch.get_block(info.name), tile)
+    except ScheduleError:
+        return None
+    _, many, also, *_ = (as_int(size) for size in sch.get(blocks[2]).writes[0].buffer.shape)
+    assert many is not None
+    assert also is not None
+    return _Sizes(
+        tile=tile, filters=roles.m.extent, channels=channels[0].extent,
+        rows=-(-above.extent // tile), columns=-(-roles.v.extent // tile),
+        images=math.prod(a.extent for a in roles.others if a is not above), products=many * also,
+    )  # fmt: skip
+
+
+def _along_window(info: BlockInfo, roles: Roles) -> bool:
+    """Whether vectors run along rows of the image, as those of tiles do."""
+    reduced = {a.position for a in info.reduced}
+    return roles.vector_operand is not None and bool(info.inputs[roles.vector_operand].innermost & reduced)
+
+
+def _channels(info: BlockInfo) -> list[Axis]:
+    """The axes that are summed over and no part of a window."""
+    return [a for a in info.reduced if all(panel_dim(op, a.position) is not None for op in info.inputs)]
+
+
+def _by_bands(sizes: _Sizes, hardware: Hardware, element_bytes: int) -> Split | None:
+    """Bands whose tiles fit the near cache, enough of them for all threads."""
+    each = sizes.products * sizes.channels * element_bytes
+    fitting = [
+        split
+        for split in (_split(sizes, band, sizes.filters, hardware) for band in range(1, sizes.rows))
+        if sizes.rows % split.band == 0 and split.tiles * each <= hardware.l2_bytes
+        if split.tiles <= _MOST_ADDED * split.band * sizes.columns
+        if any(w >= 2 * hardware.lanes for w in _widths(split.tiles, hardware.lanes))
+    ]
+    even = [s for s in fitting if _even(sizes.images * sizes.rows // s.band, hardware.threads)] or fitting[:1]
+    return even[-1] if even else None
+
+
+def _split(sizes: _Sizes, band: int, chunk: int, hardware: Hardware) -> Split:
+    """Tiles of 4 × 4 fill their vectors: each is worth as much as four small ones, and a piece of a vector costs as
+    much as a whole one."""
+    multiple = 1 if sizes.tile == _TILE else hardware.lanes
+    rows, columns = whole_tiles(sizes.rows, sizes.columns, band, multiple)
+    return Split(band, chunk, rows, columns, multiple)
+
+
+def _by_filters(sizes: _Sizes, hardware: Hardware, element_bytes: int, beside_bands: bool) -> Split | None:
+    """All tiles of an image at a time; chunks of filters whose taps take half of the near cache. `beside_bands` that
+    threads can share evenly, only where filters are more than tiles: else those of a band are nearer."""
+    if sizes.images > 1 or (beside_bands and sizes.rows * sizes.columns > sizes.filters):
+        return None
+    split = _split(sizes, 0, sizes.filters, hardware)
+    if not _widths(split.tiles, hardware.lanes) or split.tiles > _MOST_ADDED * sizes.rows * sizes.columns:
+        return None
+    each = sizes.products * sizes.channels * element_bytes
+    least, most = _LEAST_CHUNK, hardware.l2_bytes // 2
+    if sizes.tile != _TILE:  # what few tiles there are fill few vectors: only many filters keep the arithmetic busy
+        least = _BUSY // min(_BUSY, -(-split.tiles // hardware.lanes)) * _LEAST_CHUNK
+    fitting = [c for c in range(least, sizes.filters) if sizes.filters % c == 0 and (c == least or c * each <= most)]
+    return replace(split, chunk=max(fitting)) if fitting else None
+
+
+def _widths(tiles: int, lanes: int) -> tuple[int, ...]:
+    """The columns that a register tile may have: parts of a band in whole, which about fill their vectors. A vector of
+    28 is three and a half of eight."""
+    return tuple(
+        w
+        for w in range(2, _MOST_VECTORS * lanes + 1)
+        if tiles % w == 0 and w / (-(-w // lanes) * lanes) >= _LEAST_FILLED
+    )
+
+
+def _even(tasks: int, threads: int) -> bool:
+    return tasks % threads == 0 or tasks >= 4 * threads
+
+
+# ----------------------------------------------------------------------------------- the schedule
+
+
+def _sketch(func: PrimFunc, info: BlockInfo, split: Split, sizes: _Sizes, hardware: Hardware) -> Sketch:
+    sch = Schedule(func)
+    recorder = Recorder(sch)
+    made = sch.winograd(sch.get_block(info.name), sizes.tile, split.band, split.multiple)
+    own = {sch.get(block).name_hint for block in made}
+    inline_chains(sch, kept=own)
+    last = _with_epilogue(sch, info.name)
+    for other in blocks_of(sch.func):
+        if other.injective and other.name not in {*own, sch.get(last).name_hint}:
+            spread(sch, other, hardware.lanes)
+    phases, lines, tiles, tap_lines, taps, product, out_lines, _ = made
+    planes = sch.cache_write(product, 0, "global")
+    for block in (tiles, planes):
+        sch.storage_align(block, 0, 2, _APART, 64 // 4)
+    _split_phases(sch, phases)
+    bands, chunk = _results(sch, last, out_lines, split, sizes)
+    sch.compute_at(planes, chunk, preserve_unit_loops=True)
+    sch.compute_at(product, chunk, preserve_unit_loops=True)
+    _multiply(sch, recorder, product, planes, info, split, sizes, hardware)
+    _transform_taps(sch, taps, tap_lines, chunk if split.chunk < sizes.filters else None, hardware)
+    _transform_tiles(sch, tiles, lines, bands[-1] if split.band else None, split)
+    parallel = bands if split.band else [*bands, chunk]
+    sch.parallel(sch.fuse(*parallel))
+    judge = _Judge(split, sizes, hardware)
+    name = f"winograd{sizes.tile}" + (f"+band{split.band}" if split.band else f"+chunk{split.chunk}")
+    return Sketch(name, sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+
+
+def _with_epilogue(sch: Schedule, name: str) -> BlockRV:
+    """The block that writes the result: the only elementwise consumer, if there is one, with the convolution in it."""
+    blocks = blocks_of(sch.func)
+    main = next(b for b in blocks if b.name == name)
+    users = consumers(main, blocks)
+    if main.output.buffer in sch.func.buffer_map.values() or len(users) != 1:
+        return sch.get_block(name)
+    if not is_pointwise(users[0], main.output.buffer):
+        return sch.get_block(name)
+    sch.compute_inline(sch.get_block(name))
+    return sch.get_block(users[0].name)
+
+
+def _split_phases(sch: Schedule, phases: BlockRV) -> None:
+    *around, phase, along = sch.get_loops(phases)
+    sch.unroll(phase)
+    sch.vectorize(along)
+    sch.parallel(sch.fuse(*around))
+
+
+def _results(
+    sch: Schedule, last: BlockRV, out_lines: BlockRV, split: Split, sizes: _Sizes
+) -> tuple[list[LoopRV], LoopRV]:
+    """The loops around all that belongs to a band, and around a chunk of filters."""
+    *batch, filters, y, x = sch.get_loops(last)
+    band, row, inner_y = sch.split(y, [None, split.rows, sizes.tile])
+    chunk, one = sch.split(filters, [None, split.chunk])
+    along, inner_x = sch.split(x, [split.columns, sizes.tile] if split.multiple > 1 else [None, sizes.tile])
+    bands = [*batch, band]
+    sch.reorder(*bands, chunk, one, row, inner_y, inner_x, along)
+    sch.compute_at(out_lines, row, preserve_unit_loops=True)
+    sch.set_scope(out_lines, 0, "local")
+    depth = len(bands) + 3
+    # band, i, b, the batch, a filter, a row, its tiles
+    _, i, b, *_, tiles = sch.get_loops(out_lines)[depth:]
+    for loop in (i, b, inner_y, inner_x):
+        sch.unroll(loop)
+    for loop in (tiles, along):
+        _vectorize(sch, loop, split.columns)
+    return bands, chunk
+
+
+def _vectorize(sch: Schedule, loop: LoopRV, extent: int) -> None:
+    """A row of tiles as one vector, which is cut into the machine's: a last half of one is then still a vector."""
+    if extent > _LONGEST_ROW:
+        _, loop = sch.split(loop, [None, _LONGEST_ROW // 2])
+    sch.vectorize(loop)
+
+
+def _multiply(
+    sch: Schedule, recorder: Recorder, product: BlockRV, planes: BlockRV, info: BlockInfo,
+    split: Split, sizes: _Sizes, hardware: Hardware,
+) -> None:  # fmt: skip
+    """The register tile of the products of matrices."""
+    whole = split.chunk == sizes.filters
+    rows = tuple(r for r in _ROWS if r <= split.chunk and (whole or split.chunk % r == 0))
+    tile_rows = recorder.choose("rows", rows).rv
+    width = recorder.choose("width", _widths(split.tiles, hardware.lanes)).rv
+    factors = tuple(u for u in _UNROLLS if sizes.channels % u == 0)
+    unroll = recorder.choose("unroll", factors).rv
+    *_, filters, tiles, channels = sch.get_loops(product)
+    f_outer, f_tile = sch.split(filters, [None, tile_rows])
+    t_outer, t_lane = sch.split(tiles, [None, width])
+    k_outer, k_inner = sch.split(channels, [None, unroll])
+    sch.reorder(t_outer, f_outer, k_outer, k_inner, f_tile, t_lane)
+    sch.set_scope(product, 0, "local")
+    sch.reverse_compute_at(planes, f_outer, preserve_unit_loops=True)
+    *_, p_row, p_lane = sch.get_loops(planes)
+    zero = sch.decompose_reduction(product, k_outer)
+    *_, z_row, z_lane = sch.get_loops(zero)
+    for loop in (k_inner, f_tile, z_row, p_row):
+        sch.unroll(loop)
+    for loop in (t_lane, z_lane, p_lane):
+        sch.vectorize(loop)
+
+
+def _transform_taps(sch: Schedule, taps: BlockRV, lines: BlockRV, at: LoopRV | None, hardware: Hardware) -> None:
+    """The taps of all filters first, or of a chunk of them at `at`."""
+    if at is not None:
+        sch.compute_at(taps, at, preserve_unit_loops=True)
+    a, b, filters, channels = sch.get_loops(taps)[-4:]
+    outer, lane = sch.split(channels, [None, hardware.lanes])
+    sch.reorder(filters, outer, a, b, lane)
+    sch.compute_at(lines, outer, preserve_unit_loops=True)
+    sch.set_scope(lines, 0, "local")
+    l_a, l_filter, l_lane, l_s = sch.get_loops(lines)[-4:]
+    sch.reorder(l_filter, l_a, l_s, l_lane)
+    for loop in (a, b, l_a, l_s):
+        sch.unroll(loop)
+    for loop in (lane, l_lane):
+        sch.vectorize(loop)
+    if at is None:
+        sch.parallel(filters)
+
+
+def _transform_tiles(sch: Schedule, tiles: BlockRV, lines: BlockRV, at: LoopRV | None, split: Split) -> None:
+    """The tiles of a band at `at`, or of all bands first."""
+    if at is not None:
+        sch.compute_at(tiles, at, preserve_unit_loops=True)
+    axes = len(sch.get(tiles).iter_vars)
+    band, a, b, *batch, channel, row, along = sch.get_loops(tiles)[-axes:]
+    sch.reorder(band, *batch, channel, row, a, b, along)
+    sch.compute_at(lines, row, preserve_unit_loops=True)
+    sch.set_scope(lines, 0, "local")
+    _, l_a, l_s, *_, l_along = sch.get_loops(lines)[-axes:]
+    sch.reorder(l_s, l_a)
+    for loop in (a, b, l_a, l_s):
+        sch.unroll(loop)
+    for loop in (along, l_along):
+        _vectorize(sch, loop, split.columns)
+    if at is None:
+        sch.parallel(sch.fuse(band, *batch, channel))
+
+
+# --------------------------------------------------------------------------------------- judging
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges the decisions: the register tile, and what of it the tiles of a band and the filters fill."""
+
+    split: Split
+    sizes: _Sizes
+    hardware: Hardware
+
+    def allowed(self, values: Values) -> bool:
+        return values["rows"] * self._vectors(values) + 1 <= self.hardware.registers
+
+    def draft(self, values: Values) -> float:
+        rows, vectors = values["rows"], self._vectors(values)
+        operations = rows * vectors
+        whole, rest = divmod(values["width"], self.hardware.lanes)
+        filled = (
+            values["width"] / self.hardware.lanes / (whole + rest.bit_count())
+        )  # the rest is loaded in powers of two
+        filled *= self.split.chunk / (-(-self.split.chunk // rows) * rows)
+        loads = 1.0 / (1.0 + 0.5 * (rows + vectors) / operations)
+        spill = 1.0 if operations + vectors + 1 <= self.hardware.registers else 0.7
+        return _PROMISE * filled * min(1.0, operations / 10) * loads * spill
+
+    def _vectors(self, values: Values) -> int:
+        return -(-values["width"] // self.hardware.lanes)
