@@ -1,6 +1,6 @@
 """Candidates that pack operands ahead of time are measured as they are used: packed once, timed without.
 
-Such an artifact has three entries (`compiler.lower.blocks.split_preproc`): `main`, `main_weight_prepack`, which packs, and
+Such an artifact has three entries (`split_preproc` of lowering): `main`, `main_weight_prepack`, which packs, and
 `main_prepacked`, which takes what that made in place of the operands. The outputs of the last are those checked.
 """
 

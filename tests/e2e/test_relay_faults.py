@@ -107,7 +107,7 @@ def test_a_killed_agent(farm, session):
 
 CLIENT_CODE = """
 import sys, numpy as np
-from compiler.runtime import ndarray as nd
+from compiler.runtime.core import ndarray as nd
 from tracker.client import connect_tracker
 remote = connect_tracker("127.0.0.1", int(sys.argv[1]), user="doomed").request("cpu", wait_s=60)
 data = np.ones(16 << 20, np.float32)

@@ -14,7 +14,7 @@ from compiler.runtime.core.threads import affinity, set_affinity
 
 PRELUDE = """
 import ctypes, os, threading
-from compiler.runtime import native, threads
+from compiler.runtime.core import native, threads
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 
 def cores_used(tasks=64):

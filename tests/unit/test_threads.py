@@ -45,7 +45,7 @@ def test_default_is_the_affinity_mask() -> None:
     code = """
         import os
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        from compiler.runtime import native, threads
+        from compiler.runtime.core import native, threads
         assert threads.num_threads() == 1
         native.load()
         assert threads.num_threads() == 1
@@ -192,7 +192,7 @@ def test_changing_the_count_ends_and_starts_workers() -> None:
     """In a process that has no threads of other tests. The kernel lists a thread for a moment after it was joined."""
     code = """
         import ctypes, os, time
-        from compiler.runtime import native
+        from compiler.runtime.core import native
         from compiler.runtime.core.threads import set_num_threads
         task = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(lambda index, context: None)
         threads = lambda: len(os.listdir("/proc/self/task"))
@@ -320,7 +320,7 @@ def test_workers_leave_signals_to_python() -> None:
 
 def test_process_ends_cleanly_while_workers_spin() -> None:
     code = """
-        from compiler.runtime import native
+        from compiler.runtime.core import native
         import ctypes
         native.load().set_threads(4)
         task = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(lambda i, c: None)
