@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from compiler.driver.build import compile_artifact
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from compiler.tir.ops import as_int

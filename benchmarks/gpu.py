@@ -129,7 +129,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     """The best kernel of a run on a private server, loaded, or None and why."""
     from compiler.artifact import Artifact
     from compiler.driver.build import compile_artifact
-    from compiler.runtime.core.module import load_artifact
+    from compiler.runtime.load import load_artifact
     from compiler.schedule.core.trace import Trace, apply_trace
     from compiler.target.target import Target
     from tuner.build.process_builder import LocalBuilder

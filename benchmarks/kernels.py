@@ -255,7 +255,7 @@ def tuned(func: Any, target: Any, trials: int, seed: int) -> Callable[..., Any] 
     """The best kernel of a run, loaded; None when nothing was measured."""
     from compiler.driver.build import compile_artifact
     from compiler.ir.module import IRModule
-    from compiler.runtime.core.module import load_artifact
+    from compiler.runtime.load import load_artifact
     from tuner.faces.meta_schedule.tune import tune_tir
 
     mod = IRModule({"main": func})

@@ -12,8 +12,8 @@ from compiler.driver.build import compile_artifact
 from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
 from compiler.lower.pipeline import stages
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder

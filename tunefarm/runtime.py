@@ -1,6 +1,7 @@
 """Running compiled code: devices, arrays, modules, timing, the function registry."""
 
 from compiler.artifact import Artifact
+from compiler.driver.objects import Object, ObjectGeneric, convert, convert_to_object
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
 from compiler.runtime.core.device import (
     Device,
@@ -20,29 +21,21 @@ from compiler.runtime.core.device import (
     vulkan,
     webgpu,
 )
-from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack
 from compiler.runtime.core.ndarray import array as tensor
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func, list_global_func_names, register_func, remove_global_func
 from compiler.runtime.core.special_modules import load_static_library, system_lib
 from compiler.runtime.core.threads import affinity, num_threads, set_affinity, set_num_threads
-from compiler.runtime.core.values import (
-    DataType,
-    DataTypeCode,
-    Object,
-    ObjectGeneric,
-    ShapeTuple,
-    String,
-    convert,
-    convert_to_object,
-)
+from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String
 from compiler.runtime.files.params import (
     load_param_dict,
     load_param_dict_from_file,
     save_param_dict,
     save_param_dict_to_file,
 )
+from compiler.runtime.load import load_module
 from compiler.runtime.measure import profiling
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult

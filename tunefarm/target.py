@@ -1,5 +1,6 @@
 """What code is built for."""
 
+from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
 from compiler.target import target
 from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
 from compiler.target.generic_func import (

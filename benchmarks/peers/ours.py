@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.artifact import Artifact
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 
 
 def main() -> None:

@@ -25,8 +25,9 @@ from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
 from compiler.lower.blocks.split_preproc import with_prepacked
 from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.runtime.core.cpu_function import Code
+from compiler.runtime.core.cpu_module import CPUModule, load_code
 from compiler.runtime.core.loader import NotLoaded
-from compiler.runtime.core.module import CPUModule, Module, load_code
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.threads import set_num_threads
 from compiler.runtime.cuda.module import CUDAHostModule
 from compiler.schedule.core.schedule import Schedule as TirSchedule

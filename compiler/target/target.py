@@ -200,9 +200,9 @@ class Target:
 
         Raises TargetError for a device that is elsewhere, is absent, or has no target of its own.
         """
-        from compiler.target.detect import target_of  # asks the runtime, which itself reads targets
-
-        return target_of(device)
+        if _device_reader is None:
+            raise TargetError("no runtime is here that could ask a device", hint="`import tunefarm` brings it")
+        return _device_reader(device)
 
     @staticmethod
     def list_kinds() -> list[str]:
@@ -307,6 +307,15 @@ class Target:
         current = Target.current(allow_none=False)
         assert current is not None
         return current
+
+
+_device_reader: Callable[[Any], Target] | None = None
+
+
+def read_devices_with(reader: Callable[[Any], Target]) -> None:
+    """Let `Target.from_device` ask `reader`. The runtime calls this: it knows devices, and targets do not know it."""
+    global _device_reader
+    _device_reader = reader
 
 
 def list_kinds() -> list[str]:

@@ -27,8 +27,8 @@ import numpy as np
 from compiler.artifact import ArgSpec, Artifact
 from compiler.errors import DeviceError, TunefarmError
 from compiler.runtime.core import native
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import empty
+from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.preprocess import flush_caches
 from rpc_server.box.processes import ExecutorSettings
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError

@@ -10,15 +10,16 @@ import numpy as np
 
 from compiler.errors import ArgumentError
 from compiler.runtime.core.cpu_function import CPUFunction
+from compiler.runtime.core.cpu_module import CPUModule
 from compiler.runtime.core.device import Device, device
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.host import HostBuffer
-from compiler.runtime.core.module import CPUModule, Module
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.special_modules import system_lib
-from compiler.runtime.files.library import load_file
+from compiler.runtime.load import load_module
 from rpc_server.client.session_files import SessionFiles
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.executor.trial import Trials
@@ -217,7 +218,7 @@ class ExecutorSession:
 
     def _read_module(self, name: str) -> Module:
         self._files.read(name, 0, 0)  # raises for one that is not there
-        return load_file(str(self._files.path(name)))
+        return load_module(str(self._files.path(name)))
 
     def _keep(self, module: Module) -> ModuleLoaded:
         """A handle for a module; those it imports lend it their functions."""

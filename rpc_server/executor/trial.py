@@ -22,9 +22,10 @@ from compiler.errors import ArtifactError, DeviceError, TargetError, TunefarmErr
 from compiler.runtime.core import threads
 from compiler.runtime.core.cpu_function import CPUFunction, KernelError
 from compiler.runtime.core.device import Device, device
-from compiler.runtime.core.module import Module, load_artifact
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import empty
 from compiler.runtime.cuda.module import CUDAFunction
+from compiler.runtime.load import load_artifact
 from compiler.runtime.measure import conditions, timing
 from compiler.runtime.measure.conditions import Reading
 from compiler.target.target import Target

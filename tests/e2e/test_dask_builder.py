@@ -14,7 +14,7 @@ import pytest
 from cli_farm import until
 
 from compiler.artifact import Artifact
-from compiler.runtime.core.module import load_artifact
+from compiler.runtime.load import load_artifact
 from rpc_server.executor.trial_messages import FailureKind
 from tuner.build.dask_builder import DaskBuilder
 from tuner.build.process_builder import BuildRequest, FuncSource, MakeSource, pack_func

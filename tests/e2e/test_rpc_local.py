@@ -8,7 +8,7 @@ from rpc_kernels import kernel
 
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime.core import ndarray as nd
-from compiler.runtime.core.module import load_artifact, load_module
+from compiler.runtime.load import load_artifact, load_module
 from rpc_server.errors import RemoteFileError, SessionRefused
 from tunefarm import rpc
 

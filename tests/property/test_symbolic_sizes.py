@@ -13,8 +13,8 @@ from lowering_kit import chain, matmul, random_schedule, softmax
 from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.te.operation import compute, placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import max as te_max

@@ -10,8 +10,8 @@ from lowering_kit import HOST
 
 from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import empty
+from compiler.runtime.load import load_artifact
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops

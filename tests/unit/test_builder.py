@@ -16,7 +16,7 @@ import pytest
 from cli_farm import until
 
 from compiler.artifact import Artifact
-from compiler.runtime.core.module import load_artifact
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
 from rpc_server.executor.trial_messages import FailureKind
 from tuner.build.choose import check_builders, make_builder

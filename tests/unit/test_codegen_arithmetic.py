@@ -11,8 +11,8 @@ from lowering_kit import HOST, outputs_by_interpreter, outputs_by_machine
 
 from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import empty
+from compiler.runtime.load import load_artifact
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin

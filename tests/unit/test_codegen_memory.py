@@ -14,8 +14,8 @@ from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
 from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.cpu_function import KernelError
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin

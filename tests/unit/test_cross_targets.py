@@ -16,7 +16,7 @@ from compiler.artifact import Artifact
 from compiler.codegen.llvm.llvm import assembly_text
 from compiler.driver.build import compile_artifact
 from compiler.errors import ArtifactError
-from compiler.runtime.core.module import load_artifact
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc

@@ -17,10 +17,11 @@ from compiler.launches import Launch, Workspace
 from compiler.runtime.core import device as devices
 from compiler.runtime.core.absent import AbsentAPI
 from compiler.runtime.core.device import Device, cpu, cuda
-from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.cuda.device import STAGING_BYTES, CudaAPI
 from compiler.runtime.cuda.module import CUDAHostModule, CUDAModule
+from compiler.runtime.load import load_module
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
 from compiler.te.schedule.schedule import Schedule, create_schedule

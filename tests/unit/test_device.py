@@ -12,8 +12,8 @@ from llvm_kernels import ADD, ADD_ENTRY, artifact
 from compiler.errors import DeviceError
 from compiler.runtime.core import device as devices
 from compiler.runtime.core.device import Device, DeviceAPI, UnknownDeviceError, cpu, cuda, device, enabled
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
 
 PROPERTIES = [
     "max_threads_per_block", "warp_size", "max_shared_memory_per_block", "compute_version", "device_name",

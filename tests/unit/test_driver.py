@@ -14,8 +14,8 @@ from compiler.driver.build import build, compile_artifact, lower
 from compiler.errors import CodegenError, TargetError
 from compiler.ir.module import IRModule
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule as TirSchedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder

@@ -107,8 +107,8 @@ SOURCE = "void twice(const float* x, float* y) { for (int i = 0; i < 16; i += ST
 
 
 def test_c_source_becomes_an_artifact_that_runs():
-    from compiler.runtime.core.module import load_artifact
     from compiler.runtime.core.ndarray import array
+    from compiler.runtime.load import load_artifact
 
     made = CSource(SOURCE, "twice", ARGUMENTS, "cc -O2").compile({"STEP": 4}, TARGET)
     x, y = np.arange(16, dtype="float32"), array(np.zeros(16, "float32"))

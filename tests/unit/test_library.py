@@ -9,8 +9,8 @@ import pytest
 from library_kit import KINDS, build, check, needs_cc
 
 from compiler.errors import ArtifactError
-from compiler.runtime.core.module import load_module
 from compiler.runtime.files.linker import LinkError
+from compiler.runtime.load import load_module
 
 PROGRAM = r"""
 #include <stdio.h>

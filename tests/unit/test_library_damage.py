@@ -11,7 +11,7 @@ import pytest
 from library_kit import KINDS, build, check, compile_c, needs_cc
 
 from compiler.errors import ArtifactError
-from compiler.runtime.core.module import load_module
+from compiler.runtime.load import load_module
 
 
 def written(folder: Path, suffix: str) -> Path:

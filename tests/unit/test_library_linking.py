@@ -11,11 +11,11 @@ import pytest
 from library_kit import KINDS, build, build_calling, check, compile_c, needs_cc
 
 from compiler.errors import ArtifactError
-from compiler.runtime.core.module import load_module
 from compiler.runtime.core.special_modules import load_static_library
 from compiler.runtime.core.threads import num_threads, set_num_threads
 from compiler.runtime.files.elf import elf_machine
 from compiler.runtime.files.linker import LinkError
+from compiler.runtime.load import load_module
 from compiler.target.cpu_features import architecture
 
 TRIPLE = "float triple(float x) { return 3 * x; }"

@@ -11,8 +11,8 @@ from compiler import topi
 from compiler.driver.build import compile_artifact
 from compiler.errors import LoweringError
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target

@@ -16,9 +16,11 @@ from llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact, compile_i
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.core.cpu_function import KernelError
+from compiler.runtime.core.cpu_module import CPUModule
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import CPUModule, MissingFunctionError, load_artifact, load_module
+from compiler.runtime.core.module import MissingFunctionError
 from compiler.runtime.core.ndarray import NDArray, array, empty, from_dlpack, zeros
+from compiler.runtime.load import load_artifact, load_module
 from compiler.target.cpu_features import host_cpu
 
 

@@ -18,9 +18,10 @@ from compiler.driver import build as driver
 from compiler.errors import IRError
 from compiler.runtime.core.cpu_function import KernelError
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import Module, load_module
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array, empty
 from compiler.runtime.core.threads import num_threads, set_num_threads
+from compiler.runtime.load import load_module
 from compiler.tir import ir_builder, ops
 from compiler.tir import nodes as n
 
@@ -131,7 +132,7 @@ def test_a_forked_child_fails_by_itself(tmp_path: Path) -> None:
         import os
         import numpy as np
         from compiler.runtime.core.cpu_function import KernelError
-        from compiler.runtime.core.module import load_module
+        from compiler.runtime.load import load_module
         from compiler.runtime.core.threads import set_num_threads
         from test_parallel_failures import FINE, checked, values
         from compiler.runtime.core.ndarray import empty

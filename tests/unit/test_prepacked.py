@@ -14,8 +14,8 @@ from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.lower.pipeline import lower_func
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc

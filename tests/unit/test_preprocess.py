@@ -7,9 +7,9 @@ import pytest
 from llvm_kernels import ADD, ADD_ENTRY, artifact
 
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array, zeros
 from compiler.runtime.core.registry import RegistryError
+from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.preprocess import last_level_cache_bytes, preprocessor, randomize_arguments
 
 NAMES = ["cache_flush_cpu_non_first_arg", "cache_flush_cpu", "cache_thrash_cpu"]

@@ -16,8 +16,8 @@ from llvm_kernels import ADD, ADD_ENTRY, artifact
 
 from compiler.errors import ArgumentError, DeviceError
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import zeros
+from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.counters import EVENTS, Counters, available
 from compiler.runtime.measure.profiling import HardwareCounters, Profiler, profile_function
 from compiler.runtime.measure.report import Count, Duration, Percent, Ratio, Report

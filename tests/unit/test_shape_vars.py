@@ -12,8 +12,9 @@ from compiler.extents import parse_extent
 from compiler.interp.interpreter import run
 from compiler.lower.blocks.shape_vars import extent_text, names_for
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import Module, load_artifact
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.te.operation import compute, placeholder, size_var, var
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n

@@ -19,8 +19,8 @@ from compiler.ir.base import Node
 from compiler.lower.pipeline import lower_func
 from compiler.runtime.core import native
 from compiler.runtime.core.cpu_function import kernel_failure
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target

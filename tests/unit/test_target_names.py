@@ -14,7 +14,7 @@ from compiler.target.generic_func import (
     override_native_generic_func,
 )
 from compiler.target.tags import register_tag
-from compiler.target.target import Target
+from tunefarm.target import Target
 
 RASPBERRY = "raspberry-pi/4b-aarch64"
 

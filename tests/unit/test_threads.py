@@ -21,9 +21,9 @@ from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact
 from compiler.errors import ArgumentError
 from compiler.runtime.core import native
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import zeros
 from compiler.runtime.core.threads import num_threads, set_num_threads
+from compiler.runtime.load import load_artifact
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
 EXPECTED = np.arange(4096)
@@ -263,7 +263,7 @@ def test_forked_child_has_its_own_pool() -> None:
     code = """
         import os, threading
         import numpy as np
-        from compiler.runtime.core.module import load_artifact
+        from compiler.runtime.load import load_artifact
         from compiler.runtime.core.ndarray import zeros
         from compiler.runtime.core.threads import set_num_threads
         from llvm_kernels import PARALLEL, PARALLEL_ENTRY, artifact

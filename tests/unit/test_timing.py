@@ -11,8 +11,9 @@ from llvm_kernels import ADD, ADD_ENTRY, COUNT, COUNT_ENTRY, artifact
 from compiler.errors import ArgumentError, DeviceError
 from compiler.runtime.core import registry
 from compiler.runtime.core.device import cpu, cuda
-from compiler.runtime.core.module import MissingFunctionError, load_artifact
+from compiler.runtime.core.module import MissingFunctionError
 from compiler.runtime.core.ndarray import NDArray, array, zeros
+from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 
 

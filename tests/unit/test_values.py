@@ -11,12 +11,13 @@ import pytest
 from llvm_kernels import ADD, ADD_ENTRY, artifact
 
 from compiler.driver import build as driver
+from compiler.driver.objects import convert, convert_to_object
 from compiler.errors import ArgumentError, ArtifactError
-from compiler.runtime.core.module import load_artifact, load_module
 from compiler.runtime.core.ndarray import array, empty, numpyasarray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.special_modules import load_static_library, system_lib
-from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String, convert, convert_to_object
+from compiler.runtime.core.values import DataType, DataTypeCode, ShapeTuple, String
+from compiler.runtime.load import load_artifact, load_module
 from compiler.te.operation import compute, placeholder
 from compiler.te.schedule.schedule import create_schedule
 from compiler.tir.nodes import FloatImm, IntImm

@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.artifact import Artifact
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
 
 _ROUNDS = 15
 _CALLS = 20

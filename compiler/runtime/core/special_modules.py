@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from compiler.errors import ArtifactError
 from compiler.runtime.core.device import Device
@@ -12,9 +11,6 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.elf import read_object
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
-
-if TYPE_CHECKING:
-    from compiler.runtime.core.module import CPUModule
 
 
 class StaticLibrary(Module):
@@ -25,7 +21,7 @@ class StaticLibrary(Module):
 
     def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
         super().__init__()
-        self.code = code
+        self.static_code = self._code = code
         self._names = names
 
     def get_function_list(self) -> list[str]:
@@ -52,7 +48,7 @@ class StaticLibrary(Module):
 
     def save(self, file_name: str, fmt: str = "") -> None:
         """Write the object file as it was read."""
-        Path(file_name).write_bytes(self.code)
+        Path(file_name).write_bytes(self._code)
 
     def _refuse(self, what: str) -> ArtifactError:
         return ArtifactError(
@@ -83,9 +79,9 @@ class SystemLibrary(Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules: list[CPUModule] = []
+        self._modules: list[Module] = []
 
-    def register(self, module: CPUModule) -> None:
+    def register(self, module: Module) -> None:
         self._modules.insert(0, module)
 
     def get_function_list(self) -> list[str]:

@@ -1,11 +1,11 @@
-"""The target of a device of this machine."""
+"""The target of a device of this machine: what `Target.from_device` asks once this module is imported."""
 
 from __future__ import annotations
 
 from compiler.errors import TargetError
 from compiler.runtime.core.device import Device, device
 from compiler.target.gpu_arch import arch_of_version
-from compiler.target.target import Target
+from compiler.target.target import Target, read_devices_with
 
 
 def target_of(dev: Device | str) -> Target:
@@ -36,3 +36,6 @@ def _cuda(dev: Device) -> Target:
         "thread_warp_size": dev.warp_size,
     }
     return Target({**data, **{name: value for name, value in limits.items() if value}}, host=Target.host())
+
+
+read_devices_with(target_of)

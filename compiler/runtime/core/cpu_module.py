@@ -1,0 +1,160 @@
+"""Modules of object code for this machine's CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.artifact import Artifact
+from compiler.errors import ArtifactError, DeviceError
+from compiler.runtime.core import native
+from compiler.runtime.core.cpu_function import Code, CPUFunction
+from compiler.runtime.core.device import Device, find_api
+from compiler.runtime.core.loader import LoadedObject, NotLoaded, load_object
+from compiler.runtime.core.module import Module
+from compiler.runtime.core.special_modules import system_lib
+from compiler.runtime.files.described_object import described_object
+from compiler.runtime.files.export import static_objects
+from compiler.runtime.files.header import header
+from compiler.runtime.measure.preprocess import preprocessor
+from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.target.cpu_features import architecture, host_cpu
+from compiler.target.target import Target
+
+
+class CPUModule(Module):
+    """An artifact's object code, loaded into this process."""
+
+    type_key = "llvm"
+    format = "o"
+
+    def __init__(self, artifact: Artifact, code: Code) -> None:
+        super().__init__()
+        self.artifact = artifact
+        self._code = code
+        self._functions: dict[str, CPUFunction] = {}
+        if "-system-lib" in artifact.target and Target(artifact.target).get("system-lib"):
+            system_lib().register(self)
+
+    def __repr__(self) -> str:
+        return f"<CPUModule {', '.join(self.get_function_list())}>"
+
+    def get_function_list(self) -> list[str]:
+        return [entry.name for entry in self.artifact.entries]
+
+    def _find(self, name: str) -> CPUFunction | None:
+        function = self._functions.get(name)
+        if function is None and name in self.get_function_list():
+            function = self._functions[name] = CPUFunction(self.artifact.entry(name), self._code)
+        return function
+
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        if not isinstance(dev, Device) or dev.api is not find_api("cpu"):
+            raise DeviceError(f"this module runs on the CPU; it cannot be timed on {dev}", hint="pass cpu(0)")
+        function = self.get_function(func_name, query_imports=True)
+        preprocess = preprocessor(options.f_preproc)
+        if not isinstance(function, CPUFunction):
+            raise DeviceError(f"{func_name} is not a function on this machine's CPU")
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            slots = function.pack(args)
+            return measure(
+                run=lambda number: function.run_timed(slots, number),
+                options=options,
+                prepare=lambda: None if preprocess is None else preprocess(*args),
+                threads=native.threads(),
+            )
+
+        return evaluate
+
+    def import_module(self, module: Module) -> None:
+        """As every module does; a static library may bring the functions that this one's code waits for."""
+        super().import_module(module)
+        if isinstance(self._code, NotLoaded):
+            try:
+                self._code = load_code(self.artifact, static_objects(self))
+            except ArtifactError as error:  # told to whoever calls a function
+                self._code = NotLoaded(error)
+
+    @property
+    def is_runnable(self) -> bool:
+        return not isinstance(self._code, NotLoaded)
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        return "object" in self.artifact.blobs
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        return True
+
+    is_binary = is_binary_serializable
+
+    def get_source(self, fmt: str = "") -> str:
+        """The text kept when the module was built: "ll" (LLVM IR, the default), "asm" or "tir"; or a C header, "h".
+
+        Raises ArtifactError naming what is there when that text was not kept.
+        """
+        if fmt.lower() == "h":
+            return header(self.artifact)
+        name = _SOURCE_FORMATS.get(fmt.lower())
+        blob = self.artifact.blobs.get(name) if name else None
+        if blob is None:
+            kept = [source for source in ("ll", "asm", "tir") if source in self.artifact.blobs]
+            raise ArtifactError(
+                f"the module has no source in format {fmt or 'll'!r}", hint=f"it has: {', '.join(kept) or 'none'}"
+            )
+        return blob.decode("utf-8")
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the module to a file, by `fmt` or the file's suffix.
+
+        "tunefarm" (also without a suffix): the artifact, which `load_module` reads. "o": the object file.
+        "ll", "s" or "asm", "tir": source; "h": a C header. Raises ArtifactError for other formats.
+        """
+        path = Path(file_name)
+        wanted = (fmt or path.suffix.removeprefix(".") or "tunefarm").lower()
+        if wanted == "tunefarm":
+            data = self.artifact.to_bytes()
+        elif wanted == "o":
+            data = described_object(self.artifact)
+        elif wanted == "h" or wanted in _SOURCE_FORMATS:
+            data = self.get_source(wanted).encode("utf-8")
+        else:
+            raise ArtifactError(
+                f"a module cannot be saved as {wanted!r}",
+                hint="formats: tunefarm, o, ll, s, asm, tir, h; `export_library` makes shared libraries",
+            )
+        path.write_bytes(data)
+
+
+_SOURCE_FORMATS = {"": "ll", "ll": "ll", "llvm": "ll", "asm": "asm", "s": "asm", "tir": "tir"}
+
+
+def check_runnable(artifact: Artifact) -> None:
+    """Raise ArtifactError, saying what is missing, unless this machine's CPU can run the artifact."""
+    target = Target(artifact.target)
+    if target.device_type != "cpu":
+        raise ArtifactError(f"the artifact is for {target.kind}, not for a CPU: {target}")
+    here, wanted = architecture(None), architecture(target.mtriple)
+    if wanted != here:
+        raise ArtifactError(f"the artifact is for {wanted}; this machine is {here}")
+    cpu = host_cpu()
+    missing = sorted(set(artifact.cpu_features) - cpu.features)
+    if missing:
+        raise ArtifactError(
+            f"the artifact needs CPU features this machine lacks: {', '.join(missing)} (this CPU: {cpu.name})",
+            hint="build it for this machine's target, or run it on a device that has them",
+            detail={"missing": missing, "cpu": cpu.name},
+        )
+
+
+def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObject:
+    """Link an artifact's object code, with more objects, into this process. Raises ArtifactError as `load_artifact`."""
+    check_runnable(artifact)
+    code = artifact.blobs.get("object")
+    if code is None:
+        raise ArtifactError("the artifact holds no object code")
+    required = [name for e in artifact.entries for name in (e.symbol, f"{e.symbol}_packed")]
+    return load_object(code, required, (*artifact.linked, *libraries))

@@ -1,0 +1,138 @@
+"""Modules written into files other programs use: objects, shared libraries and tar files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import llvmlite.binding as llvm
+
+from compiler.artifact import LINKED, Artifact
+from compiler.errors import ArtifactError, DeviceError
+from compiler.runtime.core import native
+from compiler.runtime.files.checksum import seal_library
+from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described_object
+from compiler.runtime.files.elf import read_object
+from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind
+from compiler.runtime.files.linker import create_shared, create_tar
+from compiler.target.cpu_features import architecture
+from compiler.target.target import Target
+
+AnyFunction = Callable[..., Any]
+
+
+class Exported(Protocol):
+    """What is asked of a module that is written into a file. One with code of its own has an `artifact` too."""
+
+    @property
+    def static_code(self) -> bytes | None: ...
+    @property
+    def is_part_of_importer(self) -> bool: ...
+    @property
+    def imported_modules(self) -> Sequence[Exported]: ...
+
+
+def bundle(module: Exported, depth: int = 0, addons: Sequence[bytes] = ()) -> Artifact:
+    """A module's artifact with the modules it imports, and objects to link, as blobs.
+
+    Raises ArtifactError for a module without an artifact.
+    """
+    artifact = getattr(module, "artifact", None)
+    if not isinstance(artifact, Artifact):
+        raise ArtifactError(f"a {type(module).__name__} cannot be written into a library: it has no artifact")
+    if depth > MOST_NESTED:
+        raise ArtifactError(f"modules that import modules more than {MOST_NESTED} deep cannot be written")
+    blobs = {name: blob for name, blob in artifact.blobs.items() if not name.startswith(IMPORT)}
+    travelling = [m for m in module.imported_modules if m.static_code is None and not m.is_part_of_importer]
+    for index, imported in enumerate(travelling):
+        blobs[f"{IMPORT}{index}"] = bundle(imported, depth + 1).to_bytes()
+    for index, code in enumerate((*artifact.linked, *static_objects(module), *addons)):
+        blobs[f"{LINKED}{index}"] = code
+    return Artifact(artifact.target, artifact.cpu_features, artifact.entries, blobs, artifact.meta)
+
+
+def static_objects(module: Exported) -> list[bytes]:
+    """The code of the static libraries a module imports, and of those that these import."""
+    found: list[bytes] = []
+    for library in module.imported_modules:
+        if library.static_code is not None:
+            found += [library.static_code, *static_objects(library)]
+    return found
+
+
+def _without_linked(whole: Artifact) -> Artifact:
+    blobs = {name: blob for name, blob in whole.blobs.items() if not name.startswith(LINKED)}
+    return Artifact(whole.target, whole.cpu_features, whole.entries, blobs, whole.meta)
+
+
+def _read_addon(name: str, target: str) -> bytes:
+    """An addon of a library that no linker makes: it has to be an object for the target's machine."""
+    try:
+        code = Path(name).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read the addon {name!r}: {error.strerror}") from None
+    wanted = architecture(Target(target).mtriple)
+    if elf_kind(code) != RELOCATABLE or read_object(code).machine != wanted:
+        raise ArtifactError(
+            f"the addon {name!r} is no {wanted} object file, so it cannot be linked when the library is loaded",
+            hint='compile it first (cc -c -fPIC), or export to ".so", where the linker takes what it knows',
+        )
+    return code
+
+
+def export_library(
+    module: Exported,
+    file_name: str,
+    fcompile: AnyFunction | None = None,
+    addons: Sequence[str] | None = None,
+    workspace_dir: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Write a module and those it imports into one library. See `Module.export_library`."""
+    path = Path(file_name)
+    linked_later = path.suffix == ".tar" or (fcompile is None and path.suffix == ".tunefarm")
+    plain = whole = bundle(module)
+    if linked_later and addons:
+        whole = bundle(module, addons=[_read_addon(str(name), whole.target) for name in addons])
+    if fcompile is None and path.suffix == ".tunefarm":
+        path.write_bytes(whole.to_bytes())
+        return None
+    if fcompile is None:
+        fcompile = create_tar if path.suffix == ".tar" else create_shared
+    suffix = getattr(fcompile, "object_format", "o")
+    if suffix not in ("o", "obj"):
+        raise ArtifactError(
+            f"fcompile asks for modules as {suffix!r}, but they can be written as object files only",
+            hint='leave out its object_format attribute, or set it to "o"',
+        )
+    with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
+        folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {f"lib0.{suffix}": described_object(whole if linked_later else _without_linked(whole))}
+        if not linked_later:
+            files[f"devc.{suffix}"] = _support_object(Target(whole.target).mtriple)
+        files.update((f"static{index}.{suffix}", code) for index, code in enumerate(plain.linked))
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
+        inputs = [*(str(folder / name) for name in files), *map(str, addons or ())]
+        result = fcompile(str(path), inputs, **kwargs)
+    seal_library(path, SECTION)
+    return result
+
+
+@lru_cache(maxsize=8)
+def _support_object(triple: str | None) -> bytes:
+    """The runtime's native part as an object, so that a library needs nothing of tunefarm beside it."""
+    arch = architecture(triple)
+    if arch not in native.ARCHITECTURES:
+        raise DeviceError(f"a library for {arch} cannot be made self-contained", hint='export to a ".tar" file')
+    text = native.source_text(arch)
+    native.target_machine()  # initialises LLVM
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
+    machine = target.create_target_machine(opt=2, reloc="pic")
+    return bytes(machine.emit_object(llvm.parse_assembly(text)))

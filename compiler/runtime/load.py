@@ -1,0 +1,110 @@
+"""Code loaded into this process: artifacts, and what `save` and `export_library` wrote."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+from compiler.artifact import MAGIC, Artifact
+from compiler.errors import ArtifactError
+from compiler.runtime.core.cpu_module import CPUModule, check_runnable, load_code
+from compiler.runtime.core.module import Module
+from compiler.runtime.files.checksum import check_seal
+from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
+from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, read_section
+from compiler.runtime.files.shared_library import SharedLibrary
+from compiler.target.target import Target
+
+_MOST_TAR_BYTES = 1 << 32
+
+
+def load_artifact(artifact: Artifact) -> Module:
+    """Load an artifact's object code into this process; of one for a GPU, make the module that starts its kernels.
+
+    Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
+    """
+    if Target(artifact.target).device_type == "cuda":
+        from compiler.runtime.cuda.module import CUDAHostModule
+
+        return CUDAHostModule(artifact)
+    return CPUModule(artifact, load_code(artifact))
+
+
+def load_module(path: str, fmt: str = "") -> Module:
+    """Load a module from an artifact, an object, a shared library or a tar file, with the modules it imports.
+
+    The file is what `save` or `export_library` wrote; its contents decide, `fmt` only where they do not. Raises
+    ArtifactError for a file that cannot be read, is damaged, or was not written by tunefarm.
+    """
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
+    if data.startswith(MAGIC):
+        return unbundle(Artifact.from_bytes(data))
+    if data.startswith(b"\x7fELF"):
+        try:
+            return _load_elf(file, data)
+        except ArtifactError as error:
+            raise ArtifactError(f"cannot load {str(path)!r}: {error.message}", hint=error.hint) from None
+    if file.suffix == ".tar" or fmt == "tar" or data[257:262] == b"ustar":
+        return _load_tar(str(path), data)
+    raise ArtifactError(
+        f"cannot load {str(path)!r}: it is no tunefarm artifact, object, shared library or tar file",
+        hint='save modules with `module.save("name.tunefarm")` or `module.export_library("name.so")`',
+    )
+
+
+def unbundle(whole: Artifact, load: Callable[[Artifact], Module] | None = None, depth: int = 0) -> Module:
+    """The module in an artifact, with the modules it imports. `load` makes the module itself."""
+    if depth > MOST_NESTED:
+        raise ArtifactError(f"the artifact's imports are nested more than {MOST_NESTED} deep")
+    imports = sorted((n for n in whole.blobs if n.startswith(IMPORT)), key=lambda name: (len(name), name))
+    own = {name: blob for name, blob in whole.blobs.items() if name not in (*imports, ORIGINAL)}
+    artifact = Artifact(whole.target, whole.cpu_features, whole.entries, own, whole.meta)
+    module = (load or load_artifact)(artifact)
+    for name in imports:
+        module.import_module(unbundle(Artifact.from_bytes(whole.blobs[name]), depth=depth + 1))
+    return module
+
+
+def _load_elf(file: Path, data: bytes) -> Module:
+    section = read_section(data, SECTION)
+    if section is None:
+        raise ArtifactError(
+            "it does not say what its functions take: it was not written by tunefarm",
+            hint="`load_static_library(path, func_names)` takes a bare object along for `import_module`",
+        )
+    records = read_records(section)
+    if elf_kind(data) == RELOCATABLE:  # linked in memory
+        if len(records) != 1:
+            raise ArtifactError(f"the object describes {len(records)} modules; only a library can hold several")
+        return unbundle(with_object(records[0], data))
+    check_seal(data)
+    for record in records:
+        check_runnable(record)
+    code = SharedLibrary(file, data)
+    modules = [unbundle(record, lambda artifact: CPUModule(artifact, code)) for record in records]
+    for extra in modules[1:]:
+        modules[0].import_module(extra)
+    return modules[0]
+
+
+def _load_tar(path: str, data: bytes) -> Module:
+    objects: list[bytes] = []
+    try:
+        with tarfile.open(fileobj=BytesIO(data), mode="r:") as archive:
+            for member in archive:
+                if member.isfile() and 0 <= member.size <= _MOST_TAR_BYTES:
+                    content = archive.extractfile(member)
+                    objects.append(content.read() if content is not None else b"")
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        raise ArtifactError(f"cannot load {path!r}: it is no whole tar file: {error}") from None
+    described = [code for code in objects if code.startswith(b"\x7fELF") and read_section(code, SECTION) is not None]
+    if len(described) != 1:
+        raise ArtifactError(f"cannot load {path!r}: it holds {len(described)} modules written by tunefarm, not one")
+    records = read_records(read_section(described[0], SECTION) or b"")
+    return unbundle(with_object(records[0], described[0]))
