@@ -61,11 +61,11 @@ clean:                   ## remove what the targets above made
 fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FRAMES=30000 damaged messages at each kind of process, from SEED
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
 	FUZZ_CASES=$(or $(FRAMES),30000) FUZZ_SEED=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) \
-	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/test_wire_fuzz.py tests/e2e/test_relay_fuzz.py
+	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/rpc/test_wire_fuzz.py tests/e2e/relay/test_fuzz.py
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
-	$(BIN)/python tests/e2e/soak.py $(or $(TIME),120) $(SEED)
-	$(BIN)/python tests/e2e/kill_writers.py $(or $(KILLS),100)
+	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)
+	$(BIN)/python -m tests.e2e.kill_writers $(or $(KILLS),100)
 
 bench: $(STAMP)          ## every benchmark, one after the other; PEER=/path/to/python with apache-tvm adds its numbers
 	@for script in benchmarks/*.py; do \

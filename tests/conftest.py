@@ -1,4 +1,4 @@
-"""Being here puts this folder on the import path, for helpers that several kinds of test share.
+"""What tests of several kinds share.
 
 It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order).
 """
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads, which spin while others want the core
 
-import fuzzing
 import pytest
 
-if TYPE_CHECKING:  # most tests have no database
-    from seed_records import Seeded
+from tests.kit import fuzzing
+from tests.kit.places import TESTS
 
+if TYPE_CHECKING:  # most tests have no database
+    from tests.kit.records.seed import Seeded
     from tuner.records.store import RecordStore
 
 fuzzing.load_profile()
@@ -30,34 +31,34 @@ WAITING = ("e2e", "browser", "contract")
 """Folders whose tests mostly wait, for processes, for databases and for faults to be noticed."""
 
 LONGEST = (
-    "test_faults_farm.py",
-    "test_cli_cold.py",
-    "test_cli_farm.py",
-    "test_docs_examples.py",
-    "test_web_runs.py",
-    "test_tracker_deaths.py",
-    "test_cli_resume.py",
-    "test_cli_killed.py",
-    "test_autotvm.py",
-    "test_farm_cli.py",
-    "test_soak.py",
-    "test_cli_bench.py",
-    "test_faults_box.py",
-    "test_auto_scheduler_tuning.py",
-    "test_live_run.py",
-    "test_accessibility.py",
-    "test_web_workers.py",
-    "test_cli_own_kernels.py",
-    "test_relay_cli.py",
-    "test_tuning_failures.py",
-    "test_rpc_server.py",
-    "test_dask_builder.py",
-    "test_tracker_farm.py",
-    "test_meta_schedule.py",
-    "test_codegen_arithmetic.py",
-    "test_codegen_math.py",
-    "test_schedule_random.py",
-    "test_wire_fuzz.py",
+    "e2e/faults/test_farm.py",
+    "e2e/cli/test_cold.py",
+    "e2e/cli/test_farm.py",
+    "unit/docs/test_examples.py",
+    "e2e/webui/test_runs.py",
+    "e2e/tracker/test_deaths.py",
+    "e2e/cli/test_resume.py",
+    "e2e/cli/test_killed.py",
+    "e2e/tuning/test_autotvm.py",
+    "e2e/cli/test_farm_cli.py",
+    "e2e/faults/test_soak.py",
+    "e2e/cli/test_bench.py",
+    "e2e/faults/test_box.py",
+    "e2e/tuning/test_auto_scheduler.py",
+    "browser/test_live_run.py",
+    "browser/test_accessibility.py",
+    "contract/webui/test_workers.py",
+    "e2e/cli/test_own_kernels.py",
+    "e2e/relay/test_cli.py",
+    "e2e/tuning/test_failures.py",
+    "e2e/rpc/test_server.py",
+    "e2e/tuning/test_dask_builder.py",
+    "e2e/tracker/test_farm.py",
+    "e2e/tuning/test_meta_schedule.py",
+    "unit/compiler/codegen/test_arithmetic.py",
+    "unit/compiler/codegen/test_math.py",
+    "property/test_schedule_random.py",
+    "e2e/rpc/test_wire_fuzz.py",
 )
 """They begin first, so that none of them is left running alone in the end."""
 
@@ -83,10 +84,11 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files: the longest, then those that wait by turns with those that compute, so that they overlap."""
     files = sorted({item.path for item in items})
-    first = sorted((path for path in files if path.name in LONGEST), key=lambda path: LONGEST.index(path.name))
-    rest = [path for path in files if path.name not in LONGEST]
-    waiting = [path for path in rest if path.parent.name in WAITING]
-    computing = [path for path in rest if path.parent.name not in WAITING]
+    longest = [TESTS / name for name in LONGEST]
+    first = [path for path in longest if path in files]
+    rest = [path for path in files if path not in longest]
+    waiting = [path for path in rest if path.relative_to(TESTS).parts[0] in WAITING]
+    computing = [path for path in rest if path not in waiting]
     turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
     order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
     items.sort(key=lambda item: order[item.path])
@@ -96,13 +98,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With a failure goes what the processes of the test's farms said: it is often there that it began."""
     report = yield
-    if report.failed and (kit := sys.modules.get("cli_farm")):  # most tests have no farm
+    if report.failed and (kit := sys.modules.get("tests.kit.cli.farm")):  # most tests have no farm
         report.sections += [log for farm in kit.FARMS for log in farm.logs()]
     return report
 
 
 def pytest_runtest_logfinish() -> None:
-    if kit := sys.modules.get("cli_farm"):
+    if kit := sys.modules.get("tests.kit.cli.farm"):
         kit.forget_stopped_farms()
 
 
@@ -120,8 +122,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seeded_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seeded]:
     """A database file with believable contents, to be copied, and what they are. One of its runs goes on, and would
     seem to have died in a file that is older than a module's tests."""
-    from seed_records import seed
-
+    from tests.kit.records.seed import seed
     from tuner.records.store import RecordStore
 
     file = tmp_path_factory.mktemp("seeded") / "template.db"

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from seed_records import FakeTracker
-from web_server import running_app
 
+from tests.kit.records.seed import FakeTracker
+from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -1,7 +1,7 @@
 """Pictures of the dashboard over a store: the one in the README, or every page to look at.
 
-    PYTHONPATH=tests python tests/browser/pictures.py STORE docs/images/dashboard.png [--page /runs/1]
-    PYTHONPATH=tests python tests/browser/pictures.py STORE FOLDER       # each page, wide and narrow, light and dark
+    python -m tests.browser.pictures STORE docs/images/dashboard.png [--page /runs/1]
+    python -m tests.browser.pictures STORE FOLDER       # each page, wide and narrow, light and dark
 
 It says which pages are wider than the window. The README's picture is of the runs that some `tunefarm demo --folder`
 and `tunefarm tune` left, put into one store by `tunefarm records merge`.
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 import playwright.sync_api as playwright
-from browser.conftest import FLAGS
-from web_server import running_app
 
+from tests.browser.conftest import FLAGS
+from tests.kit.web import running_app
 from tuner.records.store import RecordStore
 
 Scheme = Literal["light", "dark"]

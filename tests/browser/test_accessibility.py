@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Page, expect
-from seed_records import Seeded
+
+from tests.kit.records.seed import Seeded
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 

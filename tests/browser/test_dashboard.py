@@ -7,9 +7,9 @@ import threading
 
 import pytest
 from playwright.sync_api import Page, expect
-from seed_records import FakeTracker, Seeded, go_on
 
 from rpc_server.errors import ConnectError
+from tests.kit.records.seed import FakeTracker, Seeded, go_on
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 

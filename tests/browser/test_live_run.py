@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import patient_http
 import pytest
-from conftest import Problems
 from playwright.sync_api import Page, expect
-from web_server import running_app
 
+from tests.browser.conftest import Problems
+from tests.kit import patient_http
+from tests.kit.web import running_app
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from webui.launcher import ProcessLauncher

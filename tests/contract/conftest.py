@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from farm_kit import Farm
-from postgres_kit import postgres_database, postgres_server
-from seed_records import FakeTracker
-from web_server import running_app
 
+from tests.kit.records.farm import Farm
+from tests.kit.records.postgres import postgres_database, postgres_server
+from tests.kit.records.seed import FakeTracker
+from tests.kit.web import running_app
 from tuner.records.db.database import parse_url
 from tuner.records.db.migrate import upgrade
 from tuner.records.store import RecordStore

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_farm import CliFarm, cli_farm
+
+from tests.kit.cli.farm import CliFarm, cli_farm
 
 
 @pytest.fixture
 def farm(tmp_path: Path, sqlite_template: Path) -> Iterator[CliFarm]:
     """The command line in a folder of its own, with an empty record store: that commands make theirs is shown where
-    they are processes that know nothing (test_cli_cold.py)."""
+    they are processes that know nothing (e2e/cli/test_cold.py)."""
     with cli_farm(tmp_path) as running:
         shutil.copyfile(sqlite_template, running.db)
         yield running

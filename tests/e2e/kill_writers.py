@@ -1,6 +1,6 @@
 """Kills what writes to a record store, over and over, and looks for all it had promised.
 
-    python tests/e2e/kill_writers.py [TIMES]     (default 100, on SQLite and again on PostgreSQL)
+    python -m tests.e2e.kill_writers [TIMES]     (default 100, on SQLite and again on PostgreSQL)
 
 A *tuner* adds trials in batches, claims the next candidates along with them, and renews its run; a *web app* makes
 releases and tokens over HTTP. Each says on a pipe what the store acknowledged. It is killed (SIGKILL) at a random
@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from tests.kit.places import ROOT
 from tuner.records.db.database import connect, parse_url
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Trial
 from tuner.records.runs.claims import Wanted
@@ -81,9 +82,8 @@ def prepare(address: str) -> None:
 @contextmanager
 def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     """This file as a process of its own, killed when the block ends, or takes too long."""
-    command = [sys.executable, __file__, *words]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, pipesize=_PIPE_BYTES) as process:
+    command = [sys.executable, "-m", "tests.e2e.kill_writers", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, pipesize=_PIPE_BYTES) as process:
         assert process.stdout is not None
         watch = threading.Timer(PATIENCE_S, process.kill)
         watch.start()
@@ -239,8 +239,7 @@ def a_store(kind: str) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as folder:
             yield str(Path(folder, "records.db"))
     else:
-        sys.path.insert(0, str(Path(__file__).parents[1]))
-        from postgres_kit import postgres_database, postgres_server
+        from tests.kit.records.postgres import postgres_database, postgres_server
 
         with postgres_server() as server, postgres_database(server) as address:
             yield address

@@ -1,4 +1,4 @@
-"""A randomized mix of faults on a farm of this machine: `python tests/e2e/soak.py SECONDS [SEED]`.
+"""A randomized mix of faults on a farm of this machine: `python -m tests.e2e.soak SECONDS [SEED]`.
 
 Three boxes, one of them behind a relay, and a few clients work while executors, servers, the tracker, the relay and
 clients are killed or stopped at random moments and the network between box and tracker is cut. Says what it did and
@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fault_farm import TIMING, FaultFarm, fault_farm
-from process_tree import children
+from tests.kit.farm.fault_farm import TIMING, FaultFarm, fault_farm
+from tests.kit.process_tree import children
 
 LONGEST_S = 300.0
 WORKERS = ("ann", "bob", "cy")

@@ -5,8 +5,8 @@ fails here until it has all three:
 
 * a case (`schedule_case.case`) whose trace has the step: `test_schedule_text` compares its text, and replays it;
 * such a case on a function with an extent that 4 does not divide: it is interpreted, lowered and compiled here;
-* an illegal use: a row of `CASES` in `test_schedule_illegal`, or a `check_refused(func, steps, "<primitive>", rule)` in
-  any module of tests/unit.
+* an illegal use: a row of `CASES` in `unit/compiler/schedule/test_illegal.py`, or a
+  `check_refused(func, steps, "<primitive>", rule)` in any module beside it.
 
 A primitive that cannot have one of them stands in the tables below, with the reason.
 """
@@ -16,18 +16,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
-import schedule_workloads as w
-from test_schedule_text import CASES
 
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import get_primitive, known_primitives
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
+from tests.golden.test_schedule_text import CASES
+from tests.kit.compiler import schedule_workloads as w
+from tests.kit.places import TESTS
 
-_UNIT = Path(__file__).parent.parent / "unit"
+_UNIT = TESTS / "unit" / "compiler" / "schedule"
 
 NOT_RUN = {"bind": "a CPU and the interpreter have no device threads"}
 NEVER_REFUSED = {"enter_postproc": "it takes nothing and changes nothing"}
@@ -46,7 +46,7 @@ def cases_with() -> dict[str, list[str]]:
 @cache
 def refused() -> set[str]:
     """The primitives with a test of an illegal use."""
-    return {name for path in _UNIT.glob("test_schedule_*.py") for name in _refused_in(ast.parse(path.read_text()))}
+    return {name for path in _UNIT.glob("test_*.py") for name in _refused_in(ast.parse(path.read_text()))}
 
 
 def _refused_in(module: ast.Module) -> Iterator[str]:

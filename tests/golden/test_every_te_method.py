@@ -13,8 +13,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from te_primitive_schedules import CASES, rows
-from te_schedules import Made
 
 from compiler.driver.build import build
 from compiler.errors import ScheduleError
@@ -24,6 +22,8 @@ from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import Tensor
+from tests.kit.compiler.te_primitive_schedules import CASES, rows
+from tests.kit.compiler.te_schedules import Made
 
 ASKED = {
     "Stage.attachment": "where a stage stands", "Stage.nest_text": "its loops as text",

@@ -11,7 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lowering_kit import (
+
+from compiler.lower.pipeline import lower_func, stages
+from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.tir.nodes import PrimFunc
+from tests.kit.compiler.lowering import (
     arguments,
     assert_agreement,
     assert_same,
@@ -21,10 +25,6 @@ from lowering_kit import (
     outputs_by_interpreter,
     softmax,
 )
-
-from compiler.lower.pipeline import lower_func, stages
-from compiler.schedule.core.schedule import BlockRV, Schedule
-from compiler.tir.nodes import PrimFunc
 
 _FOLDER = Path(__file__).parent / "lower"
 Case = Callable[[], PrimFunc]

@@ -10,14 +10,16 @@ import os
 from pathlib import Path
 
 import pytest
-import schedule_buffer_cases  # noqa: F401  (registers its cases)
-import schedule_loop_cases  # noqa: F401  (and these)
-import schedule_workloads as w
-import tensor_intrins
-from schedule_case import CASES, case
 
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.schedule.core.trace import apply_trace
+from tests.kit.compiler import (
+    schedule_buffer_cases,  # noqa: F401  (registers its cases)
+    schedule_loop_cases,  # noqa: F401  (and these)
+    tensor_intrins,
+)
+from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedule_case import CASES, case
 
 _FOLDER = Path(__file__).parent / "schedule"
 

@@ -6,10 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import te_primitive_schedules  # noqa: F401  (adds its cases)
-import te_schedules
-import test_lower_text
-import test_schedule_text
 
 from compiler import topi
 from compiler.ir.module import IRModule
@@ -21,6 +17,11 @@ from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimFunc, SizeVar
 from compiler.tir.structural import assert_structural_equal, structural_hash
+from tests.golden import test_lower_text, test_schedule_text
+from tests.kit.compiler import (
+    te_primitive_schedules,  # noqa: F401  (adds its cases)
+    te_schedules,
+)
 
 _TEXTS = sorted(path for folder in ("lower", "te") for path in (Path(__file__).parent / folder).glob("*.txt"))
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lowering_kit import chain, matmul, softmax
 
 from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import size_var
 from compiler.tir.nodes import PrimFunc
+from tests.kit.compiler.lowering import chain, matmul, softmax
 
 _FOLDER = Path(__file__).parent / "symbolic"
 

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from te_primitive_schedules import CASES
 
 from compiler.te.schedule.replay import schedule_to_func
+from tests.kit.compiler.te_primitive_schedules import CASES
 
 _FOLDER = Path(__file__).parent / "te"
 

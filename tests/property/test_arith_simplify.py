@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from fuzzing import examples
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from compiler.arith.analyzer import Analyzer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Range
+from tests.kit.fuzzing import examples
 
 X, Y, Z = n.Var("x"), n.Var("y"), n.Var("z")
 VARS = (X, Y, Z)

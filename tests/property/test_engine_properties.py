@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from tests.kit.fuzzing import examples
 from tuner.build.worker import BuildResult
 from tuner.engine.budget import Limits
 from tuner.engine.events import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fuzzing import examples
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import tvm_storage_sync
 from compiler.tir.visit import seq, walk
+from tests.kit.fuzzing import examples
 
 X, Y, SIZE = 8, 4, 512
 

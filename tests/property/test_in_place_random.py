@@ -11,7 +11,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from fuzzing import cases
 
 from compiler.driver.build import build
 from compiler.interp.interpreter import run
@@ -19,6 +18,7 @@ from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
+from tests.kit.fuzzing import cases
 
 CASES, CHUNK = cases(160), 20
 Rng = np.random.Generator

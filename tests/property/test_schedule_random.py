@@ -14,9 +14,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import schedule_workloads as w
-import tensor_intrins
-from fuzzing import cases
 
 from compiler.errors import LoweringError, ScheduleError
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
@@ -28,6 +25,9 @@ from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc
+from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler import tensor_intrins
+from tests.kit.fuzzing import cases
 
 CASES, CHUNK = cases(80), 20
 

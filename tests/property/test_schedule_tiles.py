@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import schedule_workloads as w
 
 from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.schedule.core.trace import apply_trace
 from compiler.tir.nodes import PrimFunc
+from tests.kit.compiler import schedule_workloads as w
 
 CASES = 24
 

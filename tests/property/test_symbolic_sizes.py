@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lowering_kit import chain, matmul, random_schedule, softmax
 
 from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
@@ -21,6 +20,7 @@ from compiler.te.reduction import max as te_max
 from compiler.te.reduction import reduce_axis
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
+from tests.kit.compiler.lowering import chain, matmul, random_schedule, softmax
 
 SEEDS = 10
 INTERPRETED = 150  # elements in all; more take the interpreter long

@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable
 
 import numpy as np
-from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Tensor
 from compiler.tir import ir_builder, ops
 from compiler.tir.nodes import Buffer, ForKind, IterType, Stmt
+from tests.kit.fuzzing import examples
 
 Reference = Callable[..., np.ndarray]
 Workload = tuple[list[Tensor], Reference]

@@ -6,10 +6,8 @@ from collections import Counter
 from itertools import count
 
 import pytest
-from fuzzing import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracker_world import World
 
 from rpc_server.wire.tracker_messages import (
     BoxHeartbeat,
@@ -21,6 +19,8 @@ from rpc_server.wire.tracker_messages import (
     RequestDevice,
 )
 from rpc_server.wire.tracker_records import DeviceSpec, LogEvent
+from tests.kit.farm.tracker_world import World
+from tests.kit.fuzzing import examples
 from tracker.allocate import OVERDUE_EVERY
 from tracker.farm import Send, Timing
 from tracker.log import LogKind

@@ -3,13 +3,13 @@ idles while a request waits for it, and in the end every lease is over and every
 
 from __future__ import annotations
 
-from fuzzing import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tracker_world import World
 
 from rpc_server.wire.tracker_messages import Admin
+from tests.kit.farm.tracker_world import World
+from tests.kit.fuzzing import examples
 
 pick = st.integers(min_value=0, max_value=10**6)
 

@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 import numpy as np
-import ptx_machine
+
+from tests.kit.gpu import ptx_machine
 
 
 class Error(Exception):

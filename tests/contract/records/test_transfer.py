@@ -1,0 +1,177 @@
+"""Records moved between stores of every kind stay what they were."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from tests.kit.records.runs import BEGAN, TARGET, Lab
+from tuner.interchange import jsonl, transfer
+from tuner.interchange.entries import run_ref
+from tuner.interchange.transfer import Selection, copy, read, write
+from tuner.records.errors import InvalidRecord
+from tuner.records.model import RunState, Trial
+from tuner.records.store import RecordStore
+
+
+def plain(trial: Trial) -> dict[str, object]:
+    """A trial without what only its own store knows."""
+    kept = dataclasses.asdict(trial)
+    return {name: value for name, value in kept.items() if name not in ("id", "run_id", "task_id", "device_id")}
+
+
+@pytest.fixture
+def source(tmp_path):
+    with RecordStore.open(tmp_path / "source.db", create=True) as opened:
+        yield Lab(opened)
+
+
+class TestTransfer:
+    def test_a_copied_run_is_the_same_run(self, source, store):
+        run = source.whole_run()
+        absorbed = copy(source.store, store)
+        assert (absorbed.runs, absorbed.trials, absorbed.known_runs) == (1, 9, 0)
+        (copied,) = store.runs()
+        assert run_ref(copied) == run_ref(run)
+        assert (copied.state, copied.finished_at, copied.trials, copied.failed) == (
+            RunState.FINISHED,
+            run.finished_at,
+            8,
+            1,
+        )
+        assert [plain(t) for t in store.all_trials(copied.id)] == [plain(t) for t in source.store.all_trials(run.id)]
+        assert store.failure_histogram(copied.id)[0].first_text == "signal 11\nunder way: call main"
+
+    def test_the_best_config_follows(self, source, store):
+        source.whole_run()
+        copy(source.store, store)
+        mine, theirs = (s.best(source.task.key, TARGET, "zen3/2t").config for s in (store, source.store))
+        assert mine is not None
+        assert theirs is not None
+        assert (mine.digest, mine.samples, mine.device, mine.toolchain) == (
+            theirs.digest,
+            theirs.samples,
+            theirs.device,
+            theirs.toolchain,
+        )
+
+    def test_a_faster_run_from_elsewhere_takes_over(self, source, store):
+        Lab(store).whole_run("mine", BEGAN, scale=2.0)
+        source.whole_run("theirs", BEGAN + timedelta(days=1), scale=0.5)
+        before = store.best(source.task.key, TARGET, "zen3/2t").config
+        copy(source.store, store)
+        after = store.best(source.task.key, TARGET, "zen3/2t").config
+        assert before is not None
+        assert after is not None
+        assert after.cost < before.cost
+
+    def test_copying_again_adds_nothing(self, source, store):
+        source.whole_run()
+        copy(source.store, store)
+        again = copy(source.store, store)
+        assert (again.runs, again.trials, again.known_runs, again.known_trials) == (0, 0, 1, 9)
+        assert len(store.runs()) == 1
+
+    def test_a_copy_back_adds_nothing(self, source, store):
+        source.whole_run()
+        copy(source.store, store)
+        assert copy(store, source.store).runs == 0
+
+    def test_an_interrupted_copy_is_taken_up(self, source, store, monkeypatch):
+        monkeypatch.setattr(transfer, "BATCH", 5)
+        source.whole_run()
+        entries = list(read(source.store))
+        write(store, entries[: len(entries) - 4])  # the last trials and the end are missing
+        (half,) = store.runs()
+        assert half.state is RunState.INTERRUPTED
+        assert half.trials == 4
+        assert write(store, entries).trials == 4
+        (whole,) = store.runs()
+        assert whole.state is RunState.FINISHED
+        assert whole.trials == 8
+
+    def test_a_run_that_grew_is_continued(self, source, store):
+        run = source.start()
+        source.trials(run, range(4))
+        copy(source.store, store)
+        assert store.runs()[0].state is RunState.INTERRUPTED  # nobody works on it here
+        source.trials(run, range(4, 9))
+        source.store.set_run_state(run.id, RunState.FINISHED)
+        assert copy(source.store, store).trials == 5
+        assert store.runs()[0].state is RunState.FINISHED
+
+    def test_a_run_that_went_on_in_both_places_keeps_its_own_trials(self, source, store):
+        run = source.start()
+        source.trials(run, range(4))
+        copy(source.store, store)
+        mine = store.runs()[0]
+        Lab(store).trials(mine, range(4, 7), scale=3.0)
+        source.trials(run, range(4, 9))
+        absorbed = copy(source.store, store)
+        assert absorbed.diverged == [mine.id]
+        assert absorbed.trials == 0
+        assert absorbed.left_out == 3
+        assert store.run(mine.id).trials == 6
+
+    def test_only_the_selected_runs_are_copied(self, source, store):
+        first = source.whole_run("first")
+        source.whole_run("second", BEGAN + timedelta(days=1))
+        assert copy(source.store, store, Selection(runs=frozenset([first.id]))).runs == 1
+        assert copy(source.store, store, Selection(workload="no such workload")).runs == 0
+        assert copy(source.store, store, Selection(workload=source.task.name)).runs == 1
+
+    def test_through_a_file(self, source, store, tmp_path):
+        source.whole_run()
+        path = tmp_path / "records.jsonl"
+        with path.open("wb") as out:
+            assert jsonl.dump(read(source.store), out) == 9
+        assert write(store, jsonl.load(path)).trials == 9
+
+
+class TestPrune:
+    def test_a_run_with_the_best_config_is_kept(self, store):
+        lab = Lab(store)
+        best, other = lab.whole_run(), lab.whole_run("slow", BEGAN + timedelta(days=1), scale=4.0)
+        assert "best config" in store.removable(best.id)
+        with pytest.raises(InvalidRecord, match="best config"):
+            store.remove_run(best.id)
+        assert store.removable(other.id) == ""
+        assert store.remove_run(other.id) == 9
+        assert [run.id for run in store.runs()] == [best.id]
+        assert store.run(best.id).trials == 8
+        assert len(list(store.all_trials(best.id))) == 9
+
+    def test_a_run_under_way_is_kept(self, store):
+        run = Lab(store).start()
+        assert "running" in store.removable(run.id)
+
+    def test_candidates_go_with_their_last_trial(self, store):
+        lab = Lab(store)
+        lab.whole_run()
+        gone = lab.whole_run("slow", BEGAN + timedelta(days=1), scale=4.0)
+        store.remove_run(gone.id)
+        store.compact()
+        # the first run tried the same candidates, so all of them are still there
+        assert len(store.measured_digests(lab.task.key, TARGET, "zen3/2t")) == len({*lab.traces[1:9]})
+
+
+def test_stats_count_what_is_there(store):
+    lab = Lab(store)
+    lab.whole_run()
+    lab.start("second", BEGAN + timedelta(days=1))
+    stats = store.stats()
+    assert (stats.runs, stats.trials, stats.failed, stats.workloads, stats.devices) == (2, 8, 1, 1, 1)
+    assert stats.runs_by_state == {"finished": 1, "running": 1}
+    assert stats.failures == {"crash": 1}
+    (row,) = stats.by_workload
+    assert (row.workload, row.runs, row.trials) == (lab.task.name, 2, 8)
+    assert row.best_cost is not None
+    assert stats.size
+    assert stats.size > 1000
+
+
+def test_stats_of_an_empty_store(store):
+    stats = store.stats()
+    assert (stats.runs, stats.trials, stats.by_workload, stats.first_run) == (0, 0, (), None)

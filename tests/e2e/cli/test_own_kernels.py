@@ -1,0 +1,87 @@
+"""`tunefarm tune` of kernels in a TOML and in a Python file: tuned, recorded, resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.tuner import byok_kernels
+from tuner.kernels.space import config_of
+from tuner.records.model import TrialPurpose
+from tuner.records.store import RecordStore
+
+TOML = """
+[run]
+trials = 20
+samples = 2
+max_samples = 2
+sample_ms = 2
+
+[[kernel]]
+name = "saxpy"
+source = "saxpy.c"
+entry = "saxpy"
+compiler = "cc -O3"
+args = [
+  { name = "x", dtype = "float32", shape = [4096] },
+  { name = "y", dtype = "float32", shape = [4096] },
+  { name = "out", dtype = "float32", shape = [4096], output = true },
+]
+reference = { UNROLL = 1, SCALE = 2 }
+[kernel.space]
+UNROLL = [1, 2, 4, 8]
+SCALE = [2, 3]
+"""
+PYTHON = """
+from scaled_helper import make, scaled
+
+from tuner.kernels.kernel import FunctionKernel
+from tuner.kernels.space import KernelSpace
+
+kernel = FunctionKernel("scaled", make, KernelSpace({"LANES": [4, 8, 16, 32], "WRONG": [0, 1]}), scaled())
+"""
+HELPER = "from byok_kernels import make_scaled as make, scaled\n"
+
+
+@pytest.fixture
+def farm(farm):
+    (farm.folder / "saxpy.c").write_text(byok_kernels.SAXPY)
+    (farm.folder / "kernels.toml").write_text(TOML)
+    (farm.folder / "mine.py").write_text(PYTHON)
+    (farm.folder / "scaled_helper.py").write_text(HELPER)
+    (farm.folder / "byok_kernels.py").write_text(Path(byok_kernels.__file__).read_text())
+    return farm
+
+
+def configs(farm):
+    """The configs of the search trials that were measured."""
+    with RecordStore.open(farm.db) as store:
+        (run,) = store.runs()
+        found = [t for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH]
+    return run, [config_of(t.trace) for t in found if t.cost is not None]
+
+
+def test_c_source_from_a_toml_file(farm):
+    (task,) = farm.json("tune", "kernels.toml", "--trials", "6", "--db", farm.db, "--quiet")["tasks"]
+    assert task["name"] == "saxpy"
+    assert task["trials"] == 6  # the flag, not the file
+    assert task["baseline_s"] > 0
+    run, measured = configs(farm)
+    assert run.options["sample_ms"] == 2
+    assert measured
+    assert {c["SCALE"] for c in measured} == {2}
+
+
+def test_a_function_from_a_python_file_resumed_and_refused(farm):
+    (task,) = farm.json("tune", "mine.py:kernel", "--trials", "6", "--db", farm.db, "--quiet")["tasks"]
+    assert (task["name"], task["trials"]) == ("scaled", 6)
+    run, measured = configs(farm)
+    assert measured
+    assert {c["WRONG"] for c in measured} == {0}
+    farm.run("tune", "--resume", str(run.id), "--trials", "8", "--db", farm.db, "--quiet")
+    assert configs(farm)[0].trials == 8
+    (farm.folder / "mine.py").write_text(PYTHON + "\n# changed\n")
+    refused = farm.run("tune", "--resume", str(run.id), "--trials", "9", "--db", farm.db, "--quiet", code=1)
+    assert "mine.py has changed since the run began" in refused.stderr
+    assert "start a new run" in refused.stderr

@@ -1,0 +1,94 @@
+"""A session without a server to start, modules in files of every kind, and devices by their names."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from compiler.errors import ArtifactError, DeviceError
+from compiler.runtime.core import ndarray as nd
+from compiler.runtime.load import load_artifact, load_module
+from rpc_server.errors import RemoteFileError, SessionRefused
+from tests.kit.farm.rpc_kernels import kernel
+from tunefarm import rpc
+
+needs_linker = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler to link with")
+
+
+@pytest.fixture(scope="module")
+def remote():
+    with rpc.LocalSession() as session:
+        yield session
+
+
+def check(remote, module):
+    a, b = nd.array(np.arange(64, dtype=np.float32), remote.cpu()), nd.empty((64,), "float32", remote.cpu())
+    module["kernel"](a, b)
+    np.testing.assert_array_equal(b.numpy(), np.arange(64) + 1)
+
+
+@pytest.mark.parametrize("suffix", ["tunefarm", "tar", pytest.param("so", marks=needs_linker)])
+def test_modules_in_files_of_every_kind(remote, tmp_path, suffix):
+    file = tmp_path / f"lib.{suffix}"
+    load_artifact(kernel("add_one", 64)).export_library(str(file))
+    remote.upload(str(file))
+    check(remote, remote.load_module(file.name))
+
+
+def test_functions_of_imported_modules(remote, tmp_path):
+    module = load_artifact(kernel("negate", 64, name="other"))
+    module.import_module(load_artifact(kernel("add_one", 64)))
+    module.export_library(str(tmp_path / "both.tar"))
+    remote.upload(str(tmp_path / "both.tar"))
+    loaded = remote.load_module("both.tar")
+    assert set(loaded.get_function_list()) == {"other", "kernel"}
+    check(remote, loaded)
+
+
+@needs_linker
+def test_a_module_is_linked_on_the_box(remote, tmp_path):
+    load_artifact(kernel("add_one", 64)).export_library(str(tmp_path / "lib.tar"))
+    remote.upload(str(tmp_path / "lib.tar"))
+    (tmp_path / "back.so").write_bytes(remote.download_linked_module("lib.tar"))
+    a, b = nd.array(np.zeros(64, np.float32)), nd.empty((64,), "float32")
+    load_module(str(tmp_path / "back.so"))["kernel"](a, b)
+    np.testing.assert_array_equal(b.numpy(), 1)
+    with pytest.raises(RemoteFileError):
+        remote.download("lib.linked.so")
+
+
+def test_what_is_no_module(remote):
+    remote.upload(b"no module", "x.so")
+    with pytest.raises(ArtifactError, match=r"x\.so"):
+        remote.load_module("x.so")
+    with pytest.raises(RemoteFileError):
+        remote.load_module("absent.so")
+
+
+def test_the_system_library_holds_what_was_loaded_for_it(remote):
+    assert remote.system_lib().get_function_list() == []
+
+
+@pytest.mark.parametrize(
+    ("maker", "kind"),
+    [
+        ("cuda", "cuda"), ("opencl", "opencl"), ("cl", "opencl"), ("vulkan", "vulkan"), ("metal", "metal"),
+        ("mtl", "metal"), ("rocm", "rocm"), ("ext_dev", "ext_dev"), ("hexagon", "hexagon"), ("webgpu", "webgpu"),
+    ],
+)  # fmt: skip
+def test_devices_by_name(remote, maker, kind):
+    device = getattr(remote, maker)(1)
+    assert (device.device_type, device.device_id) == (kind, 1)
+    with pytest.raises(DeviceError):
+        nd.empty((1,), "float32", device)
+
+
+def test_its_server_ends_with_it():
+    session = rpc.LocalSession()
+    session.close()
+    assert not session.is_open
+
+
+def test_what_tunefarm_has_not_is_refused():
+    with pytest.raises(SessionRefused, match="minimal RPC"):
+        rpc.with_minrpc(lambda *_: None, server="posix_popen_server")

@@ -1,0 +1,157 @@
+"""`tunefarm build` against a web app: hits and misses, the coverage gate, and releases that builds pin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.driver.build import compile_artifact
+from rpc_server.executor.trial_messages import MeasureResult
+from tests.kit.cli.run import run_cli
+from tests.kit.web import running_app
+from tunefarm import nd, runtime
+from tunefarm.client import Client
+from tuner.devices.supplies import local_target
+from tuner.engine.engine import tune
+from tuner.engine.options import RunOptions
+from tuner.engine.replay import ReplayBuilder, ReplayFleet
+from tuner.records.store import RecordStore
+from tuner.search.plan import sketch_search
+from tuner.task import TuningTask
+
+TUNED, OTHER = "matmul:16,16,16:float32", "softmax:8,32:float32"
+
+
+def tune_made_up(store: RecordStore, seed: int = 0, speed: float = 1.0, untuned: float = 5e-3) -> None:
+    """Real candidates of `TUNED` for this machine, with times that are made up."""
+
+    def answer(name: str) -> MeasureResult:
+        cost = untuned if name == "untuned" else 1e-3 * (1 + int(name[:6], 16) / (1 << 24)) / speed
+        return MeasureResult(costs=(cost, cost, cost))
+
+    searches = [sketch_search(TuningTask.from_spec(TUNED, local_target()), "random", seed)]
+    options = RunOptions(trials=8, finalists=0)
+    tune(searches, fleet=ReplayFleet(answer, 1, 0.0), builder=ReplayBuilder(), options=options, store=store)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RecordStore]:
+    with RecordStore.open(tmp_path / "records.db", create=True) as opened:
+        tune_made_up(opened)
+        yield opened
+
+
+@pytest.fixture
+def api(store: RecordStore) -> Iterator[str]:
+    with running_app(store) as address:
+        yield address
+
+
+Typed = Callable[..., str]
+
+
+@pytest.fixture
+def typed(capfd: pytest.CaptureFixture[str], store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Runs a command line on the store and gives what it printed."""
+    monkeypatch.setenv("TUNEFARM_DB", store.address)
+
+    def run(*words: str, code: int = 0) -> str:
+        outcome = run_cli(capfd, *words)
+        assert outcome.code == code, outcome
+        return outcome.out + outcome.err
+
+    return run
+
+
+def test_the_coverage_gate_lists_what_nobody_tuned(api: str, typed: Typed, tmp_path: Path) -> None:
+    out = tmp_path / "build"
+    refused = typed("build", TUNED, OTHER, "--api", api, "--require-tuned", "--out", str(out), code=3)
+    assert "1 of 2 kernels have no config for llvm" in refused
+    assert f"    {OTHER}: " in refused
+    assert f"{TUNED}: " not in refused
+    assert f"hint: tune them: tunefarm tune {OTHER}" in refused
+    assert not out.exists(), "what is refused is not built"
+    hit, miss = json.loads(typed("build", TUNED, OTHER, "--api", api, "--out", str(out), "--json"))
+    assert [hit["config"], miss["config"]] == ["hit", "untuned"]
+    assert miss["explain"]
+    built = runtime.load_module(hit["artifact"])
+    a, b = (np.random.default_rng(seed).random((16, 16), dtype="float32") for seed in range(2))
+    c = nd.empty((16, 16), "float32")
+    built(nd.array(a), nd.array(b), c)
+    np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4)
+
+
+def test_what_lost_to_the_function_as_written_is_built_as_written(tmp_path: Path, typed: Typed) -> None:
+    with RecordStore.open(tmp_path / "slow.db", create=True) as slow:
+        tune_made_up(slow, untuned=5e-4)
+        with running_app(slow) as api:
+            text = typed("build", TUNED, "--api", api, "--require-tuned")
+            (told,) = json.loads(typed("build", TUNED, "--api", api, "--json"))
+            reply = Client(api).best(TuningTask.from_spec(TUNED, local_target()).func, local_target())
+    assert f"{TUNED}: as written" in text
+    assert "the function as written is faster, 500 µs in run 1" in text
+    plain = compile_artifact(TuningTask.from_spec(TUNED, local_target()).func, local_target(), name="main")
+    assert (told["config"], told["artifact_digest"]) == ("as written", plain.digest)
+    assert (reply.match, reply.as_written, reply.tuned) == ("exact", True, True)
+    assert reply.trace is not None
+
+
+def test_a_release_from_tuning_to_builds(api: str, typed: Typed, store: RecordStore, tmp_path: Path) -> None:
+    build = ("build", TUNED, "--api", api, "--require-tuned", "--json", "--release", "1.0")
+    assert "there is no release '1.0'" in typed(*build, code=1)
+    assert "1 configs" in typed("release", "create", "1.0", "--note", "first")
+    assert "is not approved" in typed(*build, code=1)
+    typed("release", "approve", "1.0")
+    (pinned,) = json.loads(typed(*build))
+    assert pinned["config"] == "hit"
+
+    # what is best moves on, the release does not
+    tune_made_up(store, seed=1, speed=10.0)
+    typed("release", "create", "1.1")
+    difference = typed("release", "diff", "1.0", "1.1")
+    assert f"~ {TUNED} on " in difference
+    assert difference.endswith("0 the same\n")
+    (newest,) = json.loads(typed("build", TUNED, "--api", api, "--json"))
+    assert newest["digest"] != pinned["digest"] == json.loads(typed(*build))[0]["digest"]
+    refused = typed("build", TUNED, OTHER, "--api", api, "--require-tuned", "--release", "1.0", code=3)
+    assert "in release 1.0:" in refused
+    assert OTHER in refused
+
+    # in one file, to another store, where it is approved anew
+    file, other = tmp_path / "1.0.json", str(tmp_path / "other.db")
+    typed("release", "export", "1.0", str(file))
+    assert typed("release", "verify", str(file), "--db", store.address).endswith("intact\n")
+    typed("db", "upgrade", "--db", other)
+    typed("release", "import", str(file), "--db", other)
+    with RecordStore.open(other) as opened, running_app(opened) as elsewhere:
+        there = ("build", TUNED, "--api", elsewhere, "--release", "1.0", "--json")
+        assert "not approved" in typed(*there, code=1)
+        typed("release", "approve", "1.0", "--db", other)
+        assert json.loads(typed(*there))[0]["digest"] == pinned["digest"]
+        with Client(elsewhere) as client:
+            task = TuningTask.from_spec(TUNED, local_target())
+            reply = client.best(task.func, local_target(), release="1.0")
+            assert (reply.digest, reply.tuned) == (pinned["digest"], True)
+            assert not client.best(task.func, local_target()).hit, "a release brings no records with it"
+
+
+def test_a_release_file_that_was_changed_is_told(typed: Typed, store: RecordStore, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    typed("release", "create", "1.0")
+    typed("release", "export", "1.0", str(file))
+    text = file.read_text()
+    file.write_text(text.replace('"cost": ', '"cost": 1'))
+    assert "digest" in typed("release", "verify", str(file), code=1)
+    file.write_text(text[:100])
+    assert "the file is no release" in typed("release", "verify", str(file), code=1)
+    assert "cannot read" in typed("release", "verify", str(tmp_path / "none.json"), code=1)
+    file.write_text(text)
+    with RecordStore.open(tmp_path / "other.db", create=True) as other:
+        tune_made_up(other, seed=3)
+        other.create_release("1.0")
+    refused = typed("release", "verify", str(file), "--db", str(tmp_path / "other.db"), code=1)
+    assert "release 1.0 of the store has digest" in refused

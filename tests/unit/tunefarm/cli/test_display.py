@@ -1,0 +1,172 @@
+"""How a run's progress reads."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from rpc_server.executor.trial_messages import FailureKind
+from tests.kit.terminal_screen import Screen
+from tunefarm.cli.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
+from tuner.engine.progress import Snapshot, TaskProgress
+
+
+def task(**changes) -> TaskProgress:
+    values = {
+        "name": "matmul:512,512,512:float32",
+        "done": 40,
+        "budget": 64,
+        "flops": 2.0 * 512**3,
+        "baseline_cost": 0.5,
+        "best_cost": 0.0025,
+        "failures": {FailureKind.CRASH: 3, FailureKind.RUN_TIMEOUT: 1},
+        "ended": False,
+        "error": None,
+    }
+    return TaskProgress(**{**values, **changes})
+
+
+def snapshot(*tasks: TaskProgress, **changes) -> Snapshot:
+    values = {"run_id": 7, "elapsed_s": 12.5, "devices": 2, "rate": 3.2, "eta_s": 7.5}
+    return Snapshot(tasks=tasks, **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "?"), (2.5e-6, "2.5 µs"), (0.85, "850.0 ms"), (12.34, "12.3 s"), (245, "4 min 05 s"), (59.99, "60.0 s")],
+)
+def test_durations(value, text):
+    assert seconds(value) == text
+
+
+def test_one_line_says_trials_best_failures_rate_and_time_left():
+    assert status_line(snapshot(task())) == (
+        "matmul:512,512,512:float32 40/64 best 107.4 GFLOP/s (200.0x) | failed 3 crash, 1 run_timeout | "
+        "2 devices, 3.2 trials/s, 7.5 s left"
+    )
+
+
+def test_before_anything_is_known():
+    fresh = task(done=0, baseline_cost=None, best_cost=None, failures={})
+    line = status_line(snapshot(fresh, devices=1, rate=0.0, eta_s=None))
+    assert line.endswith("0/64 best – | failed none | 1 device, 0.0 trials/s, ? left")
+
+
+PLACE = "number 2 of 3 in the queue for 1 device, about 4 min"
+
+
+def test_a_run_that_waits_for_its_turn_shows_its_place():
+    waiting = snapshot(task(done=0, failures={}), devices=0, waiting=PLACE)
+    assert status_line(waiting).endswith(f"| waiting for a device: {PLACE}")
+    plain = io.StringIO()
+    with PlainDisplay(plain) as display:
+        display.update(waiting)
+    assert PLACE in plain.getvalue()
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with LiveDisplay(terminal) as live:
+        live.update(waiting)
+        live.update(waiting)
+    assert f"waiting for a device: {PLACE}" in terminal.file.getvalue()
+
+
+def test_when_only_the_finals_are_left():
+    assert status_line(snapshot(task(done=64), eta_s=0.0)).endswith("3.2 trials/s, last comparisons")
+
+
+def test_a_kernel_whose_operations_are_not_known_shows_times():
+    assert "best 2.5 ms" in status_line(snapshot(task(flops=0.0)))
+
+
+def shown(renderable, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(renderable)
+    return console.file.getvalue().splitlines()
+
+
+def test_the_summary_has_a_row_for_each_kernel():
+    lines = shown(summary_table(snapshot(task(), task(name="conv2d:…", done=64, best_cost=None))), 120)
+    assert "Run 7: 104 trials in 12.5 s" in lines[0]
+    assert any("matmul" in line and "200.0x" in line and "2.5 ms" in line for line in lines)
+    assert any("conv2d" in line and "–" in line for line in lines)
+
+
+def test_the_summary_shows_the_baseline_first_and_last_and_what_was_no_work():
+    quiet = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.51), overhead=0.034)), 120))
+    assert "→ 0.5 GFLOP/s" in quiet
+    assert "neither building nor measuring: 3.4% of the run" in quiet
+    assert "noisy" not in quiet
+    noisy = "\n".join(shown(summary_table(snapshot(task(last_baseline_cost=0.7))), 120))
+    assert "untuned took 40% longer at the end, so its times are noisy" in noisy
+
+
+def test_the_summary_says_which_kernels_became_slower():
+    slower = task(name="copy:1024", best_cost=0.625)
+    text = " ".join("\n".join(shown(summary_table(snapshot(task(), slower)), 160)).split())
+    assert "copy:1024: nothing was as fast as untuned; builds that take its best config are slower (0.80x)" in text
+    assert "matmul: nothing" not in text
+    equal = "\n".join(shown(summary_table(snapshot(task(best_cost=0.502))), 160))
+    assert "untuned;" not in equal
+
+
+def test_a_speedup_is_beside_the_shorter_of_the_untuned_times():
+    """A machine that was busy while the first was taken makes no kernel better."""
+    assert task(last_baseline_cost=0.7).speedup == task().speedup == 200.0
+    assert task(last_baseline_cost=0.25).speedup == 100.0
+
+
+def test_a_terminal_of_80_columns_shows_a_task_on_one_line():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80)
+    display = make_display(console)
+    assert isinstance(display, LiveDisplay)
+    with display:
+        display.update(snapshot(task()))
+        display.note("device box1:9091/0 ready")
+    text = output.getvalue()
+    assert "107.4 GFLOP/s" in text
+    assert "2 devices 0% busy, 3.2 trials/s, 7.5 s left" in text
+    assert "failed: " in text
+    assert "device box1:9091/0 ready" in text
+
+
+def test_long_names_and_many_failures_stay_within_80_columns():
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=80)
+    screen = Screen(80)
+    long = task(name="conv2d:16,1024,112,112,1024,3,3,stride=2:float32", done=1000, budget=1000, best_cost=1e-5)
+    named = task(name="mine[bold]", failures=dict.fromkeys(FailureKind, 100), last_baseline_cost=0.7)
+    with make_display(console) as display:
+        for share in (0.1, 0.5, 1.0):
+            display.update(snapshot(long, named, rate=1234.5, eta_s=3599 * share))
+            display.note("slot 0 has no device: [Errno 111] [refused]")
+            display._live.refresh()
+            screen.feed(output.getvalue())
+            output.truncate(0)
+            output.seek(0)
+            assert any(re.match(r"mine\[bold\] .* 1000 failed$", line) for line in screen.lines), screen.lines
+    screen.feed(output.getvalue())
+    assert (screen.wrapped, screen.cursor_shown) == (0, True)
+    assert [line for line in screen.lines if line] == ["slot 0 has no device: [Errno 111] [refused]"] * 3  # no more
+    table = shown(summary_table(snapshot(long, named)), 80)
+    assert max(map(len, table)) <= 80
+    assert "speedup" in table[1] + table[2] + table[3]
+    assert not any("…" in line for line in table)
+
+
+def test_elsewhere_there_are_plain_lines():
+    output = io.StringIO()
+    display = make_display(Console(file=output))
+    assert isinstance(display, PlainDisplay)
+    with display:
+        display.update(snapshot(task(done=1)))
+        display.update(snapshot(task(done=2)))  # too soon for another line
+        display.note("device box1:9091/0 ready")
+    lines = output.getvalue().splitlines()
+    assert [line.split(" best")[0] for line in lines] == [
+        "matmul:512,512,512:float32 1/64",
+        "device box1:9091/0 ready",
+        "matmul:512,512,512:float32 2/64",
+    ]

@@ -1,0 +1,92 @@
+"""`tunefarm token`, `release` and `db backup` as a person types them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.kit.cli.run import run_cli
+from tests.kit.records.runs import TARGET, Lab
+from tuner.records.store import RecordStore
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store with a finished run, which the setting names."""
+    path = str(tmp_path / "records.db")
+    with RecordStore.open(path, create=True) as store:
+        Lab(store).whole_run()
+    monkeypatch.setenv("TUNEFARM_DB", path)
+    return path
+
+
+class Typed:
+    """Runs a command line and gives what it printed."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        outcome = run_cli(self._capfd, *words)
+        assert outcome.code == code, outcome
+        return outcome.out + outcome.err
+
+
+@pytest.fixture
+def typed(capfd: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(capfd)
+
+
+def test_tokens(database: str, typed: Typed) -> None:
+    secret = typed("token", "new", "ci", "--role", "tune", "--expires", "2d").strip()
+    with RecordStore.open(database) as store:
+        found = store.find_token(secret)
+        assert found is not None
+        assert (found.name, str(found.role)) == ("ci", "tune")
+    typed("token", "revoke", "ci")
+    [listed] = json.loads(typed("token", "list", "--json"))
+    assert (listed["name"], listed["state"]) == ("ci", "revoked")
+    assert secret not in typed("token", "list")
+    assert "already" in typed("token", "new", "ci", code=1)
+
+
+def test_a_miss_names_the_nearest_tuned_workloads_in_units_of_people(database: str, typed: Typed) -> None:
+    with RecordStore.open(database) as store:
+        [config] = store.best_configs()
+    operator, sizes, dtype = config.workload_name.split(":")
+    near = f"{operator}:{','.join([*sizes.split(',')[:-1], '12'])}:{dtype}"
+    text = typed("best", near, "--target", TARGET, code=3)
+    assert re.search(
+        rf"^  {re.escape(config.workload_name)}  [\d.]+ [nµm]?s a call, [\d.]+ GFLOP/s$", text, re.MULTILINE
+    )
+    assert text.endswith(f"tune it: tunefarm tune {near} --target '{TARGET}'\n")
+    assert re.search(r"median [\d.]+ [nµm]?s of", typed("best", config.workload_name, "--target", TARGET))
+
+
+def test_a_release_from_making_to_another_store(database: str, tmp_path: Path, typed: Typed) -> None:
+    assert "1 configs" in typed("release", "create", "1.0", "--note", "first")
+    assert "matmul" in typed("release", "show", "1.0")
+    assert "approved by" in typed("release", "approve", "1.0")
+    typed("release", "create", "1.1")
+    assert typed("release", "diff", "1.0", "1.1") == "1 the same\n"
+    assert json.loads(typed("release", "diff", "1.0", "1.1", "--json"))["same"] == 1
+    assert [r["name"] for r in json.loads(typed("release", "list", "--json"))] == ["1.1", "1.0"]
+    file, other = tmp_path / "r.json", str(tmp_path / "other.db")
+    typed("release", "export", "1.0", str(file))
+    typed("db", "upgrade", "--db", other)
+    assert "not approved" in typed("release", "import", str(file), "--db", other)
+    file.write_text(file.read_text().replace('"note": "first"', '"note": "x"').replace('"cost":', '"cost": 1, "c":'))
+    assert "release" in typed("release", "import", str(file), "--db", other, code=1)
+
+
+def test_a_backup_is_a_store(database: str, tmp_path: Path, typed: Typed) -> None:
+    copy = tmp_path / "copy.db"
+    typed("db", "backup", str(copy))
+    with RecordStore.open(copy) as store, RecordStore.open(database) as original:
+        assert store.runs() == original.runs()
+    assert "exists already" in typed("db", "backup", str(copy), code=1)
+    assert "no database" in typed("db", "backup", str(tmp_path / "b.db"), "--db", str(tmp_path / "none.db"), code=1)
+    assert sorted(p.name for p in tmp_path.glob("b.db*")) == []

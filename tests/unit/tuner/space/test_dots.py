@@ -1,0 +1,92 @@
+"""Products in narrow numbers by instructions for groups: what is computed, and that the instructions are used."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from compiler.driver.build import compile_artifact
+from compiler.errors import CodegenError
+from compiler.interp.interpreter import run
+from compiler.lower.pipeline import lower_func
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
+from tests.kit.compiler.narrow_products import numbers, operands, product
+from tuner.space.generate import generate
+
+SAPPHIRE, SKYLAKE, ZEN3, ALDER = (
+    Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=2")
+    for cpu in ("sapphirerapids", "skylake-avx512", "znver3", "alderlake")
+)
+CASES = {  # target, sketch, dtypes, the instruction
+    "vpdpbusd": (SAPPHIRE, "dot_16x4_vnni", "uint8", "int8", "int32", "vpdpbusd"),
+    "vdpbf16ps": (SAPPHIRE, "dot_16x2_bf16", "bfloat16", "bfloat16", "float32", "vdpbf16ps"),
+    "signed bytes, VNNI": (SAPPHIRE, "dot_16x2_int16", "int8", "int8", "int32", "vpdpwssd"),
+    "signed bytes, AVX-512": (SKYLAKE, "dot_16x2_int16", "int8", "int8", "int32", "vpmaddwd"),
+    "signed bytes, AVX2": (ZEN3, "dot_8x2_int16", "int8", "int8", "int32", "vpmaddwd"),
+    "both kinds of bytes, AVX2": (ZEN3, "dot_8x2_int16", "uint8", "int8", "int32", "vpmaddwd"),
+    "words, AVX2": (ZEN3, "dot_8x2_int16", "int16", "int16", "int32", "vpmaddwd"),
+    "AVX-VNNI": (ALDER, "dot_8x4_vnni", "uint8", "int8", "int32", "vpdpbusd"),
+}
+SHAPE = (5, 32, 16)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_the_instruction_is_used_and_right(case, transposed):
+    target, name, a, b, c, instruction = CASES[case]
+    func = product(SHAPE, a, b, c, transposed)
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    point = sketch.random(np.random.default_rng(0))
+    assert point is not None
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    asm = compile_artifact(scheduled, target, name="main", keep=("asm",)).blobs["asm"].decode()
+    assert instruction in asm
+    held = operands(SHAPE, a, b)
+    out = np.zeros(SHAPE[:2], c)
+    x, y = (numbers(h) if a == "bfloat16" else h.astype("int32") for h in held)
+    held[1] = np.ascontiguousarray(held[1].T) if transposed else held[1]
+    run(lower_func(scheduled, target.vector_bits), *held, out)
+    np.testing.assert_allclose(out, x @ y, rtol=1e-5, atol=1e-5)
+
+
+def test_sums_stay_in_registers():
+    """The reduction's loop stores nothing."""
+    _, name, a, b, c, instruction = CASES["signed bytes, AVX2"]
+    func = product((6, 32, 64), a, b, c)
+    [sketch] = [s for s in generate(func, ZEN3) if s.name == name]
+    wanted = {"rows": 3, "vectors": 2, "panel": 1, "unroll": 1}
+    point = [d.values.index(wanted[d.name]) for d in sketch.decisions]
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    asm = compile_artifact(scheduled, ZEN3, name="main", keep=("asm",)).blobs["asm"].decode()
+    inner = max(re.split(r"\.LBB\w+:", asm), key=lambda loop: loop.count(instruction))
+    between = inner[inner.index(instruction) : inner.rindex(instruction)]
+    assert between.count(instruction) >= 5
+    assert not re.search(r"vmov\w+\s+%[xyz]mm\d+, [-\d]*\(", between)
+
+
+def test_no_unit_is_offered_where_none_fits():
+    plain = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v2")
+    a, b, c = CASES["vpdpbusd"][2:5]
+    assert all("dot" not in sketch.name for sketch in generate(product(SHAPE, a, b, c), plain))
+    assert all("dot" not in sketch.name for sketch in generate(product((5, 30, 16), a, b, c), SAPPHIRE))
+
+
+@pytest.mark.parametrize(
+    ("case", "attributes", "needed"),
+    [("vpdpbusd", "", "avx512vnni$"), ("AVX-VNNI", "+avx512vnni", r"avxvnni or avx512vl \+ avx512vnni$")],
+)
+def test_code_for_a_cpu_without_the_unit_is_refused(case, attributes, needed):
+    """Instructions of AVX-512 on shorter vectors are a feature of their own, without which LLVM ends the process."""
+    target, name, *dtypes, _ = CASES[case]
+    func = product(SHAPE, *dtypes)
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    point = sketch.random(np.random.default_rng(0))
+    assert point is not None
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+    other = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu=znver3 -mattr={attributes}") if attributes else ZEN3
+    with pytest.raises(CodegenError) as caught:
+        compile_artifact(scheduled, other, name="main")
+    assert re.search(needed, caught.value.message)

@@ -1,0 +1,115 @@
+"""Operands packed ahead of time: which sketches do, the functions that come of it, and how they are measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.artifact import Artifact
+from compiler.driver.build import compile_artifact
+from compiler.interp.interpreter import run
+from compiler.ir.module import IRModule
+from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
+from compiler.lower.pipeline import lower_func
+from compiler.runtime.core.ndarray import array, empty
+from compiler.runtime.load import load_artifact
+from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from rpc_server.executor.trial import Trials
+from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.wire.messages import Measured
+from tests.kit.compiler.narrow_products import operands, product
+from tuner.space.generate import generate
+
+SHAPE = (12, 32, 24)
+ZEN3, SAPPHIRE = (
+    Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu} -num-cores=2") for cpu in ("znver3", "sapphirerapids")
+)
+HERE = Target("llvm").resolved()
+
+
+def workload(shape: tuple[int, int, int] = SHAPE, dtype: str = "float32", sums: str = "float32") -> PrimFunc:
+    return product(shape, dtype, dtype, sums).with_attr(LAYOUT_FREE, [1])
+
+
+def candidate(func: PrimFunc, target: Target, name: str) -> PrimFunc:
+    [sketch] = [s for s in generate(func, target) if s.name == name]
+    point = sketch.random(np.random.default_rng(0))
+    assert point is not None
+    return apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "shape", "dtype", "sums"),
+    [
+        (ZEN3, "panels+pack+ahead", SHAPE, "float32", "float32"),
+        (ZEN3, "panels+pack2+ahead", SHAPE, "float32", "float32"),
+        (ZEN3, "dot_8x2_int16", SHAPE, "int8", "int32"),
+        (SAPPHIRE, "amx_s8s8", (16, 16, 64), "int8", "int32"),
+    ],
+)
+def test_two_functions_do_the_work_of_one(target, name, shape, dtype, sums):
+    parts = split_layout_rewrite(candidate(workload(shape, dtype, sums), target, name))
+    assert parts is not None
+    pack, packed = parts
+    a, b = operands(shape, dtype, dtype)
+    held = packed.buffer_map[packed.params[1]]
+    between = np.zeros([int(str(size)) for size in held.shape], held.dtype)
+    out = np.zeros(shape[:2], sums)
+    run(lower_func(pack, target.vector_bits), b, between)
+    run(lower_func(packed, target.vector_bits), a, between, out)
+    np.testing.assert_allclose(out, a.astype(sums) @ b.astype(sums), rtol=1e-4, atol=1e-4)
+
+
+def test_sketches_that_read_the_operand_as_it_lies_make_no_more_functions():
+    func = workload()
+    assert split_layout_rewrite(candidate(func, ZEN3, "rows")) is None
+    assert split_layout_rewrite(func.without_attr(LAYOUT_FREE)) is None
+
+
+@pytest.mark.parametrize("positions", [[7], ["B"], []])
+def test_positions_of_no_parameter_are_not_heeded(positions):
+    func = workload().with_attr(LAYOUT_FREE, positions)
+    assert not any("ahead" in sketch.name for sketch in generate(func, ZEN3))
+
+
+def test_an_artifact_has_all_three():
+    module = load_artifact(compile_artifact(candidate(workload(), HERE, "panels+pack+ahead"), HERE, name="f"))
+    assert module.get_function_list() == ["f", "f_weight_prepack", "f_prepacked"]
+    a, b = map(array, operands(SHAPE, "float32", "float32"))
+    whole, parted = empty(SHAPE[:2]), empty(SHAPE[:2])
+    module["f"](a, b, whole)
+    packed = empty(module["f_prepacked"].entry.args[1].shape)
+    module["f_weight_prepack"](b, packed)
+    module["f_prepacked"](a, packed, parted)
+    np.testing.assert_array_equal(whole.numpy(), parted.numpy())
+
+
+# -------------------------------------------------------------------------------------- measuring
+
+
+def measured(tmp_path: Path, tried: Artifact, reference: Artifact) -> MeasureResult:
+    artifacts = {a.digest: memoryview(a.to_bytes()) for a in (tried, reference)}
+    trials = Trials(str(tmp_path), artifacts.get, lambda phase, limit: None)
+    request = MeasureRequest(tried.digest, options=EvaluatorOptions(1, 1), reference=reference.digest, timeout_s=60.0)
+    answer = trials.run(request)
+    assert isinstance(answer, Measured)
+    return answer.result
+
+
+def test_a_trial_checks_and_times_what_was_packed_ahead(tmp_path):
+    func = workload()
+    right = candidate(func, HERE, "panels+pack+ahead")
+    parts = split_layout_rewrite(right)
+    assert parts is not None
+    other = product(SHAPE, "float32", "float32", "float32", in_between="int32")  # another function
+    mixed = compile_artifact(
+        IRModule({"main": other, "main_weight_prepack": parts[0], "main_prepacked": parts[1]}), HERE
+    )
+    reference, strange = (compile_artifact(f, HERE, name="main") for f in (func, other))
+    assert measured(tmp_path, compile_artifact(right, HERE, name="main"), reference).ok
+    assert measured(tmp_path, mixed, reference).ok
+    assert measured(tmp_path, mixed, strange).failure is FailureKind.WRONG_RESULT
