@@ -9,7 +9,8 @@ from pathlib import Path
 
 from compiler.artifact import MAGIC, Artifact
 from compiler.errors import ArtifactError
-from compiler.runtime.core.cpu_module import CPUModule, check_runnable, load_code
+from compiler.runtime.core.backends import DEVICE_BACKENDS
+from compiler.runtime.core.cpu_module import CPUModule, check_runnable
 from compiler.runtime.core.module import Module
 from compiler.runtime.files.checksum import check_seal
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
@@ -21,15 +22,15 @@ _MOST_TAR_BYTES = 1 << 32
 
 
 def load_artifact(artifact: Artifact) -> Module:
-    """Load an artifact's object code into this process; of one for a GPU, make the module that starts its kernels.
+    """Load an artifact's code by the backend of its target's kind: object code into this process, a GPU's when used.
 
-    Raises ArtifactError when this CPU cannot run it, or it is not what its manifest says.
+    Raises ArtifactError when this machine cannot run it, or it is not what its manifest says.
     """
-    if Target(artifact.target).device_type == "cuda":
-        from compiler.runtime.cuda.module import CUDAHostModule
-
-        return CUDAHostModule(artifact)
-    return CPUModule(artifact, load_code(artifact))
+    target = Target(artifact.target)
+    backend = DEVICE_BACKENDS.find(target.kind)
+    if backend is None:
+        raise ArtifactError(f"the artifact is for {target.kind}, not for a CPU or another device known here: {target}")
+    return backend.load(artifact)
 
 
 def load_module(path: str, fmt: str = "") -> Module:

@@ -51,27 +51,42 @@ _LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tupl
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A target kind: its default keys, the runtime device type, and its own options with their types."""
+    """A target kind: its default keys, the runtime device type, and its own options with their types.
+
+    `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `warp_size` and
+    `block_threads` are what a GPU's target has that does not say: threads in step, and the most of one block.
+    """
 
     keys: tuple[str, ...]
     device: str
     options: Mapping[str, type]
+    is_native: bool = False
+    warp_size: int = 1
+    block_threads: int = 1
 
 
 KINDS: dict[str, Kind] = {
-    "llvm": Kind(("cpu",), "cpu", _LLVM),
+    "llvm": Kind(("cpu",), "cpu", _LLVM, is_native=True),
     "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
     "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
-    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}),
-    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU),
-    "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU),
-    "opencl": Kind(("opencl", "gpu"), "opencl", _GPU),
-    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU),
-    "metal": Kind(("metal", "gpu"), "metal", _GPU),
-    "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU),
+    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}, warp_size=32, block_threads=1024),
+    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU, warp_size=32, block_threads=1024),
+    "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
+    "opencl": Kind(("opencl", "gpu"), "opencl", _GPU, block_threads=256),
+    "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU, block_threads=256),
+    "metal": Kind(("metal", "gpu"), "metal", _GPU, block_threads=256),
+    "webgpu": Kind(("webgpu", "gpu"), "webgpu", _GPU, block_threads=256),
     "hexagon": Kind(("hexagon", "cpu"), "hexagon", _LLVM),
-    "ext_dev": Kind((), "ext_dev", {}),
+    "ext_dev": Kind((), "ext_dev", {}, block_threads=256),
 }
+"""Every target kind by name. `register_kind` adds one."""
+
+
+def register_kind(name: str, kind: Kind, override: bool = False) -> None:
+    """Declare a target kind. Raises TargetError when the name is taken and `override` is false."""
+    if name in KINDS and not override:
+        raise TargetError(f"there is a target kind {name!r}", hint="pass override=True to replace it")
+    KINDS[name] = kind
 
 
 def _kinds_hint() -> str:

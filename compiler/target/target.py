@@ -130,15 +130,12 @@ class Target:
     @property
     def thread_warp_size(self) -> int:
         """How many threads of a GPU run in step; 1 on a CPU."""
-        default = {"cuda": 32, "nvptx": 32, "rocm": 64}.get(self.kind, 1)
-        return int(self.get("thread_warp_size", default))
+        return int(self.get("thread_warp_size", KINDS[self.kind].warp_size))
 
     @property
     def max_num_threads(self) -> int:
         """The most threads of a block of a GPU; 1 on a CPU."""
-        if self.device_type in ("cpu", "hexagon"):
-            return 1
-        default = self.get("max_threads_per_block", 1024 if self.kind in ("cuda", "nvptx") else 256)
+        default = self.get("max_threads_per_block", KINDS[self.kind].block_threads)
         return int(self.get("max_num_threads", default))
 
     @property
@@ -152,11 +149,26 @@ class Target:
         """The runtime device that runs this target's code: "cpu", "cuda", …"""
         return KINDS[self.kind].device
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether its code runs on the processor of the machine that loads it."""
+        return self.device_type == "cpu"
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether its kind is one of GPUs."""
+        return "gpu" in KINDS[self.kind].keys
+
+    @property
+    def architecture(self) -> str:
+        """The instruction set: a CPU's ("x86_64"), or what a GPU's target names ("sm_80"), else the kind."""
+        return architecture(self.mtriple) if self.is_cpu else (self.arch or str(self.kind))
+
     # -- what the CPU can do ---------------------------------------------------------------------
     @property
     def features(self) -> frozenset[str]:
         """CPU features generated code may use (LLVM's names), including those implied by `mcpu`."""
-        if self.device_type != "cpu":
+        if not self.is_cpu:
             return frozenset()
         return enabled_features(architecture(self.mtriple), self.mcpu, self.mattr)
 
@@ -179,7 +191,7 @@ class Target:
         except for their host.
         """
         host = self.host.resolved() if self.host is not None else None
-        if self.kind != "llvm" or not _is_native(self.mtriple):
+        if not KINDS[self.kind].is_native or not _is_native(self.mtriple):
             return self if host is self.host else Target(self, host=host)
         cpu = host_cpu()
         given = {name: value for name, value in self.options if name != "mtriple" or value}

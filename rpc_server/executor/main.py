@@ -27,6 +27,7 @@ import numpy as np
 from compiler.artifact import ArgSpec, Artifact
 from compiler.errors import DeviceError, TunefarmError
 from compiler.runtime.core import native
+from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.ndarray import empty
 from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.preprocess import flush_caches
@@ -185,6 +186,8 @@ def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
 
 def _warm_up() -> None:
     """Use once what a session may need, so that lazy imports happen now, while they can, and not in a trial."""
+    for kind in DEVICE_BACKENDS.kinds:
+        DEVICE_BACKENDS.find(kind)
     native.load()
     flush_caches([])
     spec = ArgSpec("x", "float32", (4,))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.artifact import PREPACK, PREPACKED, EntryPoint
-from compiler.runtime.core.cpu_function import CPUFunction
 from compiler.runtime.core.device import Device
+from compiler.runtime.core.kernel_function import KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import empty
-from compiler.runtime.cuda.module import CUDAFunction
 
 
 def prepacked(module: Module, function: Any, arguments: list[Any], place: Device) -> tuple[Any, list[Any]]:
@@ -24,7 +23,7 @@ def prepacked(module: Module, function: Any, arguments: list[Any], place: Device
     if before not in names or after not in names:
         return function, arguments
     pack, packed = module.get_function(before), module.get_function(after)
-    if not isinstance(pack, CPUFunction | CUDAFunction) or not isinstance(packed, CPUFunction | CUDAFunction):
+    if not isinstance(pack, KernelFunction) or not isinstance(packed, KernelFunction):
         return function, arguments
     by_name = dict(zip(_names(function.entry), arguments))
     sources = [by_name[name] for name in _names(pack.entry) if name in by_name]

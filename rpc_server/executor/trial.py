@@ -20,11 +20,11 @@ import numpy.typing as npt
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.errors import ArtifactError, DeviceError, TargetError, TunefarmError
 from compiler.runtime.core import threads
-from compiler.runtime.core.cpu_function import CPUFunction, KernelError
+from compiler.runtime.core.cpu_function import KernelError
 from compiler.runtime.core.device import Device, device
+from compiler.runtime.core.kernel_function import KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import empty
-from compiler.runtime.cuda.module import CUDAFunction
 from compiler.runtime.load import load_artifact
 from compiler.runtime.measure import conditions, timing
 from compiler.runtime.measure.conditions import Reading
@@ -34,11 +34,10 @@ from rpc_server.executor.compare import disagreement
 from rpc_server.executor.inputs import Inputs
 from rpc_server.executor.prepacked import prepacked
 from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
-from rpc_server.executor.trial_subject import Subject, ending_if_lost, subject
+from rpc_server.executor.trial_subject import Subject, ending_if_lost
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured, Need
 
 AnyArray = npt.NDArray[Any]
-Function = CPUFunction | CUDAFunction
 _LONG = 10  # times `min_repeat_ms`
 _TRIES = 3  # at a measurement that is not believed
 
@@ -175,7 +174,7 @@ class Trials:
                 raise TrialFailed(FailureKind.WRONG_RESULT, f"output {spec.name}: {text}")
 
 
-def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function]:
+def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, KernelFunction]:
     try:
         artifact = Artifact.from_bytes(data)
         module = load_artifact(artifact)
@@ -186,14 +185,11 @@ def _load(data: memoryview, entry: str, place: Device) -> tuple[Module, Function
         function = module.get_function(entry) if entry else module.entry_func
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
-    if isinstance(function, CUDAFunction):
-        runs_on = "cuda"
-    elif isinstance(function, CPUFunction):
-        runs_on = "cpu"
-    else:
+    if not isinstance(function, KernelFunction):
         raise TrialFailed(FailureKind.LAUNCH, f"{function.name} runs neither on a CPU nor on a GPU")
-    if place.device_type != runs_on:
-        raise TrialFailed(FailureKind.LAUNCH, f"{function.name} is built for {runs_on}, the trial is on {place}")
+    if place.device_type != function.device_type:
+        text = f"{function.name} is built for {function.device_type}, the trial is on {place}"
+        raise TrialFailed(FailureKind.LAUNCH, text)
     return module, function
 
 
@@ -205,8 +201,8 @@ def _use_cores(artifact: Artifact) -> None:
 
 
 def _packed_ahead(
-    module: Module, function: Function, arguments: list[Any], place: Device
-) -> tuple[Function, list[Any]]:
+    module: Module, function: KernelFunction, arguments: list[Any], place: Device
+) -> tuple[KernelFunction, list[Any]]:
     try:
         return prepacked(module, function, arguments, place)
     except TunefarmError as error:
@@ -230,9 +226,9 @@ def _argument(inputs: Inputs, spec: ArgSpec, seed: int, index: int, place: Devic
     return empty(value.shape, spec.dtype, place).copyfrom(value)
 
 
-def _ready(function: Function, arguments: list[Any], place: Device) -> Subject:
+def _ready(function: KernelFunction, arguments: list[Any], place: Device) -> Subject:
     try:
-        return subject(function, arguments, place)
+        return Subject(function, arguments, place)
     except TunefarmError as error:
         raise TrialFailed(FailureKind.LAUNCH, str(error)) from None
 

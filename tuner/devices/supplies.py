@@ -67,7 +67,7 @@ class WrongDeviceError(TuningError):
 
 def device_target(target: str, threads: int) -> str:
     """The canonical target to build for on a device: its own, with as many cores as it has threads; or a GPU's."""
-    if Target(target).device_type != "cpu":
+    if not Target(target).is_cpu:
         return str(Target(target))
     return str(Target({**Target(target).export(), "num-cores": threads}))
 

@@ -21,7 +21,7 @@ next turn, so that something is built already while the search thinks of more.""
 
 def cores_shared(device: Fingerprint, builders: int) -> int:
     """How many of the builders' cores a device's kernels may take, too: all where it is a CPU of the same machine."""
-    is_here = Target(device.target).device_type == "cpu" and device.hostname == socket.gethostname()
+    is_here = Target(device.target).is_cpu and device.hostname == socket.gethostname()
     return builders if is_here else 0
 
 

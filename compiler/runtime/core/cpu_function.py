@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from compiler.artifact import EntryPoint
 from compiler.errors import DeviceError
 from compiler.runtime.core import native
 from compiler.runtime.core.arguments import packer_for
-from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.device import Device
+from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
+from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.measure import conditions
+from compiler.runtime.measure.preprocess import flush_caches
 
 _OUT_OF_MEMORY, _NO_TILES = -1, -2
 
@@ -27,8 +31,10 @@ class Code(Protocol):
         """The address of a function it defines."""
 
 
-class CPUFunction(PackedFunc):
+class CPUFunction(KernelFunction):
     """A kernel in this process's memory."""
+
+    device_type: ClassVar[str] = "cpu"
 
     def __init__(self, entry: EntryPoint, code: Code) -> None:
         self.name = entry.name
@@ -44,9 +50,19 @@ class CPUFunction(PackedFunc):
         if code != 0:
             raise kernel_failure(self.name, code)
 
+    def run(self, slots: bytes) -> None:
+        """Run the kernel on packed arguments."""
+        code = self._call(slots)
+        if code != 0:
+            raise kernel_failure(self.name, code)
+
     def pack(self, args: tuple[Any, ...]) -> bytes:
         """The checked arguments as the slots the kernel reads; the arrays must outlive them."""
         return self._pack(args)
+
+    def bind(self, args: tuple[Any, ...], place: Device) -> CPUCall:
+        """See `KernelFunction.bind`. All CPU devices are this machine's."""
+        return CPUCall(self, args)
 
     def run_timed(self, slots: bytes, number: int) -> int:
         """Call the kernel `number` times on packed arguments. Returns nanoseconds."""
@@ -55,6 +71,29 @@ class CPUFunction(PackedFunc):
             code = -1 - spent
             raise kernel_failure(self.name, code - (1 << 31) if code >= 1 << 30 else code)
         return spent
+
+
+class CPUCall(BoundCall):
+    """A kernel with packed arguments, timed in a native loop."""
+
+    def __init__(self, function: CPUFunction, arguments: tuple[Any, ...]) -> None:
+        self.threads = native.threads()
+        self._function = function
+        self._arguments = arguments
+        self._slots = function.pack(arguments)
+
+    def call(self) -> None:
+        self._function.run(self._slots)
+
+    def timed(self, number: int) -> int:
+        return self._function.run_timed(self._slots, number)
+
+    def flush(self) -> None:
+        flush_caches([argument for argument in self._arguments if isinstance(argument, NDArray)])
+
+    def environment(self) -> dict[str, float]:
+        degrees = conditions.temperature()
+        return {} if degrees is None else {"temperature": degrees}
 
 
 # A bytes object is handed over as the address of its bytes.

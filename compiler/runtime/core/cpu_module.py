@@ -1,72 +1,43 @@
-"""Modules of object code for this machine's CPU."""
+"""Modules of object code for this machine's CPU, and the runtime's part of the CPU backend."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from compiler.artifact import Artifact
-from compiler.errors import ArtifactError, DeviceError
-from compiler.runtime.core import native
+from compiler.errors import ArtifactError
+from compiler.runtime.core.artifact_module import ArtifactModule
+from compiler.runtime.core.backends import DeviceBackend
 from compiler.runtime.core.cpu_function import Code, CPUFunction
-from compiler.runtime.core.device import Device, find_api
+from compiler.runtime.core.device import Device, DeviceAPI
+from compiler.runtime.core.host import HostAPI
 from compiler.runtime.core.loader import LoadedObject, NotLoaded, load_object
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.special_modules import system_lib
 from compiler.runtime.files.described_object import described_object
 from compiler.runtime.files.export import static_objects
 from compiler.runtime.files.header import header
-from compiler.runtime.measure.preprocess import preprocessor
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.target.cpu_features import architecture, host_cpu
 from compiler.target.target import Target
 
 
-class CPUModule(Module):
+class CPUModule(ArtifactModule[CPUFunction]):
     """An artifact's object code, loaded into this process."""
 
     type_key = "llvm"
     format = "o"
+    device_type = "cpu"
+    runs_on = "the CPU"
 
     def __init__(self, artifact: Artifact, code: Code) -> None:
-        super().__init__()
-        self.artifact = artifact
+        super().__init__(artifact)
         self._code = code
-        self._functions: dict[str, CPUFunction] = {}
         if "-system-lib" in artifact.target and Target(artifact.target).get("system-lib"):
             system_lib().register(self)
 
-    def __repr__(self) -> str:
-        return f"<CPUModule {', '.join(self.get_function_list())}>"
-
-    def get_function_list(self) -> list[str]:
-        return [entry.name for entry in self.artifact.entries]
-
-    def _find(self, name: str) -> CPUFunction | None:
-        function = self._functions.get(name)
-        if function is None and name in self.get_function_list():
-            function = self._functions[name] = CPUFunction(self.artifact.entry(name), self._code)
-        return function
-
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
-        if not isinstance(dev, Device) or dev.api is not find_api("cpu"):
-            raise DeviceError(f"this module runs on the CPU; it cannot be timed on {dev}", hint="pass cpu(0)")
-        function = self.get_function(func_name, query_imports=True)
-        preprocess = preprocessor(options.f_preproc)
-        if not isinstance(function, CPUFunction):
-            raise DeviceError(f"{func_name} is not a function on this machine's CPU")
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            slots = function.pack(args)
-            return measure(
-                run=lambda number: function.run_timed(slots, number),
-                options=options,
-                prepare=lambda: None if preprocess is None else preprocess(*args),
-                threads=native.threads(),
-            )
-
-        return evaluate
+    def _make(self, name: str) -> CPUFunction:
+        return CPUFunction(self.artifact.entry(name), self._code)
 
     def import_module(self, module: Module) -> None:
         """As every module does; a static library may bring the functions that this one's code waits for."""
@@ -135,7 +106,7 @@ _SOURCE_FORMATS = {"": "ll", "ll": "ll", "llvm": "ll", "asm": "asm", "s": "asm",
 def check_runnable(artifact: Artifact) -> None:
     """Raise ArtifactError, saying what is missing, unless this machine's CPU can run the artifact."""
     target = Target(artifact.target)
-    if target.device_type != "cpu":
+    if not target.is_cpu:
         raise ArtifactError(f"the artifact is for {target.kind}, not for a CPU: {target}")
     here, wanted = architecture(None), architecture(target.mtriple)
     if wanted != here:
@@ -158,3 +129,19 @@ def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObje
         raise ArtifactError("the artifact holds no object code")
     required = [name for e in artifact.entries for name in (e.symbol, f"{e.symbol}_packed")]
     return load_object(code, required, (*artifact.linked, *libraries))
+
+
+class CPUBackend(DeviceBackend):
+    """This machine's CPU: object code, linked into this process."""
+
+    def open_api(self) -> DeviceAPI:
+        return HostAPI()
+
+    def load(self, artifact: Artifact) -> CPUModule:
+        return CPUModule(artifact, load_code(artifact))
+
+    def target_of(self, device: Device) -> Target:
+        return Target.host()
+
+
+CPU = CPUBackend()

@@ -10,7 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from compiler.errors import DeviceError
 from compiler.runtime.core.absent import AbsentAPI
+from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.host import HostAPI
+from compiler.target.options import KINDS
 
 # TVM's (and DLPack's) device type codes.
 TYPE_CODES: dict[str, int] = {
@@ -28,14 +30,11 @@ TYPE_CODES: dict[str, int] = {
     "webgpu": 15,
     "hexagon": 16,
 }
+# Names that are neither a device type's nor a target kind's, which stands for the devices that run its code.
 _ALIASES: dict[str, str] = {
-    "llvm": "cpu",
-    "c": "cpu",
-    "stackvm": "cpu",
     "hybrid": "cpu",
     "composite": "cpu",
     "gpu": "cuda",
-    "nvptx": "cuda",
     "cl": "opencl",
     "mtl": "metal",
 }
@@ -188,12 +187,18 @@ class Device:
 
 def canonical_type(name: str | int) -> str:
     """The device type a name, alias or TVM type code stands for. Raises UnknownDeviceError (a ValueError)."""
-    found = _BY_CODE.get(name) if isinstance(name, int) else _ALIASES.get(name, name)
-    if found not in TYPE_CODES:
-        raise UnknownDeviceError(
-            f"unknown device type {name!r}", hint=f"known types: {', '.join([*TYPE_CODES, *_ALIASES])}"
-        )
+    found = _BY_CODE.get(name) if isinstance(name, int) else _type_of(name)
+    if found is None:
+        known = dict.fromkeys([*TYPE_CODES, *_ALIASES, *KINDS])
+        raise UnknownDeviceError(f"unknown device type {name!r}", hint=f"known types: {', '.join(known)}")
     return found
+
+
+def _type_of(name: str) -> str | None:
+    if name in TYPE_CODES:
+        return name
+    kind = KINDS.get(name)
+    return _ALIASES.get(name) if kind is None else kind.device
 
 
 _apis: dict[str, DeviceAPI] = {"cpu": HostAPI()}
@@ -209,17 +214,15 @@ def find_api(device_type: str) -> DeviceAPI:
     api = _apis.get(device_type)
     if api is not None:
         return api
-    if device_type == "cuda":
-        from compiler.runtime.cuda.device import find_cuda  # which looks for a driver: only when one is wanted
-
-        return _apis.setdefault("cuda", find_cuda())
+    backend = DEVICE_BACKENDS.find_for_device(device_type)
+    if backend is not None:
+        return _apis.setdefault(device_type, backend.open_api())  # looks for a driver: only when one is wanted
     return AbsentAPI(f"this tunefarm has no runtime for {device_type} devices on this machine")
 
 
-def used_api(device_type: str) -> DeviceAPI | None:
-    """What serves local devices of a type, where this process has asked for one before; else None, and no driver is
-    looked for."""
-    return _apis.get(device_type)
+def used_device_types() -> tuple[str, ...]:
+    """Return the types of the local devices that this process has asked for; no driver is looked for."""
+    return tuple(_apis)
 
 
 def enabled(target: str) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compiler.errors import TargetError
+from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.device import Device, device
-from compiler.target.gpu_arch import arch_of_version
 from compiler.target.target import Target, read_devices_with
 
 
@@ -17,25 +17,10 @@ def target_of(dev: Device | str) -> Target:
         raise TargetError(f"{found} is on another machine", hint="the server tells its target when it is asked")
     if not found.exist:
         raise TargetError(f"{found} is not there, so it has no target")
-    match found.device_type:
-        case "cpu":
-            return Target.host()
-        case "cuda":
-            return _cuda(found)
-    raise TargetError(f"a {found.device_type} device does not tell its target", hint="write the target out")
-
-
-def _cuda(dev: Device) -> Target:
-    version = str(dev.compute_version or "")
-    if not version:
-        raise TargetError(f"{dev} does not tell its compute capability", hint='name it: Target("cuda -arch=sm_80")')
-    data = {"kind": "cuda", "arch": arch_of_version(version)}
-    limits = {
-        "max_threads_per_block": dev.max_threads_per_block,
-        "max_shared_memory_per_block": dev.max_shared_memory_per_block,
-        "thread_warp_size": dev.warp_size,
-    }
-    return Target({**data, **{name: value for name, value in limits.items() if value}}, host=Target.host())
+    backend = DEVICE_BACKENDS.find_for_device(found.device_type)
+    if backend is None:
+        raise TargetError(f"a {found.device_type} device does not tell its target", hint="write the target out")
+    return backend.target_of(found)
 
 
 read_devices_with(target_of)

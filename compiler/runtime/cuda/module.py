@@ -5,29 +5,32 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint
 from compiler.dtype import parse_dtype
-from compiler.errors import ArgumentError, ArtifactError, DeviceError
+from compiler.errors import ArgumentError, ArtifactError, DeviceError, TargetError
 from compiler.extents import parse_extent
 from compiler.launches import MAX_GRID, Launch
 from compiler.runtime.core.absent import AbsentAPI
 from compiler.runtime.core.arguments import ShapedPacker
-from compiler.runtime.core.device import Device, find_api
+from compiler.runtime.core.artifact_module import ArtifactModule
+from compiler.runtime.core.backends import DeviceBackend
+from compiler.runtime.core.device import Device, DeviceAPI, find_api
 from compiler.runtime.core.device_memory import DeviceMemory
+from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import register_func
 from compiler.runtime.cuda.calls import CallTimer, PreparedCall, RepeatedCall, Start, Workspaces
-from compiler.runtime.cuda.device import CudaAPI
+from compiler.runtime.cuda.device import CudaAPI, find_cuda
 from compiler.runtime.measure.nvml import gpu_state, gpu_warnings
-from compiler.runtime.measure.preprocess import preprocessor
-from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
+from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.target.gpu_arch import arch_of_version
+from compiler.target.target import Target
 
 # How a scalar is passed to a kernel, by dtype; other integers by their size.
 _CODES = {"float32": "f", "float64": "d", "bool": "?", "int64": "q", "uint64": "Q", "int32": "i", "uint32": "I"}
@@ -80,8 +83,10 @@ class Kernels:
         return found
 
 
-class CUDAFunction(PackedFunc):
+class CUDAFunction(KernelFunction):
     """A function whose kernels run on the device of its array arguments."""
+
+    device_type: ClassVar[str] = "cuda"
 
     def __init__(self, entry: EntryPoint, kernels: Kernels) -> None:
         self.name = entry.name
@@ -116,6 +121,13 @@ class CUDAFunction(PackedFunc):
     def prepare(self, args: tuple[Any, ...]) -> PreparedCall:
         """The call on checked arguments, to be made as often as wanted. The arrays must outlive it."""
         return self._prepared(*self._checked(args))
+
+    def bind(self, args: tuple[Any, ...], place: Device) -> CUDACall:
+        """See `KernelFunction.bind`. Raises ArgumentError for arrays of another device."""
+        prepared = self.prepare(args)
+        if prepared.device != place:
+            raise ArgumentError(f"{self.name}: the arrays are on {prepared.device}, to be timed is {place}")
+        return CUDACall(prepared, args)
 
     def _checked(self, args: tuple[Any, ...]) -> tuple[Device, bytes]:
         """Where to run it, and its arguments as they are packed: equal for the same arguments only, as 0.0 and -0.0 are
@@ -161,6 +173,40 @@ class CUDAFunction(PackedFunc):
         function = self._kernels.function(api, device.device_id, launch, "".join(codes))
         start = partial(api.driver.launch, device.device_id, function, (x, y, z), launch.block, launch.shared_bytes)
         return partial(start, values=values)
+
+
+class CUDACall(BoundCall):
+    """Timed by the device's own events around all the calls of a sample (see `calls`)."""
+
+    def __init__(self, prepared: PreparedCall, arguments: tuple[Any, ...]) -> None:
+        self._prepared = prepared
+        self._arguments = arguments
+        self._timer = CallTimer(prepared)
+
+    def call(self) -> None:
+        self._prepared()
+        self._prepared.api.sync(self._prepared.device)
+
+    def timed(self, number: int) -> int:
+        return self._timer(number)
+
+    def flush(self) -> None:
+        flush_l2(*self._arguments)
+
+    def environment(self) -> dict[str, float]:
+        state = gpu_state(self._prepared.device.device_id)
+        if state is None:
+            return {}
+        return {
+            "gpu_clock_mhz": float(state.clock),
+            "gpu_memory_clock_mhz": float(state.memory_clock),
+            "gpu_temperature": float(state.temperature),
+            "gpu_power_w": state.power,
+            "gpu_slowed": float(bool(state.slowed_by)),
+        }
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(gpu_warnings(gpu_state(self._prepared.device.device_id)))
 
 
 @register_func("l2_cache_flush_cuda")
@@ -229,30 +275,21 @@ class CUDAModule(Module):
         Path(file_name).write_text(self.get_source(fmt or Path(file_name).suffix.removeprefix(".")), encoding="utf-8")
 
 
-class CUDAHostModule(Module):
+class CUDAHostModule(ArtifactModule[CUDAFunction]):
     """Functions for a GPU, as the host calls them. `imported_modules[0]` holds the kernels."""
 
     type_key = "cuda_host"
     format = "tunefarm"
+    device_type = "cuda"
+    runs_on = "CUDA devices"
 
     def __init__(self, artifact: Artifact) -> None:
-        super().__init__()
-        self.artifact = artifact
+        super().__init__(artifact)
         self._kernels = Kernels(artifact)
-        self._functions: dict[str, CUDAFunction] = {}
         self.import_module(CUDAModule(artifact))
 
-    def __repr__(self) -> str:
-        return f"<CUDAHostModule {', '.join(self.get_function_list())}>"
-
-    def get_function_list(self) -> list[str]:
-        return [entry.name for entry in self.artifact.entries]
-
-    def _find(self, name: str) -> CUDAFunction | None:
-        found = self._functions.get(name)
-        if found is None and name in self.get_function_list():
-            found = self._functions[name] = CUDAFunction(self.artifact.entry(name), self._kernels)
-        return found
+    def _make(self, name: str) -> CUDAFunction:
+        return CUDAFunction(self.artifact.entry(name), self._kernels)
 
     @property
     def is_runnable(self) -> bool:
@@ -264,23 +301,9 @@ class CUDAHostModule(Module):
 
     is_binary = is_binary_serializable
 
-    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
-        if not isinstance(dev, Device) or dev.device_type != "cuda":
-            raise DeviceError(f"this module runs on CUDA devices; it cannot be timed on {dev}", hint="pass cuda(0)")
+    def _check_device(self, dev: Device) -> None:
+        super()._check_device(dev)
         cuda_api(dev)  # there is one, or why not
-        function = self.get_function(func_name, query_imports=True)
-        preprocess = preprocessor(options.f_preproc)
-        if not isinstance(function, CUDAFunction):
-            raise DeviceError(f"{func_name} does not run on {dev}")
-
-        def evaluate(*args: Any) -> BenchmarkResult:
-            call = function.prepare(args)
-            if call.device != dev:
-                raise ArgumentError(f"{func_name}: the arrays are on {call.device}, to be timed is {dev}")
-            found = measure(CallTimer(call), options, lambda: None if preprocess is None else preprocess(*args))
-            return replace(found, warnings=(*found.warnings, *gpu_warnings(gpu_state(dev.device_id))))
-
-        return evaluate
 
     def get_source(self, fmt: str = "") -> str:
         """ "tir" (lowered, with barriers: the default), "ptx" or "ll", where kept. Raises ArtifactError."""
@@ -306,3 +329,42 @@ def _source(artifact: Artifact, wanted: str, formats: tuple[str, ...]) -> str:
         kept = [name for name in formats if name in artifact.blobs]
         raise ArtifactError(f"the module has no source in format {wanted!r}", hint=f"it has: {', '.join(kept)}")
     return blob.decode("utf-8")
+
+
+class CUDABackend(DeviceBackend):
+    """NVIDIA GPUs: PTX, loaded into a device when its first kernel starts."""
+
+    def open_api(self) -> DeviceAPI:
+        return find_cuda()
+
+    def load(self, artifact: Artifact) -> CUDAHostModule:
+        return CUDAHostModule(artifact)
+
+    def is_lost(self, device: Device) -> bool:
+        """Tell whether no call works any more. An error that is no more than its own, such as too little memory,
+        passes."""
+        api = find_api(device.device_type)
+        if not isinstance(api, CudaAPI):
+            return False
+        try:
+            api.sync(device)
+        except DeviceError:
+            return True
+        return False
+
+    def target_of(self, device: Device) -> Target:
+        version = str(device.compute_version or "")
+        if not version:
+            raise TargetError(
+                f"{device} does not tell its compute capability", hint='name it: Target("cuda -arch=sm_80")'
+            )
+        limits = {
+            "max_threads_per_block": device.max_threads_per_block,
+            "max_shared_memory_per_block": device.max_shared_memory_per_block,
+            "thread_warp_size": device.warp_size,
+        }
+        known = {name: value for name, value in limits.items() if value}
+        return Target({"kind": "cuda", "arch": arch_of_version(version), **known}, host=Target.host())
+
+
+CUDA = CUDABackend()

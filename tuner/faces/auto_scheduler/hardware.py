@@ -38,7 +38,7 @@ class HardwareParams:
         target_host: Any = None,
     ) -> None:
         chosen = Target("llvm" if target is None else target)
-        cpu = chosen if chosen.device_type == "cpu" else Target(target_host or "llvm")
+        cpu = chosen if chosen.is_cpu else Target(target_host or "llvm")
         self.num_cores = num_cores or cpu.num_cores or len(os.sched_getaffinity(0))
         self.vector_unit_bytes = vector_unit_bytes or cpu.resolved().vector_bits // 8
         self.cache_line_bytes = cache_line_bytes or 64

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal
 
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
-from compiler.target.cpu_features import architecture
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.record import TuningRecord, Workload
@@ -146,11 +145,9 @@ _ALL = 1 << 30
 
 def _runs_on(built: Target, wanted: Target) -> bool:
     """Whether code for `built` can run on `wanted`."""
-    if built.kind != wanted.kind:
+    if built.kind != wanted.kind or built.architecture != wanted.architecture:
         return False
-    if built.device_type != "cpu":
-        return built.arch == wanted.arch
-    return architecture(built.mtriple) == architecture(wanted.mtriple) and built.features <= wanted.features
+    return built.features <= wanted.features
 
 
 def expected(record: TuningRecord) -> float:

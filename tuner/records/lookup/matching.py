@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from compiler.runtime.measure.statistics import Interval
-from compiler.target.cpu_features import architecture
 from compiler.target.target import Target
 from tuner.number_text import duration
 from tuner.records.lookup.best import Verdict, compare
@@ -144,8 +143,8 @@ def obstacles(config: Placed, wanted: Target, device_class: str | None, served: 
     has = parse_target(config.target)
     if has.kind != wanted.kind:
         reasons.append(f"its target is of kind {has.kind}")
-    elif _machine(has) != _machine(wanted):
-        reasons.append(f"it is for {_machine(has)}")
+    elif has.architecture != wanted.architecture:
+        reasons.append(f"it is for {has.architecture}")
     elif missing := sorted(has.features - wanted.features):
         reasons.append(f"it needs {', '.join(missing)}")
     if device_class is None and config.target != str(wanted):
@@ -153,10 +152,6 @@ def obstacles(config: Placed, wanted: Target, device_class: str | None, served: 
     elif device_class is not None and config.device_class != device_class and config.device_class not in served:
         reasons.append(f"{device_class} is not declared to take configs of {config.device_class}")
     return reasons
-
-
-def _machine(target: Target) -> str:
-    return architecture(target.mtriple) if target.device_type == "cpu" else (target.arch or str(target.kind))
 
 
 def _distance(config: Offer, wanted: Target, device_class: str | None) -> tuple[bool, bool, int]:
