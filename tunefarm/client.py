@@ -219,7 +219,7 @@ def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
     """The function's text goes along, so that a nearby workload's config can be adapted to it."""
     if isinstance(workload, str):
         return {"workload": workload}
-    from compiler.tir.text.printer import workload_key
+    from compiler.tir.text.print_func import workload_key
 
     key = {"workload": workload_key(workload)}
     return {**key, "function": workload.script()} if with_function else key

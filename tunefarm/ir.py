@@ -3,14 +3,14 @@
 from compiler.ir import module
 from compiler.ir.base import GlobalVar, Node, Op, Span
 from compiler.ir.module import IRModule
-from compiler.script.saved import load_json, save_json
-from compiler.tir.nodes import Range
-from compiler.tir.structural import (
+from compiler.ir.structural import (
     assert_structural_equal,
     get_first_structural_mismatch,
     structural_equal,
     structural_hash,
 )
+from compiler.script.saved import load_json, save_json
+from compiler.tir.nodes import Range
 from tunefarm import instrument, transform
 
 __all__ = [

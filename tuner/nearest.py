@@ -18,7 +18,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.text.printer import workload_key
+from compiler.tir.text.print_func import workload_key
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup.keys import workload_family
 from tuner.records.lookup.matching import certainty

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import walk
 
 _CONFIDENCE = 4.0  # λ
 _MANTISSAS = {("float", 64): 53, ("float", 32): 24, ("float", 16): 11, ("bfloat", 16): 8}

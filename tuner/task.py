@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.dtype import parse_dtype
+from compiler.ir.visit import walk
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.text.printer import workload_key
-from compiler.tir.visit import walk
+from compiler.tir.text.print_func import workload_key
 from tuner.rounding import Rounding, rounding
 from tuner.workloads import WorkloadSpec
 

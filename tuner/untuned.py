@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.artifact import Artifact
 from compiler.ir.base import Node
+from compiler.ir.visit import transform
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target.target import Target
@@ -11,7 +12,6 @@ from compiler.tensorcore.warp_match import warp_product
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.visit import transform
 from tuner.space.analysis import blocks_of
 
 

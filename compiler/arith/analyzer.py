@@ -22,10 +22,10 @@ from compiler.arith.boolean import negatives
 from compiler.arith.linear import NEG, POS, SPLIT, Lin, plus, render, same_expr
 from compiler.arith.normal import INDEX_DTYPES, Bindings, Normal, default_bounds
 from compiler.errors import IRError
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import walk
 
 
 class Analyzer:

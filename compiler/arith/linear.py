@@ -12,9 +12,10 @@ from collections.abc import Hashable
 from operator import itemgetter
 
 from compiler.ir.base import GlobalVar, Node
+from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import children, free_vars
+from compiler.tir.visit import free_vars
 
 NEG = -math.inf
 POS = math.inf

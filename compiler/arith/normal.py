@@ -16,10 +16,11 @@ from compiler.arith.minmax import absorb, extreme
 from compiler.arith.prove import is_negative
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import map_children, substitute
+from compiler.tir.visit import substitute
 
 INDEX_DTYPES = frozenset({"int32", "int64"})
 _LEAVES = frozenset({n.IntImm, n.FloatImm, n.StringImm})

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from compiler.arith.linear import Lin, render
 from compiler.dtype import element_of, parse_dtype
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import walk
 
 if TYPE_CHECKING:
     from compiler.arith.normal import Normal

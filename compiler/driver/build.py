@@ -264,8 +264,8 @@ def _compile(
     if resolved.device_type == "cuda":
         entries = _entries(module, lowered, symbols)
         return cuda_artifact(lowered, entries, symbols, resolved, keep, _versions()), Effort.FULL
-    text = llvm_text({symbols[g]: f for g, f in lowered.items()}, options_for(resolved))
-    heavy = any(effort_for(f) is Effort.FULL for _, f in lowered.items())
+    text = llvm_text({symbols[g]: f for g, f in n.prim_funcs(lowered).items()}, options_for(resolved))
+    heavy = any(effort_for(f) is Effort.FULL for f in n.prim_funcs(lowered).values())
     effort = Effort.FULL if heavy else Effort.LIGHT
     blobs = {"object": compile_text(text, resolved, effort)}
     if "tir" in keep:
@@ -284,7 +284,7 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
     context = PassContext.active()
     if context is None:
         return lowered
-    for name, func in lowered.items():
+    for name, func in n.prim_funcs(lowered).items():
         if not is_lowered(func):
             raise CodegenError(
                 f"{name.name_hint} is not lowered all the way: a pass that code generation needs was skipped or undone",
@@ -313,7 +313,7 @@ def _symbols(module: IRModule) -> dict[GlobalVar, str]:
     if not len(module):
         raise InputError("the module has no functions")
     symbols: dict[GlobalVar, str] = {}
-    for name, _ in module.items():
+    for name in n.prim_funcs(module):
         symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
         symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
         if symbol in symbols.values():
@@ -324,8 +324,8 @@ def _symbols(module: IRModule) -> dict[GlobalVar, str]:
 
 def _entries(module: IRModule, lowered: IRModule, symbols: Mapping[GlobalVar, str]) -> tuple[EntryPoint, ...]:
     """What can be called: the lowered functions, with the arguments they had before (passes may add or drop some)."""
-    before = module.functions
-    return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in lowered.items())
+    before = n.prim_funcs(module)
+    return tuple(_entry(g.name_hint, symbols[g], before.get(g, f), f) for g, f in n.prim_funcs(lowered).items())
 
 
 def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> EntryPoint:

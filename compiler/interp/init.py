@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from compiler.ir.visit import replace, walk
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, Stmt
-from compiler.tir.visit import free_vars, replace, seq, walk
+from compiler.tir.visit import free_vars, seq
 
 
 def inits_without(loop: n.For) -> Stmt | None:

@@ -20,10 +20,10 @@ from compiler.interp import math_functions as interp_math
 from compiler.interp.extern import c_address, c_call
 from compiler.interp.memory import allocate, reinterpreted, storage
 from compiler.interp.stmt import StmtWriter
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import walk
 
 Array = np.ndarray[Any, Any]
 

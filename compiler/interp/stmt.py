@@ -12,10 +12,10 @@ from compiler.interp.expr import Bound, ExprWriter, Value
 from compiler.interp.expr_rules import bind
 from compiler.interp.init import inits_without
 from compiler.interp.memory import storage
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import walk
 
 
 class StmtWriter(ExprWriter):

@@ -20,13 +20,13 @@ from compiler.interp.memory import reinterpreted, storage
 from compiler.interp.stmt import StmtWriter
 from compiler.interp.thread_blocks import launch
 from compiler.interp.thread_memory import SharedView
+from compiler.ir.visit import walk
 from compiler.lower.gpu.thread_axes import AXES, bound_extents
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import ATOMICS, SHUFFLES
 from compiler.tir.intrin.ptx import MEMORY
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import walk
 
 _PLACES = {"blockIdx": "T.block.index", "threadIdx": "T.index"}
 

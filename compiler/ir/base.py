@@ -1,9 +1,20 @@
-"""The base of all IR nodes, source spans, operators and global names."""
+"""The base of all IR nodes, source spans, operators and global names.
+
+A node class of any dialect says once, on the class, what it is made of:
+
+- `CHILDREN`: the fields that hold child nodes (a node, None, or a tuple of them);
+- `DEFINES`: the fields that hold the symbols it defines, as "loop_var", or "iter_vars.var" for a part of each item;
+- `CARRIER`: whether it only carries nodes, such as a range: its children count as those of the node that holds it.
+
+Visiting (`compiler.ir.visit`), comparing and hashing (`compiler.ir.structural`) read these, so they need to know no
+dialect. How nodes are printed is registered with `compiler.ir.text`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +32,65 @@ class Span:
 class Node:
     """Base of IR nodes. Nodes are immutable and compared by identity.
 
-    Use `structural_equal` and `structural_hash` to compare meaning.
+    Use `structural_equal` and `structural_hash` to compare meaning. A subclass is a frozen dataclass.
     """
 
     __slots__ = ()
 
+    CHILDREN: ClassVar[tuple[str, ...]] = ()
+    DEFINES: ClassVar[tuple[str, ...]] = ()
+    CARRIER: ClassVar[bool] = False
+    UNCOMPARED: ClassVar[frozenset[str]] = frozenset({"span", "name", "name_hint"})
+    """Fields that say nothing about the meaning: comparing and hashing leave them out."""
+    BY_IDENTITY: ClassVar[frozenset[str]] = frozenset()
+    """Fields whose values are the same only if they are one object."""
+
     def same_as(self, other: object) -> bool:
         """True when `other` is this very node."""
         return self is other
+
+    def definitions(self) -> Iterator[Symbol]:
+        """The symbols that this node defines, in a fixed order: what `DEFINES` names."""
+        for path in self.DEFINES:
+            field, _, part = path.partition(".")
+            value = getattr(self, field)
+            for item in value if isinstance(value, tuple) else () if value is None else (value,):
+                yield getattr(item, part) if part else item
+
+
+class Symbol(Node):
+    """A node that stands for itself: two are the same only if they are one object. Variables and buffers are such.
+
+    Two functions may use different symbols in the same places; comparing pairs a symbol with its counterpart where
+    both sides define one. The methods say when two of a class may be paired.
+    """
+
+    __slots__ = ()
+
+    VIEW: ClassVar[bool] = False
+    """Whether a symbol that nothing defines is known by its parts, as an undeclared view of known memory is."""
+    LETTER: ClassVar[str] = "v"
+    """How its name begins in texts without names."""
+
+    def hint(self) -> str:
+        """The name it would like to have in a text."""
+        return str(getattr(self, "name", None) or getattr(self, "name_hint", ""))
+
+    def traits(self) -> tuple[Any, ...]:
+        """Plain values that are equal in symbols that correspond, such as the dtype."""
+        return ()
+
+    def may_stand_for(self, other: Symbol) -> bool:
+        """Whether the two could correspond, as far as their class and traits say."""
+        return type(self) is type(other) and self.traits() == other.traits()
+
+    def parts(self) -> tuple[Any, ...]:
+        """IR that has the same structure in symbols that correspond, such as the shape."""
+        return ()
+
+    def introduces(self) -> tuple[Symbol, ...]:
+        """Symbols that this one defines along with itself, unless they are known before: sizes of a shape."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""A module: named functions."""
+"""A module: named functions of any dialect."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from compiler.errors import IRError
+from compiler.ir import text
 from compiler.ir.base import GlobalVar, Node
-from compiler.tir.nodes import PrimFunc
+from compiler.ir.function import BaseFunc
 
 
 def _name(name: GlobalVar | str) -> GlobalVar:
@@ -21,21 +22,21 @@ class IRModule(Node):
 
     def __init__(
         self,
-        functions: Mapping[Any, PrimFunc] | None = None,
+        functions: Mapping[Any, Any] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         """`functions` maps names (`GlobalVar` or str) to functions."""
-        self.functions: dict[GlobalVar, PrimFunc] = {_name(k): f for k, f in (functions or {}).items()}
+        self.functions: dict[GlobalVar, BaseFunc] = {_name(k): f for k, f in (functions or {}).items()}
         self.attrs: dict[str, Any] = dict(attrs or {})
 
     @staticmethod
-    def from_expr(expr: PrimFunc) -> IRModule:
+    def from_expr(expr: BaseFunc) -> IRModule:
         """A module with one function, named by its `global_symbol` or "main"."""
-        if not isinstance(expr, PrimFunc):
+        if not isinstance(expr, BaseFunc):
             raise IRError(f"IRModule.from_expr needs a function, got {type(expr).__name__}")
         return IRModule({str(expr.attrs.get("global_symbol", "main")): expr})
 
-    def __getitem__(self, name: GlobalVar | str) -> PrimFunc:
+    def __getitem__(self, name: GlobalVar | str) -> BaseFunc:
         key = _name(name)
         try:
             return self.functions[key]
@@ -46,8 +47,8 @@ class IRModule(Node):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, GlobalVar | str) and _name(name) in self.functions
 
-    def __setitem__(self, name: GlobalVar | str, func: PrimFunc) -> None:
-        if not isinstance(func, PrimFunc):
+    def __setitem__(self, name: GlobalVar | str, func: BaseFunc) -> None:
+        if not isinstance(func, BaseFunc):
             raise IRError(f"a module holds functions, not {type(func).__name__}")
         self.functions[_name(name)] = func
 
@@ -61,28 +62,28 @@ class IRModule(Node):
     def __len__(self) -> int:
         return len(self.functions)
 
-    def items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+    def items(self) -> list[tuple[GlobalVar, BaseFunc]]:
         return list(self.functions.items())
 
     def keys(self) -> list[GlobalVar]:
         return list(self.functions)
 
-    def values(self) -> list[PrimFunc]:
+    def values(self) -> list[BaseFunc]:
         return list(self.functions.values())
 
-    def get(self, name: GlobalVar | str, default: PrimFunc | None = None) -> PrimFunc | None:
+    def get(self, name: GlobalVar | str, default: BaseFunc | None = None) -> BaseFunc | None:
         return self.functions.get(_name(name), default)
 
-    def functions_items(self) -> list[tuple[GlobalVar, PrimFunc]]:
+    def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
         """The functions in order of their names."""
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
 
-    def update(self, other: IRModule | Mapping[Any, PrimFunc]) -> None:
+    def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
         """Add the functions of `other`; one of the same name is replaced."""
         for name, func in other.items():
             self[name] = func
 
-    def update_func(self, name: GlobalVar | str, func: PrimFunc) -> None:
+    def update_func(self, name: GlobalVar | str, func: BaseFunc) -> None:
         """Put `func` in the place of the function `name`. Raises IRError when there is none."""
         self[name]
         self[name] = func
@@ -115,7 +116,7 @@ class IRModule(Node):
     def get_global_vars(self) -> list[GlobalVar]:
         return list(self.functions)
 
-    def with_functions(self, functions: Mapping[GlobalVar, PrimFunc]) -> IRModule:
+    def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
         """A copy whose functions are `functions`."""
         return IRModule(functions, self.attrs)
 
@@ -125,8 +126,9 @@ class IRModule(Node):
 
     def script(self) -> str:
         """The module as TVMScript text."""
-        from compiler.tir.text.printer import script
-
-        return script(self)
+        return text.module_text(self)
 
     __repr__ = script
+
+
+text.register_text(IRModule, text.module_text)

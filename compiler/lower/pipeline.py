@@ -10,6 +10,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.config import UnrollConfig
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import Pass, PassInfo, PrimFuncPass, Sequential
+from compiler.ir.visit import walk
 from compiler.lower.blocks.align_storage import align_storage
 from compiler.lower.blocks.check_bounds import check_bounds
 from compiler.lower.blocks.compact_buffers import compact_buffers
@@ -38,7 +39,6 @@ from compiler.lower.loops.whole_lanes import whole_lanes
 from compiler.tensorcore.warp_products import lower_warp_products
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage
-from compiler.tir.visit import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +153,9 @@ def lower_module(module: IRModule, vector_bits: int = 256, *, simple: bool = Fal
     """`module` with its functions lowered: as the current pass context says, where there is one."""
     context = PassContext.active()
     if context is None:
-        return module.with_functions({g: lower_func(f, vector_bits, simple=simple) for g, f in module.items()})
-    module = module.with_functions({g: lower_warp_products(f) for g, f in module.items()})
-    todo = {g: f for g, f in module.items() if not is_lowered(f)}
+        return _with_prim_funcs(module, lambda func: lower_func(func, vector_bits, simple=simple))
+    module = _with_prim_funcs(module, lower_warp_products)
+    todo = {g: f for g, f in n.prim_funcs(module).items() if not is_lowered(f)}
     if not todo:
         return module
     run = Sequential(_passes_under(context, vector_bits, simple))
@@ -194,3 +194,8 @@ def is_lowered(func: n.PrimFunc) -> bool:
             case _:
                 pass
     return True
+
+
+def _with_prim_funcs(module: IRModule, change: Callable[[n.PrimFunc], n.PrimFunc]) -> IRModule:
+    """The module with its TensorIR functions changed."""
+    return module.with_functions({**module.functions, **{g: change(f) for g, f in n.prim_funcs(module).items()}})

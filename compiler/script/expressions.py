@@ -11,12 +11,12 @@ from typing import Any
 from compiler.arith.analyzer import simplify
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar
+from compiler.ir.structural import structural_equal
 from compiler.script import vocabulary
 from compiler.script.parser import ModuleName, Parser
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.structural import structural_equal
 
 _BUILTINS: dict[str, Callable[..., Any]] = {
     "abs": abs, "bool": bool, "float": float, "int": int, "len": len, "list": list, "max": max, "min": min,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
 from compiler.script import buffers, statements
 from compiler.script.expressions import arguments, value
 from compiler.script.parser import BlockParts, ModuleName, Namespace, Parser
@@ -16,7 +17,6 @@ from compiler.script.vocabulary import TypeName
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.ir_builder import closed
-from compiler.tir.visit import walk
 
 STANDARD: Mapping[str, Any] = {"T": Namespace("tir"), "I": Namespace("ir")}
 

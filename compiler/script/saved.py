@@ -7,9 +7,9 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.module import IRModule
+from compiler.ir.text import script
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.text.printer import script
 
 _FORMAT = "tunefarm.ir"
 _VERSION = 1

@@ -8,12 +8,13 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, walk
 from compiler.te.layouts import written_by_address
 from compiler.te.tensor import Operation, Tensor, as_shape, check_dtype, shape_text
 from compiler.te.where import at, caller_span, placing
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, walk
+from compiler.tir.visit import free_vars
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import children, replace, walk
 from compiler.schedule.analysis.dataflow import swap_buffers
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import children, replace, substitute, walk
+from compiler.tir.visit import substitute
 
 _ACCESS_PTR = Op.get("tir.tvm_access_ptr")
 _READ = 1  # the mask of an address that is only read through

@@ -11,6 +11,7 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import Op, Span
+from compiler.ir.visit import walk
 from compiler.te.reduction import Reducer, comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.tensor import ComputeOp, Tensor, TensorSlice, as_shape, check_dtype, placeholder
 from compiler.te.where import at, caller_span, placing
@@ -18,7 +19,6 @@ from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import Call, IterType, IterVar, PrimExpr, Range, Reduce, Select, SizeVar, Var
 from compiler.tir.ops import const
-from compiler.tir.visit import walk
 
 __all__ = [
     "Reducer", "Tensor", "comm_reducer", "compute", "const", "if_then_else", "max", "min", "placeholder",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.ir.visit import transform
 from compiler.lower.blocks.check_bounds import check_bounds
 from compiler.te.extern import ExternOp
 from compiler.te.layouts import over_buffers
@@ -25,7 +26,7 @@ from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.regions import read_regions, write_regions
-from compiler.tir.visit import free_vars, seq, substitute, transform
+from compiler.tir.visit import free_vars, seq, substitute
 
 Arg = Tensor | n.Var | n.Buffer
 TRUE = ops.const(True)

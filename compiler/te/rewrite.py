@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.ir.base import Node
+from compiler.ir.visit import transform
 from compiler.te.extern import ExternOp
 from compiler.te.scan import ScanOp
 from compiler.te.tensor import ComputeOp, Operation, Tensor
 from compiler.tir.nodes import IterType, IterVar, PrimExpr, ProducerLoad, Range, Var
-from compiler.tir.visit import substitute, transform
+from compiler.tir.visit import substitute
 
 
 def replace_reads(op: Operation, mapping: Mapping[Tensor, Tensor]) -> Operation:

@@ -13,11 +13,11 @@ from typing import Any
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
 from compiler.ir.base import Span
+from compiler.ir.visit import walk
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, between, shape_text, topological
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, IterVar, ProducerLoad, Range, Var
-from compiler.tir.visit import walk
 
 
 @dataclass(frozen=True, eq=False, repr=False)

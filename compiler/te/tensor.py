@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Node, Span
+from compiler.ir.visit import walk
 from compiler.te.tensor_ops import TensorOps
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IntImm, IterVar, PrimExpr, ProducerLoad, Reduce
-from compiler.tir.operators import ExprOps
-from compiler.tir.visit import walk
+from compiler.tir.nodes.operators import ExprOps
 
 _INT32_MAX = 2**31 - 1
 

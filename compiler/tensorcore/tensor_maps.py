@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from compiler.errors import CodegenError
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx_warpgroup import COPY
-from compiler.tir.visit import walk
 
 Described = tuple[str, tuple[int, int], tuple[int, int]]  # dtype, the matrix's shape, the tile's
 

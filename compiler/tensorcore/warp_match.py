@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from compiler.dtype import holds_all_of
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import map_children, walk
 from compiler.lower.analysis.conditions import conjuncts, is_true
 from compiler.tensorcore.warp_form import BYTES, FLOATS, Axis, Group, Operand, WarpProduct, flat, grouped, stored
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import map_children, substitute, walk
+from compiler.tir.visit import substitute
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from compiler.arith.affine import as_affine
 from compiler.errors import IRError
+from compiler.ir.visit import walk
 from compiler.tensorcore.warp_form import Group, Operand, WarpProduct, size_of
 from compiler.tensorcore.warp_kernel import in_threads, plain_function, run
 from compiler.tensorcore.warp_store import Results
@@ -21,7 +22,7 @@ from compiler.tir.intrin import ptx_warpgroup as ptx
 from compiler.tir.intrin.gpu import WARP, tvm_storage_sync
 from compiler.tir.intrin.ptx_warpgroup import DEPTH, MOST_BOX, ROW, ROWS, WARPGROUP
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 
 _WARPS = WARPGROUP // WARP
 _MOST_SUMS = 192  # of a thread: the rest of its registers is for addresses

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.regions import read_regions, write_regions
-from compiler.tir.visit import children, free_vars, walk
+from compiler.tir.visit import free_vars
 
 Regions = tuple[n.BufferRegion, ...]
 Found = dict[n.Buffer, list[tuple[n.Range, ...]]]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.access import accesses
 from compiler.tir.measure import (
@@ -15,10 +17,9 @@ from compiler.tir.measure import (
     estimate_tir_flops,
     verify_memory,
 )
-from compiler.tir.nodes import PrimExpr, PrimFunc
-from compiler.tir.structural import structural_equal
+from compiler.tir.nodes import PrimExpr, PrimFunc, prim_funcs
 from compiler.tir.verify import Stage, verify
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 
 __all__ = [
     "calculate_workspace_bytes",
@@ -46,7 +47,7 @@ def undefined_vars(node: Node, defs: Sequence[n.Var] = ()) -> list[n.Var]:
 def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
     """Whether functions keep the rules of scheduled TensorIR (see `compiler.tir.verify`), or, where no blocks are
     left, of loops. With `assert_mode` the first broken rule is raised as an IRError."""
-    for func in obj.values() if isinstance(obj, IRModule) else [obj]:
+    for func in prim_funcs(obj).values() if isinstance(obj, IRModule) else [obj]:
         blocks = any(isinstance(node, n.BlockRealize) for node in walk(func.body))
         try:
             verify(func, Stage.BLOCKS if blocks else Stage.LOOPS)

@@ -9,10 +9,10 @@ from compiler.dtype import lanes_of, parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.module import IRModule
+from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import ForKind, PrimExpr, PrimFunc, Stmt
-from compiler.tir.visit import children
+from compiler.tir.nodes import ForKind, PrimExpr, PrimFunc, Stmt, prim_funcs
 
 _OPERATIONS = (n.Add, n.Sub, n.Mul, n.Div, n.Mod, n.FloorDiv, n.FloorMod, n.Min, n.Max, n.CmpOp)
 
@@ -26,7 +26,7 @@ def estimate_tir_flops(stmt_or_mod: Stmt | PrimFunc | IRModule) -> float:
     """
     match stmt_or_mod:
         case IRModule():
-            return sum(estimate_tir_flops(func) for func in stmt_or_mod.values())
+            return sum(estimate_tir_flops(func) for func in prim_funcs(stmt_or_mod).values())
         case PrimFunc():
             return _flops(stmt_or_mod.body)
     return _flops(stmt_or_mod)

@@ -1,153 +1,53 @@
-"""Building expressions: conversion, dtype matching, constant folding, arithmetic.
-
-Operands of different dtypes are matched as the field does: a Python number takes the other side's dtype;
-an integer beside a float becomes that float; otherwise the wider type of the same code wins.
-"""
+"""Building expressions: constant folding and arithmetic, with conversions from `compiler.tir.nodes.convert`."""
 
 from __future__ import annotations
 
 import builtins
-import math
 from collections.abc import Callable
 from typing import Any
 
-from compiler.dtype import element_of, parse_dtype, with_lanes
+from compiler.dtype import element_of, parse_dtype
 from compiler.errors import IRError
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.convert import as_expr, as_int, cast, const, is_const, match_types, wrap_int
+from compiler.tir.nodes.operators import operator
 
-# ------------------------------------------------------------------------------ conversion
-
-
-def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
-    """A constant. Without a dtype: bool → bool, int → int32, float → float32. `span` is taken and left unused."""
-    if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):
-        return n.IntImm(dtype or "int32", value)  # as nearly all are
-    if dtype is None:
-        dtype = "bool" if isinstance(value, bool) else "int32" if isinstance(value, int) else "float32"
-    parsed = parse_dtype(dtype)
-    scalar: PrimExpr
-    element = element_of(dtype)
-    if parsed.is_float:
-        scalar = n.FloatImm(element, float(value))
-    elif parsed.code == "bool":
-        scalar = n.IntImm(element, int(bool(value)))
-    else:
-        scalar = n.IntImm(element, wrap_int(int(value), element))
-    return scalar if parsed.lanes == 1 else n.Broadcast(scalar, parsed.lanes)
-
-
-def as_expr(value: Any) -> PrimExpr:
-    """`value` as an expression: numbers become constants, axes their variable. Raises IRError otherwise."""
-    if isinstance(value, PrimExpr):
-        return value
-    if isinstance(value, bool | int | float):
-        return const(value)
-    convert = getattr(value, "asexpr", None)
-    if convert is not None:
-        result: PrimExpr = convert()
-        return result
-    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return const(value.item(), str(value.dtype))
-    if isinstance(value, str):
-        return n.StringImm(value)
-    raise IRError(f"cannot use {value!r} ({type(value).__name__}) as an expression")
-
-
-def wrap_int(value: int, dtype: str) -> int:
-    """`value` wrapped to the range of an integer dtype, as two's complement arithmetic does."""
-    parsed = parse_dtype(dtype)
-    if parsed.code == "bool":
-        return int(bool(value))
-    value &= (1 << parsed.bits) - 1
-    if parsed.is_signed and value >> (parsed.bits - 1):
-        value -= 1 << parsed.bits
-    return value
-
-
-def as_int(expr: Any) -> int | None:
-    """The value of an integer constant, else None."""
-    if isinstance(expr, n.IntImm):
-        return expr.value
-    if isinstance(expr, int):
-        return int(expr)
-    return None
-
-
-def is_const(expr: PrimExpr, value: float | None = None) -> bool:
-    """Whether `expr` is a scalar or broadcast constant (equal to `value` when given)."""
-    if isinstance(expr, n.Broadcast):
-        expr = expr.value
-    if not isinstance(expr, n.IntImm | n.FloatImm):
-        return False
-    return value is None or expr.value == value
-
-
-def cast(dtype: str, value: Any) -> PrimExpr:
-    """`value` converted to `dtype`; a scalar cast to a vector dtype is broadcast."""
-    expr = as_expr(value)
-    if expr.dtype == dtype:
-        return expr
-    want, have = parse_dtype(dtype), parse_dtype(expr.dtype)
-    if want.lanes != have.lanes:
-        if have.lanes != 1:
-            raise IRError(f"cannot cast {expr.dtype} to {dtype}: the lane counts differ")
-        return n.Broadcast(cast(element_of(dtype), expr), want.lanes)
-    if isinstance(expr, n.IntImm):
-        return const(expr.value, dtype)
-    if isinstance(expr, n.FloatImm):
-        if want.is_float:
-            return n.FloatImm(dtype, expr.value)
-        if math.isfinite(expr.value):
-            return const(int(expr.value), dtype)
-    return n.Cast(dtype, expr)
-
-
-def match_types(lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands with one common dtype."""
-    a, b = as_expr(lhs), as_expr(rhs)
-    if a.dtype == b.dtype:
-        return a, b
-    # a bare Python number follows the other side
-    if isinstance(rhs, int | float) and not isinstance(lhs, int | float):
-        return _follow(a, b, rhs)
-    if isinstance(lhs, int | float) and not isinstance(rhs, int | float):
-        other, literal = _follow(b, a, lhs)
-        return literal, other
-    ta, tb = parse_dtype(a.dtype), parse_dtype(b.dtype)
-    if ta.lanes != tb.lanes and 1 not in (ta.lanes, tb.lanes):
-        raise IRError(f"operands have different lane counts: {a.dtype} and {b.dtype}")
-    lanes = max(ta.lanes, tb.lanes)
-    common = with_lanes(_common_element(a.dtype, b.dtype), lanes)
-    return cast(common, a), cast(common, b)
-
-
-def _follow(expr: PrimExpr, literal: PrimExpr, value: float) -> tuple[PrimExpr, PrimExpr]:
-    parsed = parse_dtype(expr.dtype)
-    if isinstance(value, float) and not parsed.is_float:
-        dtype = with_lanes("float32", parsed.lanes)
-        return cast(dtype, expr), cast(dtype, literal)
-    if parsed.code == "bool" and not isinstance(value, bool):
-        return cast(with_lanes("int32", parsed.lanes), expr), const(value, with_lanes("int32", parsed.lanes))
-    return expr, const(value, expr.dtype)
-
-
-def _common_element(a: str, b: str) -> str:
-    ta, tb = parse_dtype(element_of(a)), parse_dtype(element_of(b))
-    if "handle" in (ta.code, tb.code):
-        raise IRError(f"no arithmetic between {a} and {b}")
-    if ta.is_float or tb.is_float:
-        floats = [t for t in (ta, tb) if t.is_float]
-        if len(floats) == 2 and {f.code for f in floats} == {"float", "bfloat"} and ta.bits == tb.bits:
-            return "float32"
-        return str(max(floats, key=lambda t: t.bits))
-    ints = [t for t in (ta, tb) if t.code != "bool"]
-    if len(ints) == 1:
-        return str(ints[0])
-    if ta.code == tb.code or ta.bits != tb.bits:
-        return str(max((ta, tb), key=lambda t: t.bits))
-    return str(ta if ta.code == "uint" else tb)
-
+__all__ = [
+    "add",
+    "as_expr",
+    "as_int",
+    "binary",
+    "cast",
+    "ceildiv",
+    "const",
+    "div",
+    "equal",
+    "floor_div_int",
+    "floordiv",
+    "floormod",
+    "greater",
+    "greater_equal",
+    "is_const",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "match_types",
+    "max_value",
+    "maximum",
+    "min_value",
+    "minimum",
+    "mul",
+    "neg",
+    "not_equal",
+    "sub",
+    "trunc_div_int",
+    "truncdiv",
+    "truncmod",
+    "wrap_int",
+]
 
 # ---------------------------------------------------------------------------- constant folding
 
@@ -226,18 +126,22 @@ def _fold_unit(kind: type[n.BinaryOp], a: PrimExpr, b: PrimExpr) -> PrimExpr | N
 # --------------------------------------------------------------------------------- arithmetic
 
 
+@operator
 def add(a: Any, b: Any) -> PrimExpr:
     return binary(n.Add, a, b)
 
 
+@operator
 def sub(a: Any, b: Any) -> PrimExpr:
     return binary(n.Sub, a, b)
 
 
+@operator
 def mul(a: Any, b: Any) -> PrimExpr:
     return binary(n.Mul, a, b)
 
 
+@operator
 def div(a: Any, b: Any) -> PrimExpr:
     """True division. Integers have several divisions, so the choice must be spelled out."""
     x, y = match_types(a, b)
@@ -258,10 +162,12 @@ def truncmod(a: Any, b: Any) -> PrimExpr:
     return binary(n.Mod, a, b)
 
 
+@operator
 def floordiv(a: Any, b: Any) -> PrimExpr:
     return binary(n.FloorDiv, a, b)
 
 
+@operator
 def floormod(a: Any, b: Any) -> PrimExpr:
     return binary(n.FloorMod, a, b)
 
@@ -274,6 +180,7 @@ def ceildiv(a: Any, b: Any) -> PrimExpr:
     return floordiv(add(a, sub(b, 1)), b)
 
 
+@operator
 def neg(a: Any) -> PrimExpr:
     expr = as_expr(a)
     if isinstance(expr, n.FloatImm):
@@ -291,18 +198,22 @@ def maximum(a: Any, b: Any) -> PrimExpr:
     return binary(n.Max, a, b)
 
 
+@operator
 def less(a: Any, b: Any) -> PrimExpr:
     return binary(n.LT, a, b)
 
 
+@operator
 def less_equal(a: Any, b: Any) -> PrimExpr:
     return binary(n.LE, a, b)
 
 
+@operator
 def greater(a: Any, b: Any) -> PrimExpr:
     return binary(n.GT, a, b)
 
 
+@operator
 def greater_equal(a: Any, b: Any) -> PrimExpr:
     return binary(n.GE, a, b)
 
@@ -311,6 +222,7 @@ def _incomparable(a: Any, b: Any) -> bool:
     return any(x is None or isinstance(x, str | tuple | list | dict | type) for x in (a, b))
 
 
+@operator
 def equal(a: Any, b: Any) -> Any:
     if _incomparable(a, b):
         return NotImplemented
@@ -323,6 +235,7 @@ def equal(a: Any, b: Any) -> Any:
     return n.EQ(x, y)
 
 
+@operator
 def not_equal(a: Any, b: Any) -> Any:
     if _incomparable(a, b):
         return NotImplemented

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from compiler.ir.base import GlobalVar, Node
+from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import children, walk
 
 Points = dict[n.Buffer, list[tuple[PrimExpr, ...]]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, PrimFunc
-from compiler.tir.visit import map_children, replace
 
 
 def renew_defs(func: PrimFunc) -> PrimFunc:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler.errors import IRError
+from compiler.ir import visit
 from compiler.ir.base import Node
 from compiler.tir import nodes as n
-from compiler.tir import ops, visit
+from compiler.tir import ops
+from compiler.tir import visit as tir_visit
 from compiler.tir.nodes import PrimExpr, PrimFunc
 from compiler.tir.renew import renew_defs
 
@@ -66,7 +68,7 @@ def ir_transform(
 
 def substitute(node: Node, vmap: Mapping[n.Var, Any]) -> Node:
     """`node` with variables replaced by expressions or numbers."""
-    return visit.substitute(node, {var: _converted(var, value) for var, value in vmap.items()})
+    return tir_visit.substitute(node, {var: _converted(var, value) for var, value in vmap.items()})
 
 
 def _converted(var: n.Var, value: Any) -> PrimExpr:

@@ -26,9 +26,9 @@ from typing import Any, NoReturn
 
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
+from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, walk
 
 
 class Stage(enum.IntEnum):

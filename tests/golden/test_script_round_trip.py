@@ -9,6 +9,7 @@ import pytest
 
 from compiler import topi
 from compiler.ir.module import IRModule
+from compiler.ir.structural import assert_structural_equal, structural_hash
 from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.te.operation import placeholder
@@ -16,7 +17,6 @@ from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimFunc, SizeVar
-from compiler.tir.structural import assert_structural_equal, structural_hash
 from tests.golden import test_lower_text, test_schedule_text
 from tests.kit.compiler import (
     te_primitive_schedules,  # noqa: F401  (adds its cases)

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from compiler.errors import LoweringError
 from compiler.interp import threads as interp_threads
 from compiler.interp.thread_memory import RaceError
+from compiler.ir.visit import walk
 from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import tvm_storage_sync
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 from tests.kit.fuzzing import examples
 
 X, Y, SIZE = 8, 4, 512

@@ -17,7 +17,7 @@ from typing import Any
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.text.printer import workload_key
+from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
 from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
 from tuner.interchange.tvm_functions import read_functions

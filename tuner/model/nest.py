@@ -17,12 +17,13 @@ from compiler.arith.affine import as_affine
 from compiler.dtype import parse_dtype
 from compiler.errors import TunefarmError
 from compiler.ir.base import Node
+from compiler.ir.visit import children
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Step, get_primitive
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import children, free_vars
+from compiler.tir.visit import free_vars
 from tuner.model.errors import FeatureError
 from tuner.model.types import Floats, Ints
 from tuner.search.repair import repair

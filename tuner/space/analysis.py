@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 from compiler.arith.affine import as_affine
 from compiler.dtype import holds_all_of
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from compiler.errors import TunefarmError
+from compiler.ir.visit import walk
 from compiler.schedule.core.rv import RV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Decision as Drawn
@@ -22,7 +23,6 @@ from compiler.schedule.core.step import Step, get_primitive
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 from tuner.search.base import Candidate
 from tuner.search.recognise import recogniser
 from tuner.search.repair import nearest_point

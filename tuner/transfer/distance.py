@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from compiler.arith.affine import as_affine
 from compiler.ir.base import Node
+from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import children, free_vars, walk
+from compiler.tir.visit import free_vars
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -20,9 +20,9 @@ from compiler.codegen.llvm.types import element_bytes, lanes_of, llvm_type
 from compiler.codegen.llvm.writer import NO_TILES
 from compiler.dtype import element_of
 from compiler.errors import CodegenError
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.intrin.x86 import AMX_INT8, TILE
-from compiler.tir.visit import walk
 
 _WORDS = f"<{TILE * TILE} x i32>"  # a tile of 16 rows of 64 bytes
 _ROW_BYTES = 4 * TILE

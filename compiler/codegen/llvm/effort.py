@@ -11,10 +11,11 @@ import enum
 from dataclasses import dataclass
 
 from compiler.codegen.llvm.types import lanes_of
+from compiler.ir.visit import children, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, walk, walk_stmts
+from compiler.tir.visit import walk_stmts
 
 UNKNOWN_EXTENT = 16
 RARE = 1 / 8  # how often the other side of a condition is taken

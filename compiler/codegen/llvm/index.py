@@ -7,11 +7,11 @@ from compiler.codegen.llvm.gen import Gen
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import PINNED, Operand
 from compiler.dtype import element_of, lanes_of, with_lanes
+from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import Linear
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import walk
 
 _DIVISIONS = (n.FloorDiv, n.FloorMod, n.Div, n.Mod)
 _MOST_32 = (1 << 31) - 1

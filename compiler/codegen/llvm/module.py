@@ -18,11 +18,11 @@ from compiler.codegen.llvm.stmt import emit
 from compiler.codegen.llvm.types import bits_of, code_of, llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter
 from compiler.errors import CodegenError
+from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.shape_vars import shape_vars
 from compiler.tir import nodes as n
 from compiler.tir.intrin.ptx import MEMORY
-from compiler.tir.visit import walk
 
 
 @dataclass(frozen=True, slots=True)

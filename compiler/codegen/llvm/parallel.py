@@ -11,8 +11,8 @@ from collections.abc import Callable
 from compiler.codegen.llvm.gen import Gen, Storage
 from compiler.codegen.llvm.types import llvm_type
 from compiler.codegen.llvm.writer import FunctionWriter, Operand
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 
 
 def emit_parallel(g: Gen, loop: n.For, low: Operand, extent: Operand, emit: Callable[[Gen, n.Stmt], None]) -> None:

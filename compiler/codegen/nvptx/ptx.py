@@ -18,6 +18,7 @@ from compiler.codegen.llvm.types import element_bytes, lanes_of
 from compiler.codegen.llvm.writer import FunctionWriter
 from compiler.codegen.nvptx import threads as ptx_threads
 from compiler.errors import CodegenError
+from compiler.ir.visit import walk
 from compiler.launches import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.gpu.split_host_device import Kernel
@@ -28,7 +29,6 @@ from compiler.tir.intrin.ptx_warpgroup import ALIGN as SWIZZLED_ALIGN
 from compiler.tir.intrin.ptx_warpgroup import ARCH as WARPGROUP_ARCH
 from compiler.tir.intrin.ptx_warpgroup import CALLS as WARPGROUP_CALLS
 from compiler.tir.intrin.ptx_warpgroup import LIMIT
-from compiler.tir.visit import walk
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_ARCH = "sm_80"

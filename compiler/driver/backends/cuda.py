@@ -61,7 +61,7 @@ def cuda_artifact(
 
 
 def _built(lowered: IRModule) -> _Built:
-    functions = {g: inject_barriers(func) for g, func in lowered.items()}
+    functions = {g: inject_barriers(func) for g, func in n.prim_funcs(lowered).items()}
     return _Built(functions, {g: split_host_device(func, g.name_hint) for g, func in functions.items()})
 
 

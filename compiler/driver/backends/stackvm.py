@@ -16,6 +16,7 @@ import numpy as np
 from compiler.artifact import EntryPoint
 from compiler.errors import ArtifactError, DeviceError
 from compiler.interp.interpreter import compile_func
+from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.runtime.core.arguments import packer_for
 from compiler.runtime.core.device import Device, find_api
@@ -67,7 +68,7 @@ class InterpretedModule(Module):
 
     def _find(self, name: str) -> InterpretedFunction | None:
         entry = self._entries.get(name)
-        return None if entry is None else InterpretedFunction(entry, self._module[name])
+        return None if entry is None else InterpretedFunction(entry, n.prim_funcs(self._module)[GlobalVar(name)])
 
     def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
         if not isinstance(dev, Device) or dev.api is not find_api("cpu"):

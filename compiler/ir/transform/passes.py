@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.ir.module import IRModule
+from compiler.ir.text import script
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.suggest import closest
 from compiler.tir import nodes as n
-from compiler.tir.text.printer import script
 
 ModuleFunction = Callable[[IRModule, PassContext], IRModule]
 FuncFunction = Callable[[n.PrimFunc, IRModule, PassContext], "n.PrimFunc | None"]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import gcd
 
 from compiler.ir.base import Op
+from compiler.ir.visit import walk
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.lower.analysis.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 Term = tuple[PrimExpr, int]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 

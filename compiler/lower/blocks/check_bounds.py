@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from compiler.arith.affine import as_affine
 from compiler.errors import LoweringError
 from compiler.ir.base import Node, Op, Span
+from compiler.ir.text import script
+from compiler.ir.visit import children
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.text.printer import script
-from compiler.tir.visit import children, substitute
+from compiler.tir.visit import substitute
 
 Box = Mapping[n.Var, tuple[int, int]]  # the first and the last value of each variable, every combination of which runs
 _IF = Op.get("tir.if_then_else")

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import lanes_of
 from compiler.ir.base import Node
+from compiler.ir.visit import children, map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import children, map_children, replace
 
 
 @dataclass(slots=True)

@@ -11,12 +11,12 @@ attributes around its body, and so do the alignment and the doubling of its resu
 from __future__ import annotations
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children
 from compiler.lower.analysis.conditions import TRUE, guarded
 from compiler.lower.blocks import align_storage, inject_double_buffer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children
 
 
 def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:

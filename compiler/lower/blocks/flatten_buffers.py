@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
 
 
 def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:

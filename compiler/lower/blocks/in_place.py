@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from compiler.arith.affine import as_affine
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import children, map_children, replace, walk
 
 IN_PLACE = "in_place"
 

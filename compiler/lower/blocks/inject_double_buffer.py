@@ -18,12 +18,13 @@ from dataclasses import dataclass
 
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, transform, walk
 from compiler.lower.analysis.conditions import TRUE
 from compiler.lower.analysis.rename import substituted
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, transform, walk
+from compiler.tir.visit import seq
 
 DOUBLE_BUFFER = "double_buffer_scope"  # a block's annotation, and the attribute that stands for it once it dissolved
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children
 from compiler.lower.analysis.conditions import TRUE, guarded
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children
 
 
 def lower_allocations(func: n.PrimFunc) -> n.PrimFunc:

@@ -14,11 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.analysis.conditions import conjunction, conjuncts
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, seq, substitute, walk
+from compiler.tir.visit import free_vars, seq, substitute
 
 Path = tuple[Stmt, ...]
 

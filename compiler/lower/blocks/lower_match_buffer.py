@@ -16,10 +16,11 @@ from typing import NoReturn
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk_stmts
+from compiler.tir.visit import walk_stmts
 
 
 def lower_match_buffer(func: n.PrimFunc) -> n.PrimFunc:

@@ -14,10 +14,11 @@ iterations run at once. A loop annotated with `STORE_AT` holds the buffers named
 from __future__ import annotations
 
 from compiler.ir.base import Node
+from compiler.ir.visit import children, map_children, replace
 from compiler.lower.analysis.conditions import TRUE
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import children, free_vars, map_children, replace
+from compiler.tir.visit import free_vars
 
 Loops = tuple[n.For, ...]
 STORE_AT = "store_at"  # a loop's annotation: the names of buffers that live for one of its iterations

@@ -16,10 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.artifact import PREPACK, PREPACKED
+from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
+from compiler.ir.visit import replace, walk
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt
-from compiler.tir.visit import replace, seq, walk
+from compiler.tir.visit import seq
 
 LAYOUT_FREE = "layout_free_buffers"
 PREPROC = "meta_schedule.layout_rewrite_preproc"
@@ -34,7 +36,7 @@ def layout_free(func: n.PrimFunc) -> tuple[n.Buffer, ...]:
 
 def with_prepacked(module: IRModule) -> IRModule:
     """The module with both functions for each one in it that packs layout-free buffers."""
-    functions: dict[Any, n.PrimFunc] = dict(module.items())
+    functions: dict[Any, BaseFunc] = dict(module.items())
     for name, func in module.items():
         parts = split_layout_rewrite(func) if isinstance(func, n.PrimFunc) else None
         for suffix, part in zip((PREPACK, PREPACKED), parts or ()):

@@ -13,11 +13,12 @@ from __future__ import annotations
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import element_of, lanes_of, parse_dtype
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import map_children
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import COPY_BYTES, ptx_cp_async
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, walk_stmts
+from compiler.tir.visit import walk_stmts
 
 ASYNC_SCOPE = "async_scope"  # an attribute around copies whose end is waited for
 _SHARED = ("shared", "shared.dyn")

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.lower.gpu.thread_axes import bound_extents
 from compiler.lower.gpu.thread_ranges import Access, Threads
@@ -26,7 +27,7 @@ from compiler.tir import ops
 from compiler.tir.intrin.gpu import ATOMICS, tvm_storage_sync
 from compiler.tir.intrin.ptx import MEMORY
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, free_vars, map_children, replace, seq, walk
+from compiler.tir.visit import free_vars, seq
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
 _SYNC = "tir.tvm_storage_sync"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from compiler.errors import CodegenError
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import children, walk
 from compiler.launches import TensorMap
 from compiler.lower.blocks.shape_vars import shape_vars
 from compiler.lower.gpu.thread_axes import bound_extents
@@ -17,8 +19,7 @@ from compiler.tensorcore.tensor_maps import tensor_maps
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import children, free_vars, walk
+from compiler.tir.visit import free_vars
 
 _GRID = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _BLOCK = tuple(f"threadIdx.{axis}" for axis in "xyz")

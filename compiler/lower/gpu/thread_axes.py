@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk_stmts
+from compiler.tir.visit import walk_stmts
 
 # Each axis as the place of its number: which tuple, and where in it.
 AXES = {f"{kind}.{axis}": (kind, position) for kind in ("blockIdx", "threadIdx") for position, axis in enumerate("xyz")}

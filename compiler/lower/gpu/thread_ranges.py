@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.structural import structural_equal
 from compiler.lower.analysis.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.structural import structural_equal
 from compiler.tir.visit import free_vars
 
 _MOST = 1 << 18  # threads times iterations counted out

@@ -19,6 +19,8 @@ from math import prod
 
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import conjunction, conjuncts, guarded
 from compiler.lower.blocks.plan_allocation import allocating
 from compiler.lower.gpu.thread_axes import AXES, bound_extents
@@ -26,8 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import FULL_MASK, WARP, tvm_warp_shuffle_xor
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import children, free_vars, map_children, replace, seq, substitute, walk
+from compiler.tir.visit import free_vars, seq, substitute
 
 Path = tuple[Node, ...]
 Fresh = Mapping[n.Var, PrimExpr]  # the variables of the loops over threads around a statement, by those of the block

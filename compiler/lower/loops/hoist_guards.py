@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.analysis.conditions import conjunction, conjuncts, guarded
 from compiler.lower.analysis.guards import comparison
 from compiler.lower.analysis.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, seq, walk
+from compiler.tir.visit import free_vars, seq
 
 
 def hoist_guards(func: n.PrimFunc) -> n.PrimFunc:

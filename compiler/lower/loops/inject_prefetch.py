@@ -23,12 +23,13 @@ from compiler.arith.analyzer import Analyzer
 from compiler.dtype import parse_dtype
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.gpu.thread_axes import is_bound
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, seq, walk
+from compiler.tir.visit import free_vars, seq
 
 SOFTWARE_PREFETCH = "software_prefetch"
 WHOLE_LOOP = "extent"  # a distance

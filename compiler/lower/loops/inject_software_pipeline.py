@@ -21,6 +21,7 @@ from dataclasses import replace as changed
 
 from compiler.errors import LoweringError
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, transform
 from compiler.lower.analysis.conditions import TRUE, guarded
 from compiler.lower.analysis.rename import substituted
 from compiler.lower.gpu.inject_async_copy import ASYNC_SCOPE
@@ -30,7 +31,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import MEMORY, ptx_commit_group, ptx_wait_group
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, transform, walk_stmts
+from compiler.tir.visit import seq, walk_stmts
 
 STAGE = "software_pipeline_stage"
 ORDER = "software_pipeline_order"

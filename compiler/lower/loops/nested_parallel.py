@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
 
 
 def serialize_nested_parallel(func: n.PrimFunc) -> n.PrimFunc:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.lower.analysis.conditions import conjunction, conjuncts
 from compiler.lower.analysis.guards import comparison
 from compiler.lower.analysis.linear import LinearForms
@@ -21,7 +22,7 @@ from compiler.lower.loops.hoist_guards import movable, remember_range
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, seq
+from compiler.tir.visit import free_vars, seq
 
 
 def partition_loops(func: n.PrimFunc) -> n.PrimFunc:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import MEMORY
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import children, substitute
+from compiler.tir.visit import substitute
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import element_of
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq
+from compiler.tir.visit import seq
 
 NOTHING = n.Evaluate(n.IntImm("int32", 0))
 _INDEX = ("int32", "int64")

@@ -17,6 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from compiler.ir.base import Node, Op
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import TRUE, conjunction, conjuncts, guarded, is_true
 from compiler.lower.analysis.guards import Guard, conditions_in, outer_bounds, read_guard, tail_values
 from compiler.lower.analysis.linear import LinearForms
@@ -26,7 +27,7 @@ from compiler.lower.loops.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, free_vars, map_children, replace, walk, walk_stmts
+from compiler.tir.visit import free_vars, walk_stmts
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
 _MOST_EXACT = 2  # conditions whose edge tiles are made exactly; each doubles the code

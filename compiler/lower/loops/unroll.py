@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
 from compiler.ir.transform.config import UnrollConfig
+from compiler.ir.visit import map_children, replace, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars, map_children, replace, walk, walk_stmts
+from compiler.tir.visit import free_vars, walk_stmts
 
 MOST_OPERATIONS = 1024
 REGISTER_TILE_OPERATIONS = 128  # a loop over a local array is unrolled up to this size, to become registers

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.lower.analysis.rename import substituted
 from compiler.lower.loops.simplify import NOTHING
 from compiler.lower.loops.vectorizer import CannotVectorize, Vectorizer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, walk_stmts
+from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
 

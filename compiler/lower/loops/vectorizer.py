@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from compiler.dtype import element_of, lanes_of, with_lanes
 from compiler.ir.base import GlobalVar, Node, Op
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.lower.analysis.conditions import conjunction, conjuncts
 from compiler.lower.analysis.guards import comparison
 from compiler.lower.analysis.linear import LinearForms
@@ -13,7 +14,7 @@ from compiler.lower.loops.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import children, map_children, replace, seq, substitute, walk
+from compiler.tir.visit import seq, substitute
 
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 _LIKELY = Op.get("tir.likely")

@@ -17,11 +17,12 @@ from itertools import product
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import children, map_children, replace, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import children, free_vars, map_children, replace, substitute, walk
+from compiler.tir.visit import free_vars, substitute
 
 _MOST_PLACES = 1024  # of a statement: larger arrays are no registers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.schedule.analysis.dataflow import fresh_block_name
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import map_children, replace
 
 Base = tuple[PrimExpr, ...]
 Places = Mapping[n.Buffer, tuple[n.Buffer, Base]]

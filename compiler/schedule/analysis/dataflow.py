@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.tree import Path
 from compiler.schedule.core.state import Illegal, block_path, realize_at, replaced
 from compiler.tir import nodes as n
 from compiler.tir.nodes import IterType, Stmt
 from compiler.tir.regions import read_regions, write_regions
-from compiler.tir.visit import map_children, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, transform, walk
 from compiler.schedule.analysis.tree import with_body
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, transform, walk
 
 TRUE = ops.const(True)
 Mapped = Mapping[n.Var, PrimExpr]

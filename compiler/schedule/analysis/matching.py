@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import children
 from compiler.schedule.analysis.expr import subst, subst_tree, variables
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import children, seq
+from compiler.tir.visit import seq
 
 Starts = dict[n.Buffer, tuple[PrimExpr, ...]]
 Buffers = dict[n.Buffer, n.Buffer]

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
+from compiler.ir.visit import replace
 from compiler.schedule.analysis.expr import TRUE, conjunction, conjuncts, subst, variables
 from compiler.schedule.core.state import Illegal
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import replace
 
 Side = tuple[PrimExpr, PrimExpr]  # least, extent
 Box = tuple[Side, ...]

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Stmt
-from compiler.tir.visit import map_children, seq
+from compiler.tir.visit import seq
 
 Path = tuple[Stmt, ...]
 _Link = tuple[Stmt, Any]  # a statement and the link of its parent, or None

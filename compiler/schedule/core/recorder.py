@@ -254,7 +254,7 @@ def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:
 
 def _begin(mod: IRModule) -> State:
     """The module before any step, its only function or that called "main" worked on."""
-    state = State.of({g.name_hint: f for g, f in mod.items()})
+    state = State.of({g.name_hint: f for g, f in n.prim_funcs(mod).items()})
     if state.main is not None:
         try:
             state.function(state.main)

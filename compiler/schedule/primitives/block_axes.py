@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
+from compiler.ir.visit import replace
 from compiler.schedule.analysis.dataflow import Member, check_leaf, own_nest, scope_around, with_regions
 from compiler.schedule.analysis.expr import relocated, subst, variables
 from compiler.schedule.analysis.placement import new_nest
@@ -17,7 +18,6 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.index_map import IndexMap
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import replace
 
 
 @primitive("block", attrs={"new_order": (tuple,)})

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import Member, check_unordered, common_prefix, fresh_block_name, scope_around
 from compiler.schedule.analysis.expr import TRUE, conjunction, conjuncts, rebind, subst, variables
@@ -23,7 +24,7 @@ from compiler.schedule.primitives.reduction import init_nest
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import replace, seq
+from compiler.tir.visit import seq
 
 
 @primitive("block|loop*", attrs={"preserve_unit_iters": (bool,)}, outputs="block", listed=True)

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from compiler.arith.linear import expr_key
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
     Member,
@@ -24,7 +25,7 @@ from compiler.schedule.primitives.storage import check_scope
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, walk
+from compiler.tir.visit import seq
 
 
 @primitive("block", attrs={"storage_scope": (str,), "cse_thresh": (int,)}, outputs="block*")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Op
+from compiler.ir.visit import replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import Member, Scope, fresh_block_name, own_nest, scope_around, with_regions
 from compiler.schedule.analysis.expr import conjunction, conjuncts, relocated, subst, variables
@@ -18,7 +19,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
 from compiler.tir.regions import linear
-from compiler.tir.visit import replace, seq, walk
+from compiler.tir.visit import seq
 
 Bounds = dict[n.Var, tuple[int, int]]  # [low, high) of an axis
 

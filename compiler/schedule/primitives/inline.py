@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
     Member,
@@ -22,7 +23,7 @@ from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, walk
+from compiler.tir.visit import seq
 
 
 @primitive("block")

@@ -6,6 +6,7 @@ from typing import Any
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
     Member,
@@ -27,7 +28,7 @@ from compiler.tir import ops
 from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, seq, walk
+from compiler.tir.visit import seq
 
 
 def _spelled(inputs: list[str], attrs: dict[str, Any]) -> str:

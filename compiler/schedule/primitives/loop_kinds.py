@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import is_parameter
 from compiler.schedule.analysis.expr import variables
@@ -14,7 +15,6 @@ from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType
-from compiler.tir.visit import replace
 
 _TAGS = (*(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"), "vthread")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.arith.analyzer import Analyzer
+from compiler.ir.visit import replace
 from compiler.schedule.analysis.dataflow import (
     Member,
     allocated,
@@ -24,7 +25,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.visit import replace, seq
+from compiler.tir.visit import seq
 
 Padded = Mapping[n.Var, PrimExpr]  # the extent that an axis is padded to
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import fresh_block_name, scope_around, with_regions
 from compiler.schedule.analysis.expr import Mapped, conjunction, conjuncts, subst, subst_tree, variables
@@ -14,7 +15,7 @@ from compiler.schedule.primitives.loops import loop_roles
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import replace, seq
+from compiler.tir.visit import seq
 
 
 @primitive("block", "loop", outputs="block")

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import expr_key
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis.dataflow import Member, Scope, check_leaf, fresh_block_name, scope_around, with_regions
 from compiler.schedule.analysis.expr import subst, variables
 from compiler.schedule.analysis.injective import undetermined
@@ -22,7 +23,6 @@ from compiler.schedule.primitives.storage import check_scope
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace, walk
 
 Indices = tuple[PrimExpr, ...]
 

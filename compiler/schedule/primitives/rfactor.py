@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import (
     Member,
@@ -22,8 +24,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr, Range, Stmt
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import replace, seq
+from compiler.tir.visit import seq
 
 
 @primitive("loop", attrs={"factor_axis": (int,)}, outputs="block")

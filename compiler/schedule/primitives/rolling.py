@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import Member, Scope, check_leaf, common_prefix, scope_around, with_regions
 from compiler.schedule.analysis.expr import subst, variables
@@ -18,7 +19,6 @@ from compiler.schedule.primitives.storage import written_buffer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
-from compiler.tir.visit import map_children, replace
 
 
 @primitive("block", attrs={"write_buffer_index": (int,)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from compiler.dtype import holds_all_of, lanes_of, parse_dtype, with_lanes
 from compiler.ir.base import Node
+from compiler.ir.visit import replace, transform, walk
 from compiler.lower.blocks.align_storage import BUFFER_DIM_ALIGN
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import is_parameter, swap_buffers
@@ -12,7 +13,6 @@ from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Stmt
-from compiler.tir.visit import replace, transform, walk
 
 
 def check_scope(scope: str, name: str) -> None:

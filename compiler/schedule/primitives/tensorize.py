@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.arith.analyzer import Analyzer
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.copying import Copier, Places
 from compiler.schedule.analysis.matching import Mismatch, match_body
@@ -15,7 +16,6 @@ from compiler.tir.intrin import (  # noqa: F401  (registers its intrinsics, so t
 )
 from compiler.tir.intrin.tensor_intrin import TensorIntrin, parameters
 from compiler.tir.nodes import Stmt
-from compiler.tir.visit import replace
 
 
 @primitive("block|loop", attrs={"tensor_intrin": (str,), "preserve_unit_iters": (bool,)})

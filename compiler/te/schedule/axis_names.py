@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 
 _LOOP = re.compile(r"^(\s*for )(\S+)( in .*)$")
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from compiler.errors import ScheduleError
 from compiler.ir.base import Span
+from compiler.ir.visit import replace
 from compiler.lower.blocks.plan_allocation import STORE_AT
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import scope_around
@@ -31,7 +32,7 @@ from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, IterVar, PrimExpr
-from compiler.tir.visit import free_vars, replace, seq, substitute
+from compiler.tir.visit import free_vars, seq, substitute
 
 
 @dataclass(frozen=True, slots=True)

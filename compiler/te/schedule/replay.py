@@ -17,6 +17,7 @@ from typing import assert_never
 
 from compiler.errors import ScheduleError
 from compiler.ir.base import Node, Span
+from compiler.ir.visit import map_children, replace
 from compiler.schedule.core.schedule import LoopRV
 from compiler.schedule.core.schedule import Schedule as Engine
 from compiler.schedule.core.state import block_path, realize_at
@@ -35,7 +36,6 @@ from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType
-from compiler.tir.visit import map_children, replace
 
 
 def schedule_to_func(

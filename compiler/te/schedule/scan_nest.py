@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.errors import IRError
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.expr import TRUE
 from compiler.schedule.analysis.placement import Access, Side, access, analyzer_of, narrow, new_nest
@@ -14,7 +15,7 @@ from compiler.te.where import at
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType
-from compiler.tir.visit import replace, seq
+from compiler.tir.visit import seq
 
 
 def scans_in(order: Sequence[Operation]) -> list[ScanOp]:

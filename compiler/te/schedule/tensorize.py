@@ -18,6 +18,8 @@ from typing import NoReturn
 
 from compiler.arith.analyzer import Analyzer
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.analysis.conditions import conjuncts
 from compiler.lower.analysis.rename import renamed
 from compiler.schedule.analysis import tree
@@ -28,8 +30,7 @@ from compiler.te.tensor_intrin import TensorIntrin
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import free_vars, map_children, replace, substitute, walk
+from compiler.tir.visit import free_vars, substitute
 
 Access = n.BufferLoad | n.BufferStore
 

@@ -11,6 +11,7 @@ from compiler.ir.base import Op, Span
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.operators import operator
 
 
 def call(name: str, dtype: str, *args: Any) -> n.Call:
@@ -240,13 +241,14 @@ def _bitwise(name: str) -> Callable[[Any, Any], PrimExpr]:
     return build
 
 
-left_shift = _bitwise("shift_left")
-right_shift = _bitwise("shift_right")
-bitwise_and = _bitwise("bitwise_and")
-bitwise_or = _bitwise("bitwise_or")
-bitwise_xor = _bitwise("bitwise_xor")
+left_shift = operator(_bitwise("shift_left"), "left_shift")
+right_shift = operator(_bitwise("shift_right"), "right_shift")
+bitwise_and = operator(_bitwise("bitwise_and"), "bitwise_and")
+bitwise_or = operator(_bitwise("bitwise_or"), "bitwise_or")
+bitwise_xor = operator(_bitwise("bitwise_xor"), "bitwise_xor")
 
 
+@operator
 def bitwise_not(a: Any) -> PrimExpr:
     expr = ops.as_expr(a)
     return ops.logical_not(expr) if expr.dtype == "bool" else call("tir.bitwise_not", expr.dtype, expr)

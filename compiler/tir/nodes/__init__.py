@@ -2,15 +2,14 @@
 
 Expressions (`PrimExpr`), statements (`Stmt`), buffers and functions. A node is frozen and compared by
 identity; its children sit in tuples; a pass returns the same object when it changed nothing (see
-`compiler.tir.visit`). Names and constructor arguments follow the field (Apache TVM's TensorIR).
-The expression operators (`a + b`, `a < b`, ...) live in `compiler.tir.operators`.
+`compiler.ir.visit`). Names and constructor arguments follow the field (Apache TVM's TensorIR).
+The expression operators (`a + b`, `a < b`, ...) live in `compiler.tir.nodes.operators`.
 
 Life of a function: made by te or a script with *blocks* (`BlockRealize`/`Block`: a computation
 with its own iteration variables, reads, writes and reduction init); scheduled; then lowered, after which
 no blocks are left, buffers are one-dimensional and `Allocate` makes the temporary ones.
 """
 
-from compiler.tir import operators
 from compiler.tir.nodes.axis import (
     FloatImm,
     ForKind,
@@ -24,7 +23,8 @@ from compiler.tir.nodes.axis import (
     same_constant,
 )
 from compiler.tir.nodes.base import PrimExpr, Stmt
-from compiler.tir.nodes.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
+from compiler.tir.nodes.buffer import Buffer, BufferRegion, BufferStore, MatchBufferRegion, decl_buffer
+from compiler.tir.nodes.convert import Broadcast, Cast
 from compiler.tir.nodes.expr import (
     EQ,
     GE,
@@ -35,10 +35,8 @@ from compiler.tir.nodes.expr import (
     Add,
     And,
     BinaryOp,
-    Broadcast,
     BufferLoad,
     Call,
-    Cast,
     CmpOp,
     CommReducer,
     Div,
@@ -59,7 +57,7 @@ from compiler.tir.nodes.expr import (
     Shuffle,
     Sub,
 )
-from compiler.tir.nodes.func import PrimFunc
+from compiler.tir.nodes.func import PrimFunc, prim_funcs
 from compiler.tir.nodes.stmt import (
     Allocate,
     AnyStmt,
@@ -67,7 +65,6 @@ from compiler.tir.nodes.stmt import (
     AttrStmt,
     Block,
     BlockRealize,
-    BufferStore,
     DeclBuffer,
     Evaluate,
     For,
@@ -140,10 +137,6 @@ __all__ = [
     "Var",
     "While",
     "decl_buffer",
+    "prim_funcs",
     "same_constant",
 ]
-
-from compiler.tir import ops as _ops
-from compiler.tir.intrin import intrin as _intrin
-
-operators.install(_ops, _intrin)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from compiler.ir.base import Node, Span
+from compiler.ir.base import Node, Span, Symbol
 from compiler.tir.nodes.base import PrimExpr
-from compiler.tir.operators import ExprOps
+from compiler.tir.nodes.operators import ExprOps
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Var(PrimExpr):
+class Var(PrimExpr, Symbol):
     """A variable; two variables are the same only if they are the same object."""
 
     name: str
     dtype: str = "int32"
     span: Span | None = None
+
+    def traits(self) -> tuple[str, ...]:
+        return (self.dtype,)
 
 
 class SizeVar(Var):
@@ -72,6 +75,9 @@ def same_constant(a: PrimExpr, b: PrimExpr) -> bool:
 class Range(Node):
     """The half-open interval [min, min + extent)."""
 
+    CHILDREN = ("min", "extent")
+    CARRIER = True
+
     min: PrimExpr
     extent: PrimExpr
     span: Span | None = None
@@ -80,6 +86,7 @@ class Range(Node):
     def from_extent(extent: int | PrimExpr, dtype: str = "int32") -> Range:
         value = IntImm(dtype, extent) if isinstance(extent, int) else extent
         return Range(IntImm(value.dtype, 0), value)
+
 
 class ForKind(enum.Enum):
     SERIAL = "serial"
@@ -107,6 +114,7 @@ class IterType(enum.IntEnum):
         """The kind of a loop over such an axis."""
         return _KIND_OF_LOOP.get(self, ForKind.SERIAL)
 
+
 _KIND_OF_LOOP = {
     IterType.THREAD_INDEX: ForKind.THREAD_BINDING,
     IterType.UNROLLED: ForKind.UNROLLED,
@@ -118,6 +126,9 @@ _KIND_OF_LOOP = {
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IterVar(ExprOps, Node):
     """An iteration variable with its domain. `dom` is None where it follows from other axes."""
+
+    CHILDREN = ("dom",)
+    CARRIER = True
 
     dom: Range | None
     var: Var

@@ -1,32 +1,35 @@
-"""Buffers, regions of them, and views of regions."""
+"""Buffers, stores to them, regions of them, and views of regions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import is_not
+from typing import Any
 
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
-from compiler.ir.base import Node, Op, Span
+from compiler.ir.base import Node, Op, Span, Symbol
+from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import IntImm, Range, Var
-from compiler.tir.nodes.base import PrimExpr, as_expr, as_exprs
+from compiler.tir.nodes.base import PrimExpr, Stmt, set_fields
+from compiler.tir.nodes.convert import as_expr, as_exprs, number_as, to_tuples
 from compiler.tir.nodes.expr import BufferLoad, Call, Ramp
-
-if TYPE_CHECKING:
-    from compiler.tir.nodes.stmt import BufferStore
 
 _ACCESS = {"r": 1, "w": 2, "rw": 3, "wr": 3}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Buffer(Node):
+class Buffer(Symbol):
     """A typed, shaped view of memory. Two buffers are the same only if they are the same object.
 
     `strides` is empty for a compact row-major layout; `elem_offset` counts elements from `data`, and is a multiple of
     `offset_factor` where that is not 0. `scope`: "global", "local" (registers or stack of one thread), "shared", ...
     `data_alignment` is in bytes.
     """
+
+    VIEW = True
+    LETTER = "b"
 
     name: str
     data: Var
@@ -38,6 +41,19 @@ class Buffer(Node):
     data_alignment: int = 64
     span: Span | None = None
     offset_factor: int = 0
+
+    def traits(self) -> tuple[Any, ...]:
+        return self.dtype, self.scope, self.data_alignment, self.offset_factor
+
+    def may_stand_for(self, other: Symbol) -> bool:
+        return isinstance(other, Buffer) and self.traits() == other.traits() and len(self.shape) == len(other.shape)
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.data, (self.shape, self.strides, self.elem_offset)
+
+    def introduces(self) -> tuple[Symbol, ...]:
+        offset = () if self.elem_offset is None else (self.elem_offset,)
+        return self.data, *(e for e in (*self.shape, *self.strides, *offset) if isinstance(e, Var))
 
     def __getitem__(self, indices: Any) -> BufferLoad:
         items = indices if isinstance(indices, tuple) else (indices,)
@@ -57,8 +73,6 @@ class Buffer(Node):
 
     def vstore(self, begin: Any, value: Any, predicate: PrimExpr | None = None) -> BufferStore:
         """The statement that stores `value`, a scalar or vector, from `begin` on along the last dimension."""
-        from compiler.tir.nodes.stmt import BufferStore
-
         dtype = value.dtype if isinstance(value, PrimExpr) else self.dtype
         return BufferStore(self, value, self._vector_at(begin, dtype), predicate)
 
@@ -140,6 +154,50 @@ class Buffer(Node):
                       self.span, self.offset_factor)  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferStore(Stmt):
+    """buffer[indices] = value. A vector store when the last index is a `Ramp`; `predicate` masks lanes."""
+
+    CHILDREN = ("value", "indices", "predicate")
+
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Span | None = None
+
+    def __post_init__(self) -> None:
+        to_tuples(self, "indices")
+        buffer, indices = self.buffer, self.indices
+        if not isinstance(buffer, Buffer):
+            raise IRError(f"BufferStore needs a buffer, got {type(buffer).__name__}", hint="tir.decl_buffer makes one")
+        if not isinstance(self.value, PrimExpr):
+            set_fields(self, value=number_as(self.value, buffer.dtype, f"a store to buffer {buffer.name!r}"))
+        if len(indices) != len(buffer.shape):
+            raise IRError(f"buffer {buffer.name!r} has {len(buffer.shape)} dimensions, a store {len(indices)} indices")
+        if self.value.dtype != buffer.dtype or (indices and lanes_of(indices[-1].dtype) > 1):
+            lanes = lanes_of(indices[-1].dtype) if indices else 1
+            wanted = with_lanes(buffer.dtype, lanes * lanes_of(buffer.dtype))
+            if self.value.dtype != wanted:
+                raise IRError(
+                    f"a store to buffer {buffer.name!r} takes {wanted} here, the value is {self.value.dtype}",
+                    hint=f'convert it: value.astype("{wanted}")',
+                )
+
+    def child_list(self) -> list[Node]:
+        found: list[Node] = [self.value, *self.indices]
+        return found if self.predicate is None else [*found, self.predicate]
+
+    def map_children(self, f: Fn) -> BufferStore:
+        value = f(self.value)
+        indices = tuple([f(index) for index in self.indices])
+        predicate = None if self.predicate is None else f(self.predicate)
+        unchanged = value is self.value and predicate is self.predicate
+        if unchanged and not any(map(is_not, indices, self.indices)):
+            return self
+        return BufferStore(self.buffer, value, indices, predicate, self.span)  # type: ignore[arg-type]
+
+
 def decl_buffer(
     shape: Any,
     dtype: str | None = "float32",
@@ -188,6 +246,9 @@ def decl_buffer(
 class BufferRegion(Node):
     """A box inside a buffer: one range a dimension."""
 
+    CHILDREN = ("region",)
+    CARRIER = True
+
     buffer: Buffer
     region: tuple[Range, ...]
 
@@ -198,6 +259,9 @@ class MatchBufferRegion(Node):
 
     A shape, stride or element offset of `buffer` that is a variable gets its value from the region.
     """
+
+    CHILDREN = ("source",)
+    CARRIER = True
 
     buffer: Buffer
     source: BufferRegion

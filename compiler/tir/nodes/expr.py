@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
 from compiler.dtype import element_of, lanes_of, parse_dtype, with_lanes
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Op, Span
+from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import IntImm, IterVar, Var, same_constant
-from compiler.tir.nodes.base import PrimExpr, match_types, set_fields, to_exprs, to_tuples
+from compiler.tir.nodes.base import PrimExpr, set_fields
+from compiler.tir.nodes.convert import match_types, to_exprs, to_tuples
 
 if TYPE_CHECKING:
     from compiler.tir.nodes.buffer import Buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Cast(PrimExpr):
-    dtype: str
-    value: PrimExpr
-    span: Span | None = None
-
-    def __post_init__(self) -> None:
-        to_exprs(self, "value")
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BinaryOp(PrimExpr):
     """`a` and `b` have the same dtype, which is the result's."""
+
+    CHILDREN = ("a", "b")
 
     a: PrimExpr
     b: PrimExpr
@@ -152,6 +147,8 @@ class Or(BinaryOp):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Not(PrimExpr):
+    CHILDREN = ("a",)
+
     a: PrimExpr
     span: Span | None = None
     dtype: str = field(init=False, default="")
@@ -167,6 +164,8 @@ class Select(PrimExpr):
 
     Use the call `tir.if_then_else` where the untaken side may not be evaluated.
     """
+
+    CHILDREN = ("condition", "true_value", "false_value")
 
     condition: PrimExpr
     true_value: PrimExpr
@@ -185,6 +184,8 @@ class Select(PrimExpr):
 class Ramp(PrimExpr):
     """The vector base, base + stride, ..., with `lanes` lanes."""
 
+    CHILDREN = ("base", "stride")
+
     base: PrimExpr
     stride: PrimExpr
     lanes: int
@@ -197,25 +198,13 @@ class Ramp(PrimExpr):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Broadcast(PrimExpr):
-    """`value` in every lane."""
-
-    value: PrimExpr
-    lanes: int
-    span: Span | None = None
-    dtype: str = field(init=False, default="")
-
-    def __post_init__(self) -> None:
-        to_exprs(self, "value")
-        object.__setattr__(self, "dtype", with_lanes(self.value.dtype, self.lanes))
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Shuffle(PrimExpr):
     """The lanes of `vectors`, one vector after another, in the order of `indices`; one index gives a scalar.
 
     Raises IRError for vectors of different element dtypes, and for an index that is no constant or no lane.
     """
+
+    CHILDREN = ("vectors", "indices")
 
     vectors: tuple[PrimExpr, ...]
     indices: tuple[PrimExpr, ...]
@@ -250,6 +239,9 @@ class Shuffle(PrimExpr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Let(PrimExpr):
+    CHILDREN = ("value", "body")
+    DEFINES = ("var",)
+
     var: Var
     value: PrimExpr
     body: PrimExpr
@@ -264,6 +256,8 @@ class Let(PrimExpr):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(PrimExpr):
     """`op` applied to `args`: an intrinsic (`Op`, or its name) or another function of the module (`GlobalVar`)."""
+
+    CHILDREN = ("args",)
 
     dtype: str
     op: Op | GlobalVar
@@ -286,6 +280,8 @@ class BufferLoad(PrimExpr):
     With `predicate` (a bool vector), lanes where it is false are not read and give 0.
     """
 
+    CHILDREN = ("indices", "predicate")
+
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
     predicate: PrimExpr | None = None
@@ -298,10 +294,24 @@ class BufferLoad(PrimExpr):
         buffer_lanes = parse_dtype(self.buffer.dtype).lanes
         object.__setattr__(self, "dtype", with_lanes(self.buffer.dtype, lanes * buffer_lanes))
 
+    # visited more than other expressions, so without looking the fields up
+
+    def child_list(self) -> list[Node]:
+        return [*self.indices] if self.predicate is None else [*self.indices, self.predicate]
+
+    def map_children(self, f: Fn) -> BufferLoad:
+        indices = tuple([f(index) for index in self.indices])
+        predicate = None if self.predicate is None else f(self.predicate)
+        if predicate is self.predicate and not any(map(is_not, indices, self.indices)):
+            return self
+        return BufferLoad(self.buffer, indices, predicate, self.span)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProducerLoad(PrimExpr):
     """One element of a te tensor (`producer`), before it is known which buffer holds it."""
+
+    CHILDREN = ("indices",)
 
     producer: Any
     indices: tuple[PrimExpr, ...]
@@ -316,6 +326,8 @@ class ProducerLoad(PrimExpr):
 class CommReducer(Node):
     """A commutative, associative combiner: result[i] combines lhs[i] and rhs[i]; identity[i] is its unit."""
 
+    DEFINES = ("lhs", "rhs")
+
     lhs: tuple[Var, ...]
     rhs: tuple[Var, ...]
     result: tuple[PrimExpr, ...]
@@ -326,6 +338,9 @@ class CommReducer(Node):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reduce(PrimExpr):
     """Reduction of `source` over `axis` where `condition` holds; only at the top of a te.compute body."""
+
+    CHILDREN = ("axis", "source", "init", "condition")
+    DEFINES = ("axis.var",)
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.ir.base import Node, Span
+from compiler.ir.base import GlobalVar, Span, Symbol
+from compiler.ir.function import BaseFunc
+from compiler.ir.module import IRModule
 from compiler.tir.nodes.axis import Var
-from compiler.tir.nodes.base import Stmt, text_of
+from compiler.tir.nodes.base import Stmt
 from compiler.tir.nodes.buffer import Buffer
+from compiler.tir.nodes.specialize import Renewed, known_vars
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PrimFunc(Node):
+class PrimFunc(BaseFunc):
     """A function over buffers and scalars. `params` are variables; `buffer_map` says which are buffers.
 
     Before lowering `body` is the BlockRealize of the root block. Known attrs: "global_symbol" (str),
     "tir.noalias" (bool), "target" (Target).
     """
+
+    CHILDREN = ("body",)
+    UNCOMPARED = BaseFunc.UNCOMPARED | {"buffer_map"}  # its keys and values are definitions
 
     params: tuple[Var, ...]
     body: Stmt
@@ -27,42 +33,31 @@ class PrimFunc(Node):
     attrs: Mapping[str, Any] = field(default_factory=dict)
     span: Span | None = None
 
+    def definitions(self) -> Iterator[Symbol]:
+        """The parameters, then their buffers in the order of the parameters."""
+        yield from self.params
+        yield from (self.buffer_map[param] for param in self.params if param in self.buffer_map)
+
     def with_body(self, body: Stmt) -> PrimFunc:
         if body is self.body:
             return self
         return PrimFunc(self.params, body, self.ret_type, self.buffer_map, self.attrs, self.span)
 
-    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
-        """A copy with the attribute `key`, or with all of a mapping."""
-        return self.with_attrs(key if isinstance(key, Mapping) else {key: value})
-
-    def with_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
-        """A copy with further attributes."""
-        return self._with_all_attrs({**self.attrs, **attrs})
-
-    def without_attr(self, key: str) -> PrimFunc:
-        """A copy without the attribute `key`."""
-        return self._with_all_attrs({k: v for k, v in self.attrs.items() if k != key})
-
-    def _with_all_attrs(self, attrs: Mapping[str, Any]) -> PrimFunc:
-        return PrimFunc(self.params, self.body, self.ret_type, self.buffer_map, attrs, self.span)
-
     def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """The function with parameters known: scalars as numbers, symbolic buffers as buffers of a shape.
 
+        A scalar with a value is no parameter any more. The shape of a given buffer says what the symbols are.
         Raises IRError for a key that is no parameter, or a buffer that does not fit.
         """
-        from compiler.tir.specialize import specialize
+        known = known_vars(self.params, self.buffer_map, param_map)
+        renewed = Renewed(known)
+        buffer_map = {param: renewed.buffer(buffer) for param, buffer in self.buffer_map.items()}
+        body = renewed.node(self.body)
+        assert isinstance(body, Stmt)
+        params = tuple(param for param in self.params if param not in known)
+        return PrimFunc(params, body, self.ret_type, buffer_map, self.attrs, self.span)
 
-        return specialize(self, param_map)
 
-    def show(self) -> None:
-        """Print the function as TVMScript text."""
-        print(text_of(self))
-
-    def script(self) -> str:
-        """The function as TVMScript text."""
-        return text_of(self)
-
-    def __repr__(self) -> str:
-        return text_of(self)
+def prim_funcs(module: IRModule) -> dict[GlobalVar, PrimFunc]:
+    """The TensorIR functions of a module; those of other dialects are left out."""
+    return {name: func for name, func in module.items() if isinstance(func, PrimFunc)}

@@ -3,16 +3,19 @@ cannot be such a statement is refused with an IRError when it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_not
 from typing import Any
 
-from compiler.dtype import lanes_of, parse_dtype, with_lanes
+from compiler.dtype import parse_dtype
 from compiler.errors import IRError
-from compiler.ir.base import Span
+from compiler.ir.base import Node, Span, Symbol
+from compiler.ir.visit import Fn
 from compiler.tir.nodes.axis import ForKind, IterVar, Var
-from compiler.tir.nodes.base import PrimExpr, Stmt, number_as, set_fields, to_exprs, to_tuples
-from compiler.tir.nodes.buffer import Buffer, BufferRegion, MatchBufferRegion
+from compiler.tir.nodes.base import PrimExpr, Stmt, set_fields
+from compiler.tir.nodes.buffer import Buffer, BufferRegion, BufferStore, MatchBufferRegion
+from compiler.tir.nodes.convert import number_as, to_exprs, to_tuples
 
 # The numbers and names that loop kinds go by.
 _KINDS: dict[Any, ForKind] = {
@@ -41,37 +44,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BufferStore(Stmt):
-    """buffer[indices] = value. A vector store when the last index is a `Ramp`; `predicate` masks lanes."""
-
-    buffer: Buffer
-    value: PrimExpr
-    indices: tuple[PrimExpr, ...]
-    predicate: PrimExpr | None = None
-    span: Span | None = None
-
-    def __post_init__(self) -> None:
-        to_tuples(self, "indices")
-        buffer, indices = self.buffer, self.indices
-        if not isinstance(buffer, Buffer):
-            raise IRError(f"BufferStore needs a buffer, got {type(buffer).__name__}", hint="tir.decl_buffer makes one")
-        if not isinstance(self.value, PrimExpr):
-            set_fields(self, value=number_as(self.value, buffer.dtype, f"a store to buffer {buffer.name!r}"))
-        if len(indices) != len(buffer.shape):
-            raise IRError(f"buffer {buffer.name!r} has {len(buffer.shape)} dimensions, a store {len(indices)} indices")
-        if self.value.dtype != buffer.dtype or (indices and lanes_of(indices[-1].dtype) > 1):
-            lanes = lanes_of(indices[-1].dtype) if indices else 1
-            wanted = with_lanes(buffer.dtype, lanes * lanes_of(buffer.dtype))
-            if self.value.dtype != wanted:
-                raise IRError(
-                    f"a store to buffer {buffer.name!r} takes {wanted} here, the value is {self.value.dtype}",
-                    hint=f'convert it: value.astype("{wanted}")',
-                )
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class For(Stmt):
     """for loop_var in [min, min + extent). Every For of a function has a `loop_var` of its own."""
+
+    CHILDREN = ("min", "extent", "body")
+    DEFINES = ("loop_var", "thread_binding.var")
 
     loop_var: Var
     min: PrimExpr
@@ -100,6 +77,17 @@ class For(Stmt):
             and low.dtype == var.dtype == extent.dtype
         )
 
+    def child_list(self) -> list[Node]:
+        return [self.min, self.extent, self.body]
+
+    def map_children(self, f: Fn) -> For:
+        low, extent, body = f(self.min), f(self.extent), f(self.body)
+        if low is self.min and extent is self.extent and body is self.body:
+            return self
+        bounds: tuple[PrimExpr, PrimExpr] = (low, extent)  # type: ignore[assignment]
+        rest = (self.thread_binding, self.annotations, self.span)
+        return For(self.loop_var, *bounds, self.kind, body, *rest)  # type: ignore[arg-type]
+
     def _complete(self) -> None:
         to_exprs(self, "min", "extent")
         if self.kind not in _KINDS:
@@ -124,6 +112,8 @@ class For(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class While(Stmt):
+    CHILDREN = ("condition", "body")
+
     condition: PrimExpr
     body: Stmt
     span: Span | None = None
@@ -136,6 +126,8 @@ class While(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SeqStmt(Stmt):
+    CHILDREN = ("seq",)
+
     seq: tuple[Stmt, ...]
     span: Span | None = None
 
@@ -148,9 +140,22 @@ class SeqStmt(Stmt):
                     f"SeqStmt holds statements, got {type(stmt).__name__}", hint="wrap an expression in tir.Evaluate"
                 )
 
+    def child_list(self) -> list[Node]:
+        return [*self.seq]
+
+    def map_children(self, f: Fn) -> SeqStmt:
+        """Sequences that come to stand in this one are joined to it: a function has one text, a text one function."""
+        parts = tuple([f(stmt) for stmt in self.seq])
+        if not any(map(is_not, parts, self.seq)):
+            return self
+        flat = tuple(part for stmt in parts for part in (stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)))
+        return SeqStmt(flat, self.span)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IfThenElse(Stmt):
+    CHILDREN = ("condition", "then_case", "else_case")
+
     condition: PrimExpr
     then_case: Stmt
     else_case: Stmt | None = None
@@ -164,6 +169,9 @@ class IfThenElse(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LetStmt(Stmt):
+    CHILDREN = ("value", "body")
+    DEFINES = ("var",)
+
     var: Var
     value: PrimExpr
     body: Stmt
@@ -181,11 +189,18 @@ class LetStmt(Stmt):
 class AttrStmt(Stmt):
     """`body` annotated with attr_key = value about `node`."""
 
+    CHILDREN = ("value", "body")
+
     node: Any
     attr_key: str
     value: PrimExpr
     body: Stmt
     span: Span | None = None
+
+    def definitions(self) -> Iterator[Symbol]:
+        """The variable of a thread, where this launches threads."""
+        if isinstance(self.node, IterVar) and self.attr_key == "thread_extent":
+            yield self.node.var
 
     def __post_init__(self) -> None:
         to_exprs(self, "value")
@@ -194,6 +209,8 @@ class AttrStmt(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AssertStmt(Stmt):
+    CHILDREN = ("condition", "message", "body")
+
     condition: PrimExpr
     message: PrimExpr
     body: Stmt
@@ -209,6 +226,8 @@ class AssertStmt(Stmt):
 class Evaluate(Stmt):
     """An expression run for its effect."""
 
+    CHILDREN = ("value",)
+
     value: PrimExpr
     span: Span | None = None
 
@@ -219,6 +238,9 @@ class Evaluate(Stmt):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Allocate(Stmt):
     """Storage behind `buffer_var` that lives while `body` runs. `scope` as in `Buffer`."""
+
+    CHILDREN = ("extents", "condition", "body")
+    DEFINES = ("buffer_var",)
 
     buffer_var: Var
     dtype: str
@@ -244,6 +266,9 @@ class Allocate(Stmt):
 class DeclBuffer(Stmt):
     """`buffer`, a view of memory that its data variable already has, declared for `body`."""
 
+    CHILDREN = ("body",)
+    DEFINES = ("buffer",)
+
     buffer: Buffer
     body: Stmt
     span: Span | None = None
@@ -260,6 +285,9 @@ class Block(Stmt):
     `init` runs where every reduced iteration is at its start. `name_hint` is unique in a function.
     The outermost block, "root", has no iteration variables and allocates the intermediate buffers.
     """
+
+    CHILDREN = ("iter_vars", "reads", "writes", "match_buffers", "init", "body")
+    DEFINES = ("iter_vars.var", "alloc_buffers", "match_buffers.buffer")
 
     iter_vars: tuple[IterVar, ...]
     reads: tuple[BufferRegion, ...]
@@ -288,6 +316,8 @@ class Block(Stmt):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BlockRealize(Stmt):
     """`block` run with its iteration variables bound to `iter_values`, where `predicate` holds."""
+
+    CHILDREN = ("iter_values", "predicate", "block")
 
     iter_values: tuple[PrimExpr, ...]
     predicate: PrimExpr

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 from compiler.ir.base import GlobalVar, Node
+from compiler.ir.text import Names, quote, value_text
+from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir.intrin.intrin import TYPED_CALLS, usual_dtype
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.text.print_names import Names
-from compiler.tir.visit import children
 
 _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 
@@ -91,41 +90,27 @@ class ExprPrinter:
     def iter_var(self, axis: n.IterVar) -> str:
         dom = "None" if axis.dom is None else f"({self.expr(axis.dom.min)}, {self.expr(axis.dom.extent)})"
         kind = "".join(word.capitalize() for word in axis.iter_type.name.split("_"))
-        return f'T.iter_var({self.names.of(axis.var)}, {dom}, "{kind}", {_quote(axis.thread_tag)})'
+        return f'T.iter_var({self.names.of(axis.var)}, {dom}, "{kind}", {quote(axis.thread_tag)})'
 
     def value(self, value: Any) -> str:
         """An attribute or annotation value."""
+        return value_text(value, self._node_value)
+
+    def _node_value(self, value: Any) -> str | None:
         match value:
             case n.IntImm() if value.dtype != "bool":
                 return f"T.{value.dtype}({value.value})"
             case n.FloatImm() if math.isfinite(value.value):
                 return f"T.{value.dtype}({value.value!r})"
             case n.StringImm():
-                return f"T.StringImm({_quote(value.value)})"
+                return f"T.StringImm({quote(value.value)})"
             case PrimExpr():
                 return self.expr(value)
-            case dict():
-                return "{" + ", ".join(f"{_quote(str(k))}: {self.value(v)}" for k, v in value.items()) + "}"
-            case list():
-                return "[" + ", ".join(map(self.value, value)) + "]"
-            case tuple():
-                inner = ", ".join(map(self.value, value))
-                return f"({inner},)" if len(value) == 1 else f"({inner})"
-            case str():
-                return _quote(value)
-            case bool() | int() | None:
-                return repr(value)
-            case float():
-                return _float(value)
             case n.Buffer():
                 return self.names.of(value)
             case n.IterVar():
                 return self.iter_var(value)
-            case GlobalVar():
-                return _quote(f"@{value.name_hint}")
-        if type(value).__name__ == "Target":
-            return f"T.target({_quote(str(value))})"
-        return _quote(str(value))
+        return None
 
 
 def _bare(node: PrimExpr) -> bool:
@@ -137,14 +122,6 @@ def _bare(node: PrimExpr) -> bool:
 
 def _operands(node: Node) -> list[PrimExpr]:
     return [c for c in children(node) if isinstance(c, PrimExpr)]
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _float(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f'float("{value}")'
 
 
 # ---------------------------------------------------------------------- rules: (text, level)
@@ -174,7 +151,7 @@ def _float_imm(p: ExprPrinter, node: n.FloatImm) -> Rule:
 
 
 def _string(p: ExprPrinter, node: n.StringImm) -> Rule:
-    return _quote(node.value), _ATOM
+    return quote(node.value), _ATOM
 
 
 def _not(p: ExprPrinter, node: n.Not) -> Rule:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from compiler.errors import IRError
+from compiler.ir.text import Lines, Names
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 from compiler.tir.text.print_expr import ExprPrinter
-from compiler.tir.text.print_names import Names
-from compiler.tir.visit import walk
 
 _LOOPS = {
     ForKind.SERIAL: "T.serial",
@@ -28,24 +27,14 @@ _AXES = {
 }
 
 
-class StmtPrinter(ExprPrinter):
+class StmtPrinter(ExprPrinter, Lines):
     """Prints statements, one line at a time, into `lines`."""
 
     def __init__(self, names: Names) -> None:
-        super().__init__(names)
-        self.lines: list[str] = []
-        self._depth = 0
+        ExprPrinter.__init__(self, names)
+        Lines.__init__(self)
         self._loops: dict[PrimExpr, n.For] = {}
         self.views: dict[n.Var, list[n.Buffer]] = {}  # undeclared buffers, by the variable of their data
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self._depth + text)
-
-    @contextmanager
-    def indented(self) -> Iterator[None]:
-        self._depth += 1
-        yield
-        self._depth -= 1
 
     def body(self, stmt: Stmt) -> None:
         with self.indented():

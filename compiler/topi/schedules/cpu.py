@@ -8,12 +8,12 @@ block of neighbours at a time, which stays in the first-level cache.
 from __future__ import annotations
 
 from compiler.dtype import parse_dtype
+from compiler.ir.visit import walk
 from compiler.target.target import Target
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from compiler.tir.nodes import IterVar, ProducerLoad
-from compiler.tir.visit import walk
 from compiler.topi.schedules.scheduling import computed, extent, lanes, reduces_along_memory, reduces_rows
 
 CHUNK = 1 << 14  # elements that a thread takes at a time: enough to be worth handing over, and fits the first caches

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
+from compiler.ir.visit import walk
 from compiler.target.target import Target
 from compiler.te.operation import thread_axis
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Tensor
 from compiler.tir.nodes import IterVar, ProducerLoad
-from compiler.tir.visit import walk
 from compiler.topi.schedules.scheduling import computed, extent, mentions, reduces_along_memory
 
 THREADS = 1024  # of one block, unless the target's max_num_threads says otherwise

@@ -8,13 +8,13 @@ from typing import Any
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ScheduleError
+from compiler.ir.visit import walk
 from compiler.target.target import Target
 from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import ComputeOp, Tensor
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, ProducerLoad, Var
-from compiler.tir.visit import walk
 
 
 def arguments(what: str, given: Sequence[Any]) -> tuple[Target, list[Tensor]]:

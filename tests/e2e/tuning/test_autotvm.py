@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
-from compiler.tir.text.printer import workload_key
+from compiler.tir.text.print_func import workload_key
 from rpc_server.box.server import Server
 from tests.kit.cli.farm import until
 from tests.kit.places import ROOT

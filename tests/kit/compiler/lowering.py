@@ -11,6 +11,7 @@ import numpy as np
 from compiler.driver.build import compile_artifact
 from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
+from compiler.ir.visit import walk
 from compiler.lower.pipeline import stages
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
@@ -26,7 +27,6 @@ from compiler.tir import ops
 from compiler.tir.intrin.intrin import exp, if_then_else
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import verify
-from compiler.tir.visit import walk
 
 HOST = Target("llvm").resolved()
 

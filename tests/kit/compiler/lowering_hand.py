@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc
-from compiler.tir.visit import walk
 from tests.kit.compiler.lowering import assert_same, outputs_by_interpreter, outputs_by_machine
 
 Pass = Callable[[PrimFunc], PrimFunc]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from compiler.ir.visit import replace
 from compiler.schedule.analysis import tree
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.state import realize_at
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.visit import replace
 from tests.kit.compiler import schedule_workloads as w
 
 

@@ -12,7 +12,7 @@ from compiler.te.schedule.schedule import Schedule as TeSchedule
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, topological
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.text.printer import workload_key
+from compiler.tir.text.print_func import workload_key
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.state import State
 from tuner.task import count_flops

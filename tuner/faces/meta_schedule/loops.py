@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.tir import nodes as n
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 
 
 def realize_of(sch: Schedule, block: BlockRV) -> n.BlockRealize:

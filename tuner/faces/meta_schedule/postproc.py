@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from compiler.errors import ScheduleError
+from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds, realize_of
 

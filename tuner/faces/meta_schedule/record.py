@@ -15,7 +15,7 @@ from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.text.printer import workload_key
+from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from compiler.errors import ScheduleError
+from compiler.ir.visit import walk
 from compiler.runtime.core.registry import get_global_func
 from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds
 from tuner.space.analysis import BlockInfo, blocks_of, consumers

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.mutator import Mutator
 from tuner.faces.meta_schedule.postproc import Postproc

@@ -100,7 +100,7 @@ def test_more_loops_than_python_nests():
 
 def _with(body, size):
     """`body` with every loop extent written in terms of `size`, so that no loop can be left out."""
-    from compiler.tir.visit import map_children, replace
+    from compiler.ir.visit import map_children, replace
 
     def go(node):
         node = map_children(node, go)

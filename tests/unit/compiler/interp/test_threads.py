@@ -11,6 +11,9 @@ from compiler.interp import interpreter as interp
 from compiler.interp import threads as interp_threads
 from compiler.interp.thread_blocks import DivergentBarrier
 from compiler.interp.thread_memory import RaceError
+from compiler.ir.structural import structural_equal
+from compiler.ir.text import script
+from compiler.ir.visit import walk
 from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.script.entry import from_source
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
@@ -19,9 +22,7 @@ from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import gpu as gpu
-from compiler.tir.structural import structural_equal
-from compiler.tir.text.printer import script
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 from tests.kit.gpu.checks import run_threads
 
 THREADS = 64

@@ -11,10 +11,10 @@ import tunefarm as tvm
 from compiler.errors import IRError
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
+from compiler.ir.text import script
 from compiler.script.entry import from_source
 from compiler.tir import analysis, stmt_functor
 from compiler.tir import nodes as n
-from compiler.tir.text.printer import script
 from tests.kit.compiler.lowering import matmul
 
 SYMBOLIC = """

@@ -18,6 +18,7 @@ from compiler.ir.transform.instrument import (
     pass_instrument,
 )
 from compiler.ir.transform.passes import PassInfo, prim_func_pass
+from compiler.ir.visit import map_children, walk
 from compiler.lower.pipeline import passes
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import Schedule
@@ -25,7 +26,6 @@ from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.visit import map_children, walk
 from tests.kit.compiler.lowering import matmul
 
 

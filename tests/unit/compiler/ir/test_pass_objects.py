@@ -8,6 +8,7 @@ import pytest
 from compiler.driver.build import lower
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import (
@@ -23,7 +24,6 @@ from compiler.lower import tir_passes
 from compiler.lower.pipeline import passes
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.structural import structural_equal
 from tests.kit.compiler.lowering import chain, matmul
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.flatten_buffers import flatten_buffers
 from compiler.lower.loops.hoist_guards import hoist_guards
@@ -21,7 +22,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 from tests.kit.compiler.lowering import assert_agreement, matmul, outputs_by_interpreter, outputs_by_machine
 from tests.kit.compiler.lowering_hand import buffer, conditions, function, kinds, loop, loops, same, stores
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compiler.ir.visit import walk
 from compiler.lower.loops.whole_lanes import whole_lanes
 from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.trace import Trace, apply_trace
@@ -13,7 +14,7 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Allocate, BufferLoad, BufferStore, ForKind, PrimFunc
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 from tests.kit.compiler.lowering_hand import buffer, function, loop, same, stores
 from tests.kit.compiler.narrow_products import product
 from tuner.space.generate import generate

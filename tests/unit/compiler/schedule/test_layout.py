@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.base import Node
+from compiler.ir.visit import replace, transform
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
@@ -16,7 +17,6 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.index_map import IndexMap
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.visit import replace, transform
 from tests.kit.compiler import schedule_workloads as w
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from compiler.driver.build import build, compile_artifact
 from compiler.interp.interpreter import run
+from compiler.ir.visit import walk
 from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import Schedule
@@ -24,7 +25,6 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import exp, if_then_else
 from compiler.tir.nodes import ForKind, PrimFunc
-from compiler.tir.visit import walk
 
 Array = np.ndarray[Any, Any]
 SIZES = (0, 1, 3, 4, 5, 15, 16, 17, 33, 64, 100)

@@ -8,11 +8,11 @@ import pytest
 from compiler.errors import IRError
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
+from compiler.ir.structural import assert_structural_equal
+from compiler.ir.text import script
+from compiler.ir.visit import walk
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
-from compiler.tir.structural import assert_structural_equal
-from compiler.tir.text.printer import script
-from compiler.tir.visit import walk
 from tunefarm.script import ir as I
 from tunefarm.script import tir as T
 

@@ -3,12 +3,13 @@
 import pytest
 
 from compiler.errors import IRError
+from compiler.ir.visit import walk
 from compiler.te import operation as te
 from compiler.te.prim_func import build_func, create_prim_func, identifier
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.visit import free_vars, walk
+from compiler.tir.visit import free_vars
 
 
 def blocks(func: n.PrimFunc) -> dict[str, n.Block]:

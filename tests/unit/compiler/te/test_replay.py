@@ -5,12 +5,12 @@ import pytest
 
 from compiler.errors import IRError, ScheduleError
 from compiler.interp import interpreter as interp
+from compiler.ir.visit import walk
 from compiler.te import operation as te
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 
 
 def matmul(m: int = 16, n_: int = 16, k: int = 16) -> tuple[Schedule, Tensor, Tensor, Tensor]:

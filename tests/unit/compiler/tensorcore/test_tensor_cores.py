@@ -13,7 +13,9 @@ from compiler.interp import threads as interp_threads
 from compiler.interp.thread_memory import RaceError
 from compiler.interp.thread_tensor import load_matrices, multiply
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
 from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import map_children
 from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
@@ -23,8 +25,6 @@ from compiler.tensorcore.tensor_core import WarpTile, dense
 from compiler.tensorcore.warp_fetch import place
 from compiler.tir import nodes as n
 from compiler.tir.intrin import ptx as ptx
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import map_children
 from tests.kit.gpu.checks import PTXAS, assemble
 
 TINY = WarpTile(32, 32, 16, (2, 1), 2)

@@ -14,6 +14,8 @@ from compiler.interp import threads as interp_threads
 from compiler.interp.thread_blocks import DivergentBarrier
 from compiler.interp.thread_memory import RaceError
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import map_children, replace
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.script.entry import from_source
@@ -28,8 +30,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import ptx_warpgroup as ptx
 from compiler.tir.intrin.gpu import tvm_storage_sync
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import map_children, replace, seq
+from compiler.tir.visit import seq
 from tests.kit.gpu.checks import PTXAS, assemble
 from tuner.space.generate import generate
 from tuner.workloads import WorkloadSpec

@@ -8,10 +8,10 @@ import pytest
 import tunefarm as tvm
 from compiler.errors import IRError
 from compiler.interp.interpreter import run
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.structural import structural_equal
 from compiler.tir.verify import verify
-from compiler.tir.visit import walk
 from tests.kit.compiler import schedule_workloads as workloads
 from tunefarm import te, tir
 from tunefarm.script import tir as T

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.errors import IRError
 from compiler.ir.base import Span
-from compiler.tir.text.printer import script
+from compiler.ir.text import script
 from tunefarm import tir
 
 X = tir.Var("x", "int64")

@@ -9,13 +9,14 @@ import pytest
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
+from compiler.ir.text import script
 from compiler.te import reduction
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.text.printer import script, workload_key
+from compiler.tir.text.print_func import workload_key
 from compiler.tir.visit import seq
 
 

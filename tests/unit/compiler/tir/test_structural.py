@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal, structural_hash
 from compiler.te import reduction
 from compiler.te.operation import compute, placeholder
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.structural import structural_equal, structural_hash
 
 
 def matmul(rows=13, dtype="float32", scale=2.0, names="ABCD"):
@@ -127,7 +127,7 @@ def test_statements_and_annotations():
 def test_hash_is_the_same_in_every_process():
     code = (
         "from compiler.tir import nodes as n, ops\n"
-        "from compiler.tir.structural import structural_hash\n"
+        "from compiler.ir.structural import structural_hash\n"
         "x = n.Var('x'); print(structural_hash(n.Let(x, ops.const(3), x * x)))"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

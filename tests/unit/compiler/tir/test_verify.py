@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.errors import IRError
+from compiler.ir.visit import walk
 from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
@@ -12,7 +13,7 @@ from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
 from compiler.tir.verify import Stage, stage_of, verify
-from compiler.tir.visit import seq, walk
+from compiler.tir.visit import seq
 from tests.kit.compiler import schedule_workloads as workloads
 
 ZERO, FOUR, TRUE = ops.const(0), ops.const(4), ops.const(True)

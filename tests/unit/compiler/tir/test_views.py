@@ -8,13 +8,13 @@ import pytest
 import tunefarm as tvm
 from compiler.errors import ArtifactError, IRError, LoweringError
 from compiler.interp.interpreter import run
+from compiler.ir.structural import structural_equal, structural_hash
+from compiler.ir.text import script
+from compiler.ir.visit import walk
 from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
-from compiler.tir.structural import structural_equal, structural_hash
-from compiler.tir.text.printer import script
 from compiler.tir.verify import verify
-from compiler.tir.visit import walk
 from tunefarm import te, tir
 from tunefarm.script import tir as T
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from compiler.ir.base import Node
+from compiler.ir.structural import structural_equal
+from compiler.ir.visit import map_children, walk
 from compiler.lower.pipeline import stages
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt, decl_buffer
-from compiler.tir.structural import structural_equal
-from compiler.tir.visit import map_children, walk, walk_stmts
+from compiler.tir.visit import walk_stmts
 from tests.kit.compiler import schedule_workloads as w
 
 

@@ -11,6 +11,7 @@ from compiler import topi
 from compiler.driver.build import compile_artifact, lower
 from compiler.errors import CodegenError
 from compiler.ir.module import IRModule
+from compiler.ir.structural import structural_equal
 from compiler.lower.tir_passes import DefaultGPUSchedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, thread_axis
@@ -19,7 +20,6 @@ from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir.intrin import intrin
-from compiler.tir.structural import structural_equal
 from compiler.topi.schedules import cuda, generic
 from tests.kit.gpu.checks import PTXAS, assemble, check, run_threads
 

@@ -7,12 +7,12 @@ import pytest
 
 from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
 from compiler.runtime.core.registry import register_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from compiler.tir.visit import walk
 from tests.kit.compiler import schedule_workloads as w
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.mutator import MutateComputeLocation, MutateParallel, MutateTileSize, MutateUnroll

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.ir.visit import walk
 from compiler.schedule.core.trace import apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
-from compiler.tir.visit import walk
 from tests.kit.tuner.models import candidates, task
 from tuner.kernels.space import KernelSpace
 from tuner.model.errors import FeatureError

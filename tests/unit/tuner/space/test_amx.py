@@ -15,6 +15,7 @@ from compiler.driver.build import compile_artifact
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
 from compiler.ir.base import Node
+from compiler.ir.visit import map_children, replace, walk
 from compiler.lower.pipeline import lower_func
 from compiler.runtime.core import native
 from compiler.runtime.core.cpu_function import kernel_failure
@@ -28,7 +29,6 @@ from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimFunc
-from compiler.tir.visit import map_children, replace, walk
 from compiler.topi import nn
 from tests.kit.compiler.narrow_products import numbers, operands, product
 from tuner.space.generate import generate

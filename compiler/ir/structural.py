@@ -1,18 +1,21 @@
-"""Comparing IR by structure: equal up to the names of variables, buffers and blocks, and up to spans."""
+"""Comparing IR of any dialect by structure: equal up to the names of variables, buffers and blocks, and up to spans.
+
+What a node class declares decides: `DEFINES`, `UNCOMPARED` and `BY_IDENTITY` (see `compiler.ir.base`), and for
+variables and buffers what `Symbol` asks of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
-from compiler.ir.base import GlobalVar, Node, Op
+from compiler.ir.base import GlobalVar, Node, Op, Symbol
 from compiler.ir.module import IRModule
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
-from compiler.tir import nodes as n
 
-_IGNORED = frozenset({"span", "name", "name_hint"})
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_FIELDS: dict[type[Node], tuple[str, ...]] = {}
 
 
 def structural_equal(a: Any, b: Any, map_free_vars: bool = False) -> bool:
@@ -60,53 +63,13 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     return int.from_bytes(digest[:8], "little", signed=True)
 
 
-# ------------------------------------------------------------------------ what a node is made of
-
-
-def _fields(cls: type) -> tuple[str, ...]:
+def _fields(cls: type[Node]) -> tuple[str, ...]:
+    """The fields of a node class that are compared."""
     names = _FIELDS.get(cls)
     if names is None:
-        all_names = getattr(cls, "__dataclass_fields__", ())
-        names = _FIELDS[cls] = tuple(name for name in all_names if name not in _IGNORED)
+        declared: list[str] = [f.name for f in fields(cls)] if is_dataclass(cls) else []
+        names = _FIELDS[cls] = tuple(name for name in declared if name not in cls.UNCOMPARED)
     return names
-
-
-def _definitions(node: Node) -> Iterator[n.Var | n.Buffer]:
-    """The variables and buffers that `node` defines, in a fixed order."""
-    match node:
-        case n.For():
-            yield node.loop_var
-            if node.thread_binding is not None:
-                yield node.thread_binding.var
-        case n.Let() | n.LetStmt():
-            yield node.var
-        case n.Allocate():
-            yield node.buffer_var
-        case n.DeclBuffer():
-            yield node.buffer
-        case n.AttrStmt(node=n.IterVar(var=var), attr_key="thread_extent"):
-            yield var
-        case n.Reduce():
-            yield from (axis.var for axis in node.axis)
-        case n.CommReducer():
-            yield from (*node.lhs, *node.rhs)
-        case n.Block():
-            yield from (iter_var.var for iter_var in node.iter_vars)
-            yield from node.alloc_buffers
-            yield from (match.buffer for match in node.match_buffers)
-        case n.PrimFunc():
-            yield from node.params
-            yield from (node.buffer_map[p] for p in node.params if p in node.buffer_map)
-        case _:
-            pass
-
-
-def _layout(buffer: n.Buffer) -> tuple[Any, ...]:
-    return buffer.shape, buffer.strides, buffer.elem_offset
-
-
-def _plain(buffer: n.Buffer) -> tuple[Any, ...]:
-    return buffer.dtype, buffer.scope, buffer.data_alignment, buffer.offset_factor
 
 
 # ----------------------------------------------------------------------------------- equality
@@ -153,10 +116,8 @@ class _Matcher:
         return same
 
     def _equal(self, a: Any, b: Any) -> bool:
-        if isinstance(a, n.Var):
-            return isinstance(b, n.Var) and self._same_var(a, b)
-        if isinstance(a, n.Buffer):
-            return isinstance(b, n.Buffer) and self._same_buffer(a, b, defined=False)
+        if isinstance(a, Symbol):
+            return isinstance(b, Symbol) and self._same_use(a, b)
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
             return type(a) is type(b) and self._same_sequence(a, b)
         if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -200,62 +161,53 @@ class _Matcher:
         return len(a) == len(b)
 
     def _same_node(self, a: Node, b: Any) -> bool:
-        ours, theirs = list(_definitions(a)), list(_definitions(b))
-        if len(ours) != len(theirs) or not all(map(self._define, ours, theirs)):
+        ours, theirs = list(a.definitions()), list(b.definitions())
+        if len(ours) != len(theirs) or not all(map(self._same_definition, ours, theirs)):
             return False
+        by_identity = a.BY_IDENTITY
         for name in _fields(type(a)):
             x, y = getattr(a, name), getattr(b, name)
-            if name == "buffer_map":  # its keys and values are definitions
-                continue
-            if name == "producer":
+            if name in by_identity:
                 if x is not y:
                     return False
             elif not self._at(ObjectPath.attr, name, x, y):
                 return False
         return True
 
-    def _define(self, a: n.Var | n.Buffer, b: n.Var | n.Buffer) -> bool:
-        if isinstance(a, n.Buffer) or isinstance(b, n.Buffer):
-            both = isinstance(a, n.Buffer) and isinstance(b, n.Buffer)
-            return both and self._same_buffer(a, b, defined=True)  # type: ignore[arg-type]
-        if type(a) is not type(b) or a.dtype != b.dtype:
+    def _same_definition(self, a: Symbol, b: Symbol) -> bool:
+        """Whether two symbols, each defined here, correspond; from here on they stand for each other."""
+        parts = a.parts()
+        if parts and self._known(a, b):
+            return self._forward.get(a) is b
+        if not a.may_stand_for(b):
             return False
-        return self._pair(a, b)
+        for x, y in zip(a.introduces(), b.introduces()):
+            if not self._known(x, y) and not x.parts() and x.may_stand_for(y):
+                self._pair(x, y)
+        return self._same_parts(parts, b.parts()) and self._pair(a, b)
+
+    def _same_use(self, a: Symbol, b: Symbol) -> bool:
+        """Whether two symbols that are used, not defined, here stand for each other."""
+        if self._known(a, b):
+            return self._forward.get(a) is b
+        parts = a.parts()
+        if a is b:
+            return all(self._same_use(x, x) for x in parts if isinstance(x, Symbol)) and self._pair(a, b)
+        if not a.VIEW:
+            return self._map_free and self._same_definition(a, b)
+        return a.may_stand_for(b) and self._same_parts(parts, b.parts()) and self._pair(a, b)
+
+    def _same_parts(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+        return all(self._same_use(x, y) if isinstance(x, Symbol) else self.equal(x, y) for x, y in zip(a, b))
+
+    def _known(self, a: Node, b: Node) -> bool:
+        return a in self._forward or b in self._backward
 
     def _pair(self, a: Node, b: Node) -> bool:
-        if a in self._forward or b in self._backward:
+        if self._known(a, b):
             return self._forward.get(a) is b and self._backward.get(b) is a
         self._forward[a], self._backward[b] = b, a
         return True
-
-    def _same_var(self, a: n.Var, b: n.Var) -> bool:
-        if a in self._forward or b in self._backward:
-            return self._forward.get(a) is b
-        if a is b:
-            return self._pair(a, b)
-        return self._map_free and self._define(a, b)
-
-    def _same_buffer(self, a: n.Buffer, b: n.Buffer, *, defined: bool) -> bool:
-        if a in self._forward or b in self._backward:
-            return self._forward.get(a) is b
-        if a is b and not defined:
-            return self._same_var(a.data, b.data) and self._pair(a, b)
-        if _plain(a) != _plain(b) or len(a.shape) != len(b.shape):
-            return False
-        if defined:  # with the data, and the sizes and strides it is the first to name
-            self._pair_new(a.data, b.data)
-            for x, y in zip(_symbols(a), _symbols(b)):
-                self._pair_new(x, y)
-        return self._same_var(a.data, b.data) and self.equal(_layout(a), _layout(b)) and self._pair(a, b)
-
-    def _pair_new(self, a: n.Var, b: n.Var) -> None:
-        if a not in self._forward and b not in self._backward and a.dtype == b.dtype and type(a) is type(b):
-            self._pair(a, b)
-
-
-def _symbols(buffer: n.Buffer) -> list[n.Var]:
-    offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
-    return [e for e in (*buffer.shape, *buffer.strides, *offset) if isinstance(e, n.Var)]
 
 
 # -------------------------------------------------------------------------------------- hashing
@@ -271,10 +223,8 @@ class _Tokens:
 
     def add(self, value: Any) -> None:
         match value:
-            case n.Var():
-                self._out.append(self._var(value))
-            case n.Buffer():
-                self._buffer(value)
+            case Symbol():
+                self._use(value)
             case tuple() | list():
                 self._out.append(f"({len(value)}")
                 for item in value:
@@ -295,17 +245,16 @@ class _Tokens:
 
     def _node(self, node: Node) -> None:
         self._out.append(type(node).__name__)
-        for item in _definitions(node):
-            if isinstance(item, n.Buffer):
-                for var in (item.data, *_symbols(item)):
-                    self._number(var)
-                self._buffer(item)
+        for item in node.definitions():
+            if item.parts():
+                for symbol in item.introduces():
+                    self._number(symbol)
+                self._use(item, defined=True)
             else:
-                self._out.append(f"{item.dtype}:{self._number(item)}")
+                self._out.append(f"{_words(item)}:{self._number(item)}")
         for name in _fields(type(node)):
-            if name != "buffer_map":
-                value = getattr(node, name)
-                self.add(id(value) if name == "producer" else value)
+            value = getattr(node, name)
+            self.add(id(value) if name in node.BY_IDENTITY else value)
 
     def _mapping(self, mapping: Mapping[Any, Any]) -> None:
         for key in sorted(mapping, key=str):
@@ -315,16 +264,21 @@ class _Tokens:
     def _number(self, node: Node) -> int:
         return self._numbers.setdefault(node, len(self._numbers))
 
-    def _var(self, var: n.Var) -> str:
-        if var in self._numbers or self._map_free:
-            return f"{var.dtype}#{self._number(var)}"
-        return f"free {id(var)}"
+    def _use(self, symbol: Symbol, *, defined: bool = False) -> None:
+        """A symbol where it is used, or where one with parts is defined: it is spelled out the first time."""
+        parts, known = symbol.parts(), symbol in self._numbers
+        if parts and known:
+            self._out.append(f"{type(symbol).__name__.lower()}#{self._numbers[symbol]}")
+        elif parts and (defined or self._map_free or symbol.VIEW):
+            self._out.append(_words(symbol))
+            for part in parts:
+                self.add(part)
+            self._number(symbol)
+        elif known or (not parts and self._map_free):
+            self._out.append(f"{_words(symbol)}#{self._number(symbol)}")
+        else:
+            self._out.append(f"free {id(symbol)}")
 
-    def _buffer(self, buffer: n.Buffer) -> None:
-        if buffer in self._numbers:
-            self._out.append(f"buffer#{self._numbers[buffer]}")
-            return
-        self._out.append(" ".join(map(str, _plain(buffer))))
-        self.add(buffer.data)
-        self.add(_layout(buffer))
-        self._number(buffer)
+
+def _words(symbol: Symbol) -> str:
+    return " ".join(map(str, symbol.traits()))

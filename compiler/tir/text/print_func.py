@@ -1,4 +1,4 @@
-"""IR as TVMScript text.
+"""TensorIR functions, and nodes by themselves, as TVMScript text.
 
 The text is valid Python, holds all that is needed to rebuild what it prints, and is the same on every run:
 variables and buffers get their own names, made unique in order of appearance.
@@ -10,44 +10,16 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.ir.text import Names, quote, register_function, register_text, register_value
+from compiler.ir.visit import walk
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr, PrimFunc, Stmt
-from compiler.tir.text.print_names import Names
 from compiler.tir.text.print_stmt import StmtPrinter, block_definitions, new_var, undefined_vars
-from compiler.tir.visit import walk
 
 # Attributes that say how a function is called or built, not what it computes.
 _NAMING_ATTRS = frozenset({"global_symbol", "target", "tir.noalias"})
-
-
-def script(node: Any) -> str:
-    """The text of a function, module, statement, expression, buffer, range or iteration variable.
-
-    Raises IRError for anything else.
-    """
-    printer = StmtPrinter(Names())
-    match node:
-        case PrimFunc():
-            _function(printer, node, _function_name(node, "main"))
-        case PrimExpr():
-            return printer.expr(node)
-        case Stmt():
-            printer.stmt(node)
-        case n.BufferRegion():
-            return printer.region(node)
-        case n.Range():
-            return f"T.Range({printer.expr(node.min)}, {printer.end(node.min, node.extent)})"
-        case n.Buffer():
-            return f"{printer.names.of(node)}: T.Buffer({printer.buffer_args(node, always_dtype=True)})"
-        case n.IterVar():
-            return repr(node)
-        case _ if hasattr(node, "functions") and isinstance(node, Node):
-            _module(printer, node)
-        case _:
-            raise IRError(f"cannot print {node!r} ({type(node).__name__})")
-    return "\n".join(printer.lines)
 
 
 def workload_key(func: PrimFunc) -> str:
@@ -56,34 +28,16 @@ def workload_key(func: PrimFunc) -> str:
     printer = StmtPrinter(Names(anonymous=True))
     attrs = {k: v for k, v in sorted(func.attrs.items()) if k not in _NAMING_ATTRS}
     plain = PrimFunc(func.params, func.body, func.ret_type, func.buffer_map, attrs)
-    _function(printer, plain, "workload", mark="@T.prim_func")
-    return hashlib.sha256("\n".join(printer.lines).encode()).hexdigest()
+    lines = _function(printer, plain, "workload", mark="@T.prim_func")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _module(p: StmtPrinter, module: Any) -> None:
-    p.line("@I.ir_module")
-    p.line("class Module:")
-    with p.indented():
-        if module.attrs:
-            p.line(f"I.module_attrs({p.value(dict(module.attrs))})")
-        for position, (name, func) in enumerate(module.items()):
-            if position or module.attrs:
-                p.line("")
-            _function(p, func, name.name_hint, StmtPrinter(Names()))
-        if not module.functions:
-            p.line("pass")
-    p.lines[:] = [line.rstrip() for line in p.lines]
+def function_lines(func: PrimFunc, name: str) -> list[str]:
+    """The lines of a function's definition, under that name."""
+    return _function(StmtPrinter(Names()), func, name)
 
 
-def _function_name(func: PrimFunc, default: str) -> str:
-    return str(func.attrs.get("global_symbol", default))
-
-
-def _function(
-    out: StmtPrinter, func: PrimFunc, name: str, inner: StmtPrinter | None = None, mark: str | None = None
-) -> None:
-    """Append the function's lines to `out`; names are the function's own when `inner` is given."""
-    p = inner if inner is not None else out
+def _function(p: StmtPrinter, func: PrimFunc, name: str, mark: str | None = None) -> list[str]:
     p.names.unique(name)
     declared = {*func.buffer_map.values(), *_block_buffers(func.body)}
     p.views = _views(func.body, declared)
@@ -98,9 +52,7 @@ def _function(
             p.line(f"T.func_attr({p.value(dict(func.attrs))})")
         _top_views(p, func)
         _function_body(p, func.body)
-    if inner is not None:
-        for text in inner.lines:
-            out.line(text)
+    return p.lines
 
 
 def _params(p: StmtPrinter, func: PrimFunc) -> tuple[list[str], list[str]]:
@@ -204,3 +156,42 @@ def _views(body: Node, declared: set[n.Buffer]) -> dict[n.Var, list[n.Buffer]]:
                 declared.add(buffer)
                 found.setdefault(buffer.data, []).append(buffer)
     return found
+
+
+# ------------------------------------------------------------------------- nodes by themselves
+
+
+def _stmt(stmt: Stmt) -> str:
+    printer = StmtPrinter(Names())
+    printer.stmt(stmt)
+    return "\n".join(printer.lines)
+
+
+def _range(node: n.Range) -> str:
+    printer = StmtPrinter(Names())
+    return f"T.Range({printer.expr(node.min)}, {printer.end(node.min, node.extent)})"
+
+
+def _buffer(node: n.Buffer) -> str:
+    printer = StmtPrinter(Names())
+    return f"{printer.names.of(node)}: T.Buffer({printer.buffer_args(node, always_dtype=True)})"
+
+
+def _value(node: Any) -> str:
+    return StmtPrinter(Names()).value(node)
+
+
+def _target(target: Target) -> str:
+    return f"T.target({quote(str(target))})"
+
+
+register_function(PrimFunc, function_lines)
+register_text(PrimExpr, lambda node: StmtPrinter(Names()).expr(node))
+register_text(Stmt, _stmt)
+register_text(n.BufferRegion, lambda node: StmtPrinter(Names()).region(node))
+register_text(n.Range, _range)
+register_text(n.Buffer, _buffer)
+register_text(n.IterVar, repr)
+for cls in (PrimExpr, n.Buffer, n.IterVar):
+    register_value(cls, _value)
+register_value(Target, _target)

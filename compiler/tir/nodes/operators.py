@@ -1,15 +1,27 @@
-"""The Python operators of expressions. They build nodes through `compiler.tir.ops`."""
+"""The Python operators of expressions.
+
+The functions that build the nodes (`compiler.tir.ops`, `compiler.tir.intrin`) come after the nodes, so they
+register themselves here with `operator`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from compiler.errors import IRError
 
-if TYPE_CHECKING:  # bound at run time by `install`
-    from compiler.tir import ops as _ops
-    from compiler.tir.intrin import intrin as _intrin
-    from compiler.tir.nodes import PrimExpr
+if TYPE_CHECKING:
+    from compiler.tir.nodes.base import PrimExpr
+
+F = TypeVar("F", bound=Callable[..., Any])
+_build: dict[str, Callable[..., PrimExpr]] = {}
+
+
+def operator(build: F, name: str | None = None) -> F:
+    """Decorator: let the Python operator called `name`, by default as the function, build its expression with it."""
+    _build[name or build.__name__] = build
+    return build
 
 
 class ExprOps:
@@ -18,87 +30,87 @@ class ExprOps:
     __slots__ = ()
 
     def __add__(self, other: object) -> PrimExpr:
-        return _ops.add(self, other)
+        return _build["add"](self, other)
 
     def __radd__(self, other: object) -> PrimExpr:
-        return _ops.add(other, self)
+        return _build["add"](other, self)
 
     def __sub__(self, other: object) -> PrimExpr:
-        return _ops.sub(self, other)
+        return _build["sub"](self, other)
 
     def __rsub__(self, other: object) -> PrimExpr:
-        return _ops.sub(other, self)
+        return _build["sub"](other, self)
 
     def __mul__(self, other: object) -> PrimExpr:
-        return _ops.mul(self, other)
+        return _build["mul"](self, other)
 
     def __rmul__(self, other: object) -> PrimExpr:
-        return _ops.mul(other, self)
+        return _build["mul"](other, self)
 
     def __truediv__(self, other: object) -> PrimExpr:
-        return _ops.div(self, other)
+        return _build["div"](self, other)
 
     def __rtruediv__(self, other: object) -> PrimExpr:
-        return _ops.div(other, self)
+        return _build["div"](other, self)
 
     def __floordiv__(self, other: object) -> PrimExpr:
-        return _ops.floordiv(self, other)
+        return _build["floordiv"](self, other)
 
     def __rfloordiv__(self, other: object) -> PrimExpr:
-        return _ops.floordiv(other, self)
+        return _build["floordiv"](other, self)
 
     def __mod__(self, other: object) -> PrimExpr:
-        return _ops.floormod(self, other)
+        return _build["floormod"](self, other)
 
     def __rmod__(self, other: object) -> PrimExpr:
-        return _ops.floormod(other, self)
+        return _build["floormod"](other, self)
 
     def __neg__(self) -> PrimExpr:
-        return _ops.neg(self)
+        return _build["neg"](self)
 
     def __lshift__(self, other: object) -> PrimExpr:
-        return _intrin.left_shift(self, other)
+        return _build["left_shift"](self, other)
 
     def __rshift__(self, other: object) -> PrimExpr:
-        return _intrin.right_shift(self, other)
+        return _build["right_shift"](self, other)
 
     def __and__(self, other: object) -> PrimExpr:
-        return _intrin.bitwise_and(self, other)
+        return _build["bitwise_and"](self, other)
 
     def __or__(self, other: object) -> PrimExpr:
-        return _intrin.bitwise_or(self, other)
+        return _build["bitwise_or"](self, other)
 
     def __xor__(self, other: object) -> PrimExpr:
-        return _intrin.bitwise_xor(self, other)
+        return _build["bitwise_xor"](self, other)
 
     def __invert__(self) -> PrimExpr:
-        return _intrin.bitwise_not(self)
+        return _build["bitwise_not"](self)
 
     def __lt__(self, other: object) -> PrimExpr:
-        return _ops.less(self, other)
+        return _build["less"](self, other)
 
     def __le__(self, other: object) -> PrimExpr:
-        return _ops.less_equal(self, other)
+        return _build["less_equal"](self, other)
 
     def __gt__(self, other: object) -> PrimExpr:
-        return _ops.greater(self, other)
+        return _build["greater"](self, other)
 
     def __ge__(self, other: object) -> PrimExpr:
-        return _ops.greater_equal(self, other)
+        return _build["greater_equal"](self, other)
 
     def __eq__(self, other: object) -> PrimExpr:  # type: ignore[override]
-        result: PrimExpr = _ops.equal(self, other)
+        result: PrimExpr = _build["equal"](self, other)
         return result
 
     def __ne__(self, other: object) -> PrimExpr:  # type: ignore[override]
-        result: PrimExpr = _ops.not_equal(self, other)
+        result: PrimExpr = _build["not_equal"](self, other)
         return result
 
     __hash__ = object.__hash__
 
     def equal(self, other: object) -> PrimExpr:
         """Whether both have the same value, as an expression."""
-        result: PrimExpr = _ops.equal(self, other)
+        result: PrimExpr = _build["equal"](self, other)
         return result
 
     def __bool__(self) -> bool:
@@ -109,9 +121,4 @@ class ExprOps:
 
     def astype(self, dtype: str) -> PrimExpr:
         """This value converted to `dtype`."""
-        return _ops.cast(dtype, self)
-
-
-def install(ops: Any, intrin: Any) -> None:
-    """Bind the modules the operators build with; called by `compiler.tir.nodes` once its nodes exist."""
-    globals().update(_ops=ops, _intrin=intrin)
+        return _build["cast"](dtype, self)

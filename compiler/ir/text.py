@@ -1,0 +1,187 @@
+"""IR as TVMScript text: what every dialect's printer shares, and which printer a node goes to.
+
+A dialect registers its printers when its package is imported: `register_function` for a class of functions,
+`register_text` for other nodes, `register_value` for what stands in attributes. A class is printed as its nearest
+base is.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from compiler.errors import IRError
+from compiler.ir.base import GlobalVar, Node, Symbol
+
+_RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"})
+_INVALID = re.compile(r"\W")
+
+R = TypeVar("R")
+FunctionLines = Callable[[Any, str], list[str]]
+_functions: dict[type, FunctionLines] = {}
+_texts: dict[type, Callable[[Any], str]] = {}
+_values: dict[type, Callable[[Any], str]] = {}
+_prefixes: set[str] = set()
+
+
+# ------------------------------------------------------------------------------- registration
+
+
+def register_function(cls: type[Node], lines: FunctionLines) -> None:
+    """Print functions of a class by `lines(func, name)`, which gives the lines of a definition of that name."""
+    _functions[cls] = lines
+
+
+def register_text(cls: type[Node], text: Callable[[Any], str]) -> None:
+    """Print nodes of a class, each by itself, by `text(node)`."""
+    _texts[cls] = text
+
+
+def register_value(cls: type, text: Callable[[Any], str]) -> None:
+    """Print objects of a class that are attributes, or parts of them, by `text(value)`."""
+    _values[cls] = text
+
+
+def reserve(prefix: str) -> None:
+    """Keep printed names from hiding a dialect's prefix."""
+    _prefixes.add(prefix)
+
+
+def _rule(rules: dict[type, R], cls: type) -> R | None:
+    return next((rules[base] for base in cls.__mro__ if base in rules), None)
+
+
+# ------------------------------------------------------------------------------------- texts
+
+
+def script(node: Any) -> str:
+    """The text of a function, module, or another node that its dialect prints. Raises IRError for anything else."""
+    cls = type(node)
+    lines = _rule(_functions, cls)
+    if lines is not None:
+        return "\n".join(lines(node, str(node.attrs.get("global_symbol", "main"))))
+    text = _rule(_texts, cls)
+    if text is None:
+        raise IRError(f"cannot print a {cls.__name__}: no printer is registered for it")
+    return text(node)
+
+
+def module_text(module: Any) -> str:
+    """The text of an `IRModule`."""
+    out = Lines()
+    out.line("@I.ir_module")
+    out.line("class Module:")
+    with out.indented():
+        if module.attrs:
+            out.line(f"I.module_attrs({value_text(dict(module.attrs))})")
+        for position, (name, func) in enumerate(module.items()):
+            if position or module.attrs:
+                out.line("")
+            lines = _rule(_functions, type(func))
+            if lines is None:
+                raise IRError(f"cannot print a {type(func).__name__}: no printer is registered for it")
+            for line in lines(func, name.name_hint):
+                out.line(line)
+        if not module.functions:
+            out.line("pass")
+    return "\n".join(line.rstrip() for line in out.lines)
+
+
+def value_text(value: Any, of: Callable[[Any], str | None] | None = None) -> str:
+    """An attribute or annotation value. `of` prints what it knows, with the names at hand, and None for the rest."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{quote(str(k))}: {value_text(v, of)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(value_text(v, of) for v in value) + "]"
+        case tuple():
+            inner = ", ".join(value_text(v, of) for v in value)
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case str():
+            return quote(value)
+        case bool() | int() | None:
+            return repr(value)
+        case float():
+            return repr(value) if math.isfinite(value) else f'float("{value}")'
+        case GlobalVar():
+            return quote(f"@{value.name_hint}")
+    found = None if of is None else of(value)
+    if found is not None:
+        return found
+    rule = _rule(_values, type(value))
+    return quote(str(value)) if rule is None else rule(value)
+
+
+def quote(text: str) -> str:
+    """A string literal."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+# ------------------------------------------------------------------------- lines and names
+
+
+class Lines:
+    """Lines of text, indented."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._depth = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+
+class Names:
+    """One name for each symbol, a valid Python identifier, in order of first use.
+
+    `anonymous` names say only the order (v0, b0, ...), so that texts of renamed functions are equal.
+    """
+
+    def __init__(self, anonymous: bool = False) -> None:
+        self._anonymous = anonymous
+        self._names: dict[Symbol, str] = {}
+        self._taken = {*_RESERVED, *_prefixes}
+        self._next: dict[str, int] = {}
+
+    def of(self, node: Symbol) -> str:
+        """The name of a symbol, such as a variable or a buffer."""
+        name = self._names.get(node)
+        if name is None:
+            hint = node.LETTER if self._anonymous else node.hint()
+            name = self._names[node] = self.unique(hint)
+        return name
+
+    def set(self, node: Symbol, text: str) -> None:
+        """Have `node` printed as `text`, such as "A.data"."""
+        self._names[node] = text
+
+    def knows(self, node: Symbol) -> bool:
+        return node in self._names
+
+    def block(self, name: str) -> str:
+        """The name of a block: it is no identifier, so it stays as it is."""
+        return self.unique("block") if self._anonymous else name
+
+    def unique(self, hint: str) -> str:
+        """`hint` made an identifier no other thing has."""
+        base = _INVALID.sub("_", hint) or "v"
+        if base[0].isdigit() or keyword.iskeyword(base):
+            base = f"v_{base}"
+        name, count = base, self._next.get(base, 0)
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._next[base] = count
+        self._taken.add(name)
+        return name
