@@ -28,8 +28,7 @@ from compiler.topi.broadcast import (
     right_shift,
     subtract,
     where,
-)  # fmt: skip
-from compiler.topi.conv import conv2d_nchw
+)
 from compiler.topi.create import arange, full, full_like, ones, zeros
 from compiler.topi.einsum import einsum
 from compiler.topi.elemwise import (
@@ -68,36 +67,36 @@ from compiler.topi.elemwise import (
     tan,
     tanh,
     trunc,
-)  # fmt: skip
+)
+from compiler.topi.index import adv_index, gather, gather_nd, index_tensor, one_hot, take, unravel_index
+from compiler.topi.mask import matrix_set_diag, reverse_sequence, roll, sequence_mask, sliding_window, tril, trilu, triu
 from compiler.topi.matrix import batch_matmul, dense, matmul
-from compiler.topi.nn import relu
-from compiler.topi.norm import softmax
-from compiler.topi.pad import pad
+from compiler.topi.nn.activation import relu
+from compiler.topi.nn.conv import conv2d_nchw
+from compiler.topi.nn.norm import softmax
+from compiler.topi.nn.pad import pad
 from compiler.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
+from compiler.topi.scan import cumprod, cumsum
+from compiler.topi.scatter import index_put, scatter_elements, scatter_nd, sparse_to_dense
 from compiler.topi.schedules import arm_cpu, cuda, generic, x86
-from compiler.topi.shape import (
-    flip,
-    gather,
-    layout_transform,
-    repeat,
-    split,
-    squeeze,
-    stack,
-    strided_slice,
-    take,
-    tile,
-)  # fmt: skip
+from compiler.topi.shape import flip, layout_transform, repeat, squeeze, stack, tile
+from compiler.topi.slicing import dynamic_strided_slice, slice_scatter, split, strided_set, strided_slice
+from compiler.topi.sort import argsort, bucketize, median, searchsorted, sort, topk
 from compiler.topi.transform import concatenate, expand_dims, reshape, transpose
+from compiler.topi.unique import argwhere, nonzero, unique
 
 __all__ = [
     "abs",
     "acos",
     "add",
+    "adv_index",
     "all",
     "any",
     "arange",
     "argmax",
     "argmin",
+    "argsort",
+    "argwhere",
     "arm_cpu",
     "asin",
     "atan",
@@ -107,6 +106,7 @@ __all__ = [
     "bitwise_or",
     "bitwise_xor",
     "broadcast_to",
+    "bucketize",
     "cast",
     "ceil",
     "clip",
@@ -115,8 +115,11 @@ __all__ = [
     "cos",
     "cosh",
     "cuda",
+    "cumprod",
+    "cumsum",
     "dense",
     "divide",
+    "dynamic_strided_slice",
     "einsum",
     "equal",
     "erf",
@@ -131,10 +134,13 @@ __all__ = [
     "full",
     "full_like",
     "gather",
+    "gather_nd",
     "generic",
     "greater",
     "greater_equal",
     "identity",
+    "index_put",
+    "index_tensor",
     "isfinite",
     "isinf",
     "isnan",
@@ -151,15 +157,19 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "matmul",
+    "matrix_set_diag",
     "max",
     "maximum",
+    "median",
     "min",
     "minimum",
     "mod",
     "multiply",
     "negative",
     "nn",
+    "nonzero",
     "not_equal",
+    "one_hot",
     "ones",
     "pad",
     "power",
@@ -167,18 +177,29 @@ __all__ = [
     "relu",
     "repeat",
     "reshape",
+    "reverse_sequence",
     "right_shift",
+    "roll",
     "round",
     "rsqrt",
+    "scatter_elements",
+    "scatter_nd",
+    "searchsorted",
+    "sequence_mask",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "slice_scatter",
+    "sliding_window",
     "softmax",
+    "sort",
+    "sparse_to_dense",
     "split",
     "sqrt",
     "squeeze",
     "stack",
+    "strided_set",
     "strided_slice",
     "subtract",
     "sum",
@@ -186,9 +207,15 @@ __all__ = [
     "tan",
     "tanh",
     "tile",
+    "topk",
     "transpose",
+    "tril",
+    "trilu",
+    "triu",
     "trunc",
+    "unique",
+    "unravel_index",
     "where",
     "x86",
     "zeros",
-]  # fmt: skip
+]

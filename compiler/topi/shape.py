@@ -1,10 +1,8 @@
-"""Operators that choose, repeat and rearrange whole parts of a tensor."""
+"""Operators that repeat and rearrange whole parts of a tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
 from compiler.errors import IRError
 from compiler.te.operation import compute
@@ -13,14 +11,8 @@ from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
+from compiler.topi.checks import modulo
 from compiler.topi.reduction import Axis, normal_axes
-
-
-def _known(op: str, size: PrimExpr) -> int:
-    value = ops.as_int(size)
-    if value is None:
-        raise IRError(f"{op} needs constant sizes, got {size!r}" + at(caller_span()))
-    return value
 
 
 def squeeze(a: Tensor, axis: Axis = None) -> Tensor:
@@ -63,7 +55,7 @@ def tile(a: Tensor, reps: int | Sequence[int]) -> Tensor:
     sizes = [ops.const(1)] * (rank - a.ndim) + list(a.shape)
 
     def value(*indices: Var) -> PrimExpr:
-        point = [i if t == 1 else ops.floormod(i, size) for i, t, size in zip(indices, times, sizes)]
+        point = [i if t == 1 else modulo(i, size) for i, t, size in zip(indices, times, sizes)]
         return a(*point[rank - a.ndim :])
 
     result: Tensor = compute([ops.mul(s, t) for s, t in zip(sizes, times)], value, name="T_tile", tag="broadcast")
@@ -106,76 +98,6 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
     shape = [*first.shape[:dim], ops.const(len(tensors)), *first.shape[dim:]]
     result: Tensor = compute(shape, value, name="T_stack", tag="injective")
-    return result
-
-
-def split(ary: Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
-    """`ary` cut along `axis` into that many equal parts, or before each of those indices.
-
-    Raises IRError when the parts are not equal, or the indices not ascending and inside.
-    """
-    (dim,) = normal_axes("split", axis, ary.ndim)
-    size = _known("split", ary.shape[dim])
-    if isinstance(indices_or_sections, int):
-        parts = indices_or_sections
-        if parts < 1 or size % parts:
-            raise IRError(f"split of {size} elements into {parts} equal parts" + at(caller_span()))
-        cuts = [size // parts * p for p in range(parts + 1)]
-    else:
-        cuts = [0, *indices_or_sections, size]
-    if cuts != sorted(cuts) or cuts[0] < 0:
-        raise IRError(f"split of {size} elements at {indices_or_sections!r}" + at(caller_span()))
-    return [_part(ary, dim, start, stop - start) for start, stop in pairwise(cuts)]
-
-
-def _part(a: Tensor, dim: int, start: int, count: int) -> Tensor:
-    shape = [ops.const(count) if d == dim else size for d, size in enumerate(a.shape)]
-
-    def value(*indices: Var) -> PrimExpr:
-        return a(*(ops.add(i, start) if d == dim else i for d, i in enumerate(indices)))
-
-    result: Tensor = compute(shape, value, name="T_split_sections", tag="injective")
-    return result
-
-
-def strided_slice(
-    a: Tensor,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-) -> Tensor:
-    """`a[begin:end:strides]` in the first dimensions, or in `axes`, with Python's rules for negative numbers.
-
-    With `slice_mode` "size", `end` is the number of elements and strides are 1. Raises IRError on a stride of 0.
-    """
-    dims = list(range(len(begin))) if axes is None else [d + a.ndim if d < 0 else d for d in axes]
-    steps = [1] * len(begin) if strides is None else list(strides) + [1] * (len(begin) - len(strides))
-    if not len(dims) == len(begin) == len(end) == len(steps) <= a.ndim or 0 in steps:
-        raise IRError(
-            f"strided_slice of {shape_text(a.shape)}: begin {begin!r}, end {end!r}, strides {strides!r}, axes {axes!r}"
-            + at(caller_span())
-        )
-    if slice_mode not in ("end", "size"):
-        raise IRError(f"strided_slice: slice_mode {slice_mode!r} is neither 'end' nor 'size'" + at(caller_span()))
-    taken: dict[int, range] = {}
-    for d, first, last, step in zip(dims, begin, end, steps):
-        size = _known("strided_slice", a.shape[d])
-        if slice_mode == "size":
-            last, step = (size if last < 0 else first + last), 1
-        taken[d] = range(size)[slice(first, last, step)]
-    shape = [ops.const(len(taken[d])) if d in taken else size for d, size in enumerate(a.shape)]
-
-    def value(*indices: Var) -> PrimExpr:
-        return a(
-            *(
-                ops.add(ops.mul(i, taken[d].step), taken[d].start) if d in taken else i
-                for d, i in enumerate(indices)
-            )
-        )
-
-    result: Tensor = compute(shape, value, name="T_strided_slice", tag="injective")
     return result
 
 
@@ -240,52 +162,3 @@ def _layout(text: str) -> list[tuple[str, int]]:
     if digits or any(name.islower() and name.upper() not in names for name in names):
         raise IRError(f"{text!r} is no layout" + at(caller_span()))
     return dims
-
-
-def take(a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "fast") -> Any:
-    """The slices of `a` along `axis` (or of `a` laid flat) at `indices`, an integer tensor of any rank.
-
-    `mode` says what becomes of indices outside: "clip" moves them to the ends, "wrap" counts around, "fast" takes
-    them to be inside. Raises IRError on another mode, on `batch_dims`, and on indices that are not integers.
-    """
-    if mode not in ("fast", "clip", "wrap") or batch_dims:
-        raise IRError(f"take with mode {mode!r} and batch_dims {batch_dims}" + at(caller_span()))
-    if not indices.dtype.startswith(("int", "uint")):
-        raise IRError(f"take needs integer indices, {indices.name!r} is {indices.dtype}" + at(caller_span()))
-    if axis is None:
-        from compiler.topi.transform import reshape
-
-        flat = reshape(a, (-1,)) if a.ndim != 1 else a
-        return take(flat, indices, 0, 0, mode)
-    (dim,) = normal_axes("take", axis, a.ndim)
-    size, rank = a.shape[dim], indices.ndim
-
-    def value(*i: Var) -> PrimExpr:
-        chosen: PrimExpr = indices(*i[dim : dim + rank])
-        if mode == "clip":
-            chosen = ops.minimum(ops.maximum(chosen, 0), ops.sub(size, 1))
-        elif mode == "wrap":
-            chosen = ops.floormod(chosen, size)
-        return a(*i[:dim], chosen, *i[dim + rank :])
-
-    shape = [*a.shape[:dim], *indices.shape, *a.shape[dim + 1 :]]
-    return compute(shape, value, name="T_take", tag="injective")
-
-
-def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
-    """data[i, ..., indices[i, ..., k], ..., k]: the element at `indices` along `axis`; ranks are the same.
-
-    Raises IRError when they are not, or indices are not integers.
-    """
-    (dim,) = normal_axes("gather", axis, data.ndim)
-    if indices.ndim != data.ndim or not indices.dtype.startswith(("int", "uint")):
-        raise IRError(
-            f"gather from {shape_text(data.shape)} needs integer indices of {data.ndim} dimensions, "
-            f"{indices.name!r} is {indices.dtype} {shape_text(indices.shape)}" + at(caller_span())
-        )
-
-    def value(*i: Var) -> PrimExpr:
-        return data(*i[:dim], indices(*i), *i[dim + 1 :])
-
-    result: Tensor = compute(indices.shape, value, name="T_gather", tag="injective")
-    return result

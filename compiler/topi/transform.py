@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from compiler.te.tensor import Tensor, as_shape, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
+from compiler.topi.checks import differ, product, ravel, simplified, unravel
 from compiler.topi.reduction import normal_axes
 
 
@@ -30,43 +30,28 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def reshape(a: Tensor, newshape: Any) -> Tensor:
-    """The elements of `a`, in row-major order, as a tensor of `newshape` (constant sizes; one may be -1).
+    """The elements of `a`, in row-major order, as a tensor of `newshape`, of which one size may be -1.
 
-    Raises IRError when the number of elements differs or a size is symbolic.
+    Raises IRError when the number of elements differs; symbolic sizes are taken to fit.
     """
-    sizes = [ops.as_int(d) for d in (newshape if isinstance(newshape, tuple | list) else [newshape])]
-    old = [ops.as_int(d) for d in a.shape]
-    if None in sizes or None in old:
-        raise IRError(f"reshape of {shape_text(a.shape)} needs constant sizes" + at(caller_span()))
-    dims = [d for d in sizes if d is not None]
-    total = math.prod(d for d in old if d is not None)
-    if dims.count(-1) == 1:
-        rest = math.prod(d for d in dims if d != -1)
-        dims[dims.index(-1)] = total // rest if rest else 0
-    if math.prod(dims) != total or any(d < 0 for d in dims):
+    given = [ops.as_expr(d) for d in (newshape if isinstance(newshape, tuple | list) else [newshape])]
+    unknown = [d for d, size in enumerate(given) if ops.is_const(size, -1)]
+    total = simplified(product(a.shape))
+    if len(unknown) == 1:
+        rest = simplified(product([size for d, size in enumerate(given) if d not in unknown]))
+        known, parts = ops.as_int(total), ops.as_int(rest)
+        if parts == 0 or (known is not None and parts is not None and known % parts):
+            raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + at(caller_span()))
+        given[unknown[0]] = simplified(ops.floordiv(total, rest))
+    if len(unknown) > 1 or any((ops.as_int(d) or 0) < 0 for d in given) or differ(simplified(product(given)), total):
         raise IRError(f"cannot reshape {shape_text(a.shape)} to {newshape!r}" + at(caller_span()))
-    shape = as_shape(dims, "reshape")
+    shape = as_shape(given, "reshape")
 
     def value(*indices: Var) -> PrimExpr:
-        return a(*_unravel(_ravel(indices, shape), a.shape))
+        return a(*unravel(ravel(indices, shape), a.shape))
 
     result: Tensor = compute(shape, value, name="T_reshape", tag="injective")
     return result
-
-
-def _ravel(indices: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    flat: PrimExpr = ops.const(0)
-    for index, size in zip(indices, shape):
-        flat = ops.add(ops.mul(flat, size), index)
-    return flat
-
-
-def _unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-    point: list[PrimExpr] = []
-    for size in reversed(shape[1:]):
-        point.append(ops.floormod(flat, size))
-        flat = ops.floordiv(flat, size)
-    return [flat, *reversed(point)] if shape else []
 
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:

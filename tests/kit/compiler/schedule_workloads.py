@@ -20,7 +20,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
-from compiler.topi.conv import conv2d_nchw
+from compiler.topi.nn.conv import conv2d_nchw
 from compiler.topi.nn import softmax as topi_softmax
 
 

@@ -13,7 +13,7 @@ from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, Var
-from compiler.topi.pad import pad
+from compiler.topi.nn.pad import pad
 
 Pair = int | Sequence[int]
 

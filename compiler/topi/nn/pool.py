@@ -12,8 +12,8 @@ from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.conv import out_size, paddings, positive_ints
-from compiler.topi.pad import pad
+from compiler.topi.nn.conv import out_size, paddings, positive_ints
+from compiler.topi.nn.pad import pad
 from compiler.topi.reduction import max as largest
 from compiler.topi.reduction import sum as total
 
