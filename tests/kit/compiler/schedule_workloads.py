@@ -20,8 +20,8 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
-from compiler.topi.nn.conv import conv2d_nchw
 from compiler.topi.nn import softmax as topi_softmax
+from compiler.topi.nn.conv import conv2d_nchw
 
 
 def matmul(m: int = 13, n: int = 11, k: int = 10) -> PrimFunc:
