@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from topi_kit import data, verify
 
 from compiler import topi
 from compiler.errors import IRError
 from compiler.te.operation import placeholder
 from compiler.topi.scatter import REDUCTIONS
+from tests.kit.compiler.topi import data, verify
 
 RNG = np.random.default_rng(1)
 

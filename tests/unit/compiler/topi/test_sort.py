@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from topi_kit import DTYPES, data, distinct, verify
 
 from compiler import topi
 from compiler.errors import IRError
 from compiler.te.operation import placeholder
+from tests.kit.compiler.topi import DTYPES, data, distinct, verify
 
 SHAPES = [(3, 7, 2), (0, 4, 1), (2, 0, 3), (1, 1, 1), (2, 33, 3)]
 
