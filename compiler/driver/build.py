@@ -12,24 +12,16 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
-from compiler.codegen.llvm.effort import Effort, effort_for
-from compiler.codegen.llvm.llvm import assembly_text, compile_text, llvm_version, llvmlite_version, options_for
-from compiler.codegen.llvm.module import llvm_text, parameters, written_buffers
-from compiler.codegen.nvptx.ptx import arch_of
-from compiler.driver.backends.cuda import VECTOR_BITS, cuda_artifact
-from compiler.errors import ArtifactError, CodegenError, IRError
+from compiler.codegen.llvm.llvm import llvm_version, llvmlite_version
+from compiler.codegen.llvm.module import parameters, written_buffers
+from compiler.driver.backend import Lowered, backend_of
+from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
-from compiler.lower.blocks.split_preproc import with_prepacked
 from compiler.lower.pipeline import is_lowered, lower_module
-from compiler.runtime.core.cpu_function import Code
-from compiler.runtime.core.cpu_module import CPUModule, load_code
-from compiler.runtime.core.loader import NotLoaded
 from compiler.runtime.core.module import Module
-from compiler.runtime.core.threads import set_num_threads
-from compiler.runtime.cuda.module import CUDAHostModule
 from compiler.schedule.core.schedule import Schedule as TirSchedule
 from compiler.target.target import Target
 from compiler.te.schedule.replay import schedule_to_func
@@ -66,14 +58,9 @@ def lower(
     the current target, else of this machine. Raises InputError (a ValueError) for any other input or a
     schedule without args, ScheduleError for an illegal schedule, LoweringError.
     """
-    return lower_module(_as_module(inp, args, name, binds), _vector_bits(_current_target()), simple=simple_mode)
-
-
-def _vector_bits(target: Target) -> int:
-    """The width of the vectors that loops become: a CPU's registers, or what a GPU's thread loads at once."""
-    if target.device_type == "cpu":
-        return target.vector_bits
-    return VECTOR_BITS if target.device_type == "cuda" else Target("llvm").resolved().vector_bits
+    target = Target.current_or_default().resolved()
+    module = _as_module(inp, args, name, binds)
+    return lower_module(module, backend_of(target).vector_bits(target), simple=simple_mode)
 
 
 def _as_module(
@@ -141,7 +128,7 @@ def build(
     does not have) can be saved and exported; getting a function of it raises ArtifactError.
     """
     modules = _by_target(inputs, args, target, target_host, name, binds)
-    first, *others = [_loaded(module, chosen) for chosen, module in modules]
+    first, *others = [backend_of(chosen).build(_lowered(module, chosen)) for chosen, module in modules]
     for other in others:
         first.import_module(other)
     return first
@@ -157,7 +144,7 @@ def _by_target(
 ) -> list[tuple[Target, IRModule]]:
     host = None if target_host is None else Target(target_host)
     if not isinstance(inputs, Mapping) or isinstance(inputs, IRModule):
-        chosen = _current_target() if target is None else Target(target)
+        chosen = Target.current_or_default().resolved() if target is None else Target(target)
         return [(_with_host(chosen, host), _as_module(inputs, args, name, binds))]
     if not inputs:
         raise InputError("a dict of target to IRModule is empty")
@@ -175,58 +162,8 @@ def _by_target(
     return found
 
 
-class BuiltModule(CPUModule):
-    """A module built in this process. It makes its assembly when asked for it."""
-
-    def __init__(self, artifact: Artifact, code: Code, effort: Effort) -> None:
-        super().__init__(artifact, code)
-        self._effort = effort
-
-    def get_source(self, fmt: str = "") -> str:
-        """ "ll" (LLVM IR before optimisation, the default), "asm" or "tir" (lowered)."""
-        if fmt.lower() in ("asm", "s"):
-            return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
-        return super().get_source(fmt)
-
-    def get_ir(self) -> str:
-        """The LLVM IR, before optimisation."""
-        return self.get_source("ll")
-
-    def set_num_threads(self, count: int) -> None:
-        """How many threads parallel loops use, in this whole process."""
-        set_num_threads(count)
-
-
-def _loaded(module: IRModule, target: Target) -> Module:
-    if target.kind == "stackvm":
-        return _interpreted(module, target)
-    artifact, effort = _compile(module, target, DEFAULT_NAME, ("tir", "ll"))
-    return CUDAHostModule(artifact) if target.device_type == "cuda" else _load(artifact, effort)
-
-
-def _interpreted(module: IRModule, target: Target) -> Module:
-    from compiler.driver.backends.stackvm import InterpretedModule  # the interpreter is not needed to make machine code
-
-    lowered = _ready(module, target.vector_bits)
-    entries = _entries(module, lowered, _symbols(lowered))
-    return InterpretedModule(lowered, {entry.name: entry for entry in entries})
-
-
-def _load(artifact: Artifact, effort: Effort) -> BuiltModule:
-    """The module; one that cannot run here, or not yet, can still be saved and exported."""
-    try:
-        return BuiltModule(artifact, load_code(artifact), effort)
-    except ArtifactError as error:
-        return BuiltModule(artifact, NotLoaded(error), effort)
-
-
 def _with_host(target: Target, host: Target | None) -> Target:
-    return target if host is None or target.device_type == "cpu" else Target(target, host=host)
-
-
-def _current_target() -> Target:
-    current = Target.current()
-    return (current if current is not None else Target("llvm")).resolved()
+    return target if host is None or target.is_cpu else Target(target, host=host)
 
 
 # ---------------------------------------------------------------------------------- artifact
@@ -250,32 +187,18 @@ def compile_artifact(
     unknown = sorted(set(keep) - set(SOURCES))
     if unknown:
         raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")
-    return _compile(mod_or_func, target, name, keep)[0]
+    chosen = Target(target)
+    return backend_of(chosen).generate(_lowered(_as_module(mod_or_func, None, name), chosen), keep)
 
 
-def _compile(
-    mod_or_func: IRModule | n.PrimFunc, target: Any, name: str, keep: Sequence[str]
-) -> tuple[Artifact, Effort]:
-    """The artifact, and the effort LLVM was asked for."""
-    resolved = _generated_target(target)
-    module = with_prepacked(_as_module(mod_or_func, None, name))
-    lowered = _ready(module, _vector_bits(resolved))
+def _lowered(module: IRModule, target: Target) -> Lowered:
+    """The functions of `module` as code is generated from them."""
+    backend = backend_of(target)
+    chosen = backend.complete(target)
+    prepared = backend.prepare(module)
+    lowered = _ready(prepared, backend.vector_bits(chosen))
     symbols = _symbols(lowered)
-    if resolved.device_type == "cuda":
-        entries = _entries(module, lowered, symbols)
-        return cuda_artifact(lowered, entries, symbols, resolved, keep, _versions()), Effort.FULL
-    text = llvm_text({symbols[g]: f for g, f in n.prim_funcs(lowered).items()}, options_for(resolved))
-    heavy = any(effort_for(f) is Effort.FULL for f in n.prim_funcs(lowered).values())
-    effort = Effort.FULL if heavy else Effort.LIGHT
-    blobs = {"object": compile_text(text, resolved, effort)}
-    if "tir" in keep:
-        blobs["tir"] = lowered.script().encode()
-    if "ll" in keep:
-        blobs["ll"] = text.encode()
-    if "asm" in keep:
-        blobs["asm"] = assembly_text(text, resolved, effort).encode()
-    entries = _entries(module, lowered, symbols)
-    return Artifact(str(resolved), tuple(sorted(resolved.features)), entries, blobs, _versions()), effort
+    return Lowered(lowered, _entries(prepared, lowered, symbols), symbols, chosen, _versions())
 
 
 def _ready(module: IRModule, vector_bits: int) -> IRModule:
@@ -291,21 +214,6 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
                 hint=f"look at disabled_pass and instruments of {context!r}",
             )
     return lowered
-
-
-def _generated_target(target: Any) -> Target:
-    """The target with nothing left open. Raises CodegenError for a kind without a code generator."""
-    chosen = Target(target)
-    if chosen.kind == "llvm" and chosen.device_type == "cpu":
-        return chosen.resolved()
-    if chosen.kind in ("cuda", "nvptx"):
-        return Target({**chosen.export(), "arch": arch_of(chosen)})
-    if chosen.kind == "stackvm":
-        raise CodegenError(
-            "target stackvm makes no code to send or save: its modules run in the process that built them",
-            hint='build for target="llvm"',
-        )
-    raise CodegenError(f"there is no code generator for target {chosen.kind!r}", hint='build for target="llvm"')
 
 
 def _symbols(module: IRModule) -> dict[GlobalVar, str]:

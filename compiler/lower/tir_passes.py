@@ -216,7 +216,7 @@ def _listed(title: str, steps: list[LoweringPass]) -> LoweringPass:
 
 def _vector_bits(func: n.PrimFunc) -> int:
     """Of the function's target, else the current one, else this machine's."""
-    target = func.attrs.get("target") or Target.current() or Target("llvm")
+    target = func.attrs.get("target") or Target.current_or_default()
     return Target(target).resolved().vector_bits
 
 

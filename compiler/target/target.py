@@ -258,6 +258,12 @@ class Target:
             return None
         raise TargetError("no target is active here", hint='wrap the call in `with Target("llvm"):`')
 
+    @staticmethod
+    def current_or_default() -> Target:
+        """The innermost `with target:` around the caller; outside of any, "llvm": this machine's CPU, left open."""
+        current = Target.current()
+        return Target("llvm") if current is None else current
+
     def __enter__(self) -> Target:
         _stack.set((*_stack.get(), self))
         return self

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from compiler.artifact import Artifact, EntryPoint
 from compiler.codegen.llvm.module import parameters
-from compiler.codegen.nvptx.ptx import ptx_text
+from compiler.codegen.nvptx.ptx import arch_of, ptx_text
+from compiler.driver.backend import Backend, Lowered
 from compiler.dtype import element_of, lanes_of
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
@@ -15,12 +16,12 @@ from compiler.launches import Launch, Workspace
 from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
 from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.lower.gpu.split_host_device import HostDevice, Kernel, split_host_device
+from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 
 VECTOR_BITS = 128  # of one load or store of a thread
-SOURCES = ("tir", "ll")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +32,41 @@ class _Built:
     plans: Mapping[GlobalVar, HostDevice]
 
 
-def cuda_artifact(
-    lowered: IRModule,
-    entries: Sequence[EntryPoint],
-    symbols: Mapping[GlobalVar, str],
-    target: Target,
-    keep: Sequence[str],
-    meta: Mapping[str, str],
-) -> Artifact:
-    """The artifact of lowered functions for an NVIDIA GPU; `entries` in their order. Raises CodegenError."""
-    built = _built(lowered)
-    kernels: dict[str, Kernel] = {}
-    names: dict[GlobalVar, list[str]] = {}
-    for g, plan in built.plans.items():
-        stem = f"{symbols[g]}_kernel"
-        names[g] = [stem if not i else f"{stem}_{i}" for i in range(len(plan.kernels))]
-        kernels |= zip(names[g], plan.kernels)
-    ll, ptx, dynamic = ptx_text(kernels, target)
-    done = [
-        _with_launches(entry, built.functions[g], built.plans[g], names[g], dynamic)
-        for entry, g in zip(entries, built.plans)
-    ]
-    blobs = {"ptx": ptx.encode()}
-    if "tir" in keep:
-        blobs["tir"] = lowered.with_functions(dict(built.functions)).script().encode()
-    if "ll" in keep:
-        blobs["ll"] = ll.encode()
-    return Artifact(str(target), (), tuple(done), blobs, meta)
+class CUDABackend(Backend):
+    """NVIDIA GPUs: PTX for the target's architecture, and how the host starts its kernels."""
+
+    def complete(self, target: Target) -> Target:
+        return Target({**target.export(), "arch": arch_of(target)})
+
+    def vector_bits(self, target: Target) -> int:
+        return VECTOR_BITS
+
+    def default_schedule(self, func: n.PrimFunc) -> n.PrimFunc:
+        """Give each result a thread."""
+        return default_gpu_schedule(func)
+
+    def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
+        built = _built(lowered.module)
+        kernels: dict[str, Kernel] = {}
+        names: dict[GlobalVar, list[str]] = {}
+        for g, plan in built.plans.items():
+            stem = f"{lowered.symbols[g]}_kernel"
+            names[g] = [stem if not i else f"{stem}_{i}" for i in range(len(plan.kernels))]
+            kernels |= zip(names[g], plan.kernels)
+        ll, ptx, dynamic = ptx_text(kernels, lowered.target)
+        done = [
+            _with_launches(entry, built.functions[g], built.plans[g], names[g], dynamic)
+            for entry, g in zip(lowered.entries, built.plans)
+        ]
+        blobs = {"ptx": ptx.encode()}
+        if "tir" in keep:
+            blobs["tir"] = lowered.module.with_functions(dict(built.functions)).script().encode()
+        if "ll" in keep:
+            blobs["ll"] = ll.encode()
+        return Artifact(str(lowered.target), (), tuple(done), blobs, lowered.meta)
+
+
+CUDA = CUDABackend()
 
 
 def _built(lowered: IRModule) -> _Built:

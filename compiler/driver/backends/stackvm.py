@@ -7,14 +7,15 @@ A module of this kind has the same argument checks as compiled ones. It is slow,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from compiler.artifact import EntryPoint
-from compiler.errors import ArtifactError, DeviceError
+from compiler.artifact import Artifact, EntryPoint
+from compiler.driver.backend import Backend, Lowered
+from compiler.errors import ArtifactError, CodegenError, DeviceError
 from compiler.interp.interpreter import compile_func
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
@@ -107,3 +108,23 @@ class InterpretedModule(Module):
                 hint='build with target="llvm" to save, export or upload it; fmt="tir" saves its text',
             )
         Path(file_name).write_text(self._module.script(), encoding="utf-8")
+
+
+class StackVMBackend(Backend):
+    """No code at all: lowered functions run in the interpreter, in the process that built them."""
+
+    def prepare(self, module: IRModule) -> IRModule:
+        """Return `module` as it is: nothing is gained by packing operands ahead."""
+        return module
+
+    def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
+        raise CodegenError(
+            "target stackvm makes no code to send or save: its modules run in the process that built them",
+            hint='build for target="llvm"',
+        )
+
+    def build(self, lowered: Lowered) -> InterpretedModule:
+        return InterpretedModule(lowered.module, {entry.name: entry for entry in lowered.entries})
+
+
+STACKVM = StackVMBackend()

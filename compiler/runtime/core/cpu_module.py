@@ -131,7 +131,7 @@ def load_code(artifact: Artifact, libraries: Sequence[bytes] = ()) -> LoadedObje
     return load_object(code, required, (*artifact.linked, *libraries))
 
 
-class CPUBackend(DeviceBackend):
+class CPUDeviceBackend(DeviceBackend):
     """This machine's CPU: object code, linked into this process."""
 
     def open_api(self) -> DeviceAPI:
@@ -144,4 +144,4 @@ class CPUBackend(DeviceBackend):
         return Target.host()
 
 
-CPU = CPUBackend()
+CPU = CPUDeviceBackend()

@@ -331,7 +331,7 @@ def _source(artifact: Artifact, wanted: str, formats: tuple[str, ...]) -> str:
     return blob.decode("utf-8")
 
 
-class CUDABackend(DeviceBackend):
+class CUDADeviceBackend(DeviceBackend):
     """NVIDIA GPUs: PTX, loaded into a device when its first kernel starts."""
 
     def open_api(self) -> DeviceAPI:
@@ -367,4 +367,4 @@ class CUDABackend(DeviceBackend):
         return Target({"kind": "cuda", "arch": arch_of_version(version), **known}, host=Target.host())
 
 
-CUDA = CUDABackend()
+CUDA = CUDADeviceBackend()

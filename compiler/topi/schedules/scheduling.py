@@ -24,8 +24,7 @@ def arguments(what: str, given: Sequence[Any]) -> tuple[Target, list[Tensor]]:
     """
     if len(given) not in (1, 2):
         raise ScheduleError(f"{what} takes (outs) or (target, outs), got {len(given)} arguments" + at(caller_span()))
-    current = Target.current()
-    target = Target(given[0]) if len(given) == 2 else current if current is not None else Target("llvm")
+    target = Target(given[0]) if len(given) == 2 else Target.current_or_default()
     outs = list(given[-1]) if isinstance(given[-1], tuple | list) else [given[-1]]
     if not outs or not all(isinstance(out, Tensor) for out in outs):
         raise ScheduleError(f"{what} takes a tensor or a list of tensors, got {given[-1]!r}" + at(caller_span()))

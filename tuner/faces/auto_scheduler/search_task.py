@@ -65,8 +65,7 @@ class SearchTask:
         elif workload_key is None:
             assert compute_dag is not None
             workload_key = register_workload_tensors(compute_dag.workload_key(), compute_dag.tensors)
-        current = Target.current() if target is None else Target(target)
-        chosen = current or Target("llvm")
+        chosen = Target.current_or_default() if target is None else Target(target)
         chosen = chosen if target_host is None else Target(chosen, host=target_host)
         self._set(workload_key, chosen, hardware_params or HardwareParams(target=chosen, target_host=target_host), desc)
         self.layout_rewrite_option = layout_rewrite_option

@@ -1,0 +1,90 @@
+"""The compiler's part of backends: what makes code for a target kind out of lowered functions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.artifact import Artifact, EntryPoint
+from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar
+from compiler.ir.module import IRModule
+from compiler.lower.blocks.split_preproc import with_prepacked
+from compiler.runtime.core.module import Module
+from compiler.runtime.load import load_artifact
+from compiler.target.backend_table import BackendTable
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+
+KEPT_BY_BUILDS = ("tir", "ll")
+"""The texts that a module built in this process keeps for `get_source`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What code is generated from: a module of lowered functions, and a target with nothing left open.
+
+    `entries` are in the order of the functions; `symbols` gives each a name that linkers take. `meta` goes into the
+    artifact.
+    """
+
+    module: IRModule
+    entries: tuple[EntryPoint, ...]
+    symbols: Mapping[GlobalVar, str]
+    target: Target
+    meta: Mapping[str, str]
+
+
+class Backend(ABC):
+    """The compiler's side of a target kind. What loads and runs its artifacts is a `DeviceBackend` of the runtime."""
+
+    def complete(self, target: Target) -> Target:
+        """Return `target` with nothing left open. Raises CodegenError for one that no code can be made for."""
+        return target
+
+    def vector_bits(self, target: Target) -> int:
+        """Return the width of the vectors that vectorized loops become: this machine's, unless the target is a CPU."""
+        return target.vector_bits if target.is_cpu else Target.host().vector_bits
+
+    def prepare(self, module: IRModule) -> IRModule:
+        """Return `module` as it is to be lowered: with entries of their own for operands packed ahead of time."""
+        return with_prepacked(module)
+
+    def default_schedule(self, func: n.PrimFunc) -> n.PrimFunc:
+        """Return `func`, which nobody scheduled, so that code can be made of it."""
+        return func
+
+    @abstractmethod
+    def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
+        """Make the artifact. `keep` names the texts to hold in it. Raises CodegenError."""
+
+    def build(self, lowered: Lowered) -> Module:
+        """Make a module for this process."""
+        return load_artifact(self.generate(lowered, KEPT_BY_BUILDS))
+
+
+class _NoBackend(Backend):
+    """Stands for a target kind that no code can be made for. Functions for it can be lowered."""
+
+    def complete(self, target: Target) -> Target:
+        raise CodegenError(f"there is no code generator for target {target.kind!r}", hint='build for target="llvm"')
+
+    def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
+        raise AssertionError("a target without a code generator is never complete")
+
+
+BACKENDS: BackendTable[Backend] = BackendTable(
+    {
+        "llvm": "compiler.driver.backends.llvm:LLVM",
+        "stackvm": "compiler.driver.backends.stackvm:STACKVM",
+        "cuda": "compiler.driver.backends.cuda:CUDA",
+        "nvptx": "compiler.driver.backends.cuda:CUDA",
+    }
+)
+_NONE = _NoBackend()
+
+
+def backend_of(target: Target) -> Backend:
+    """Return the backend of the target's kind; one that generates no code where there is none."""
+    return BACKENDS.find(target.kind) or _NONE

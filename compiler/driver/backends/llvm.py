@@ -1,0 +1,76 @@
+"""Machine code for CPUs, made by LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.artifact import Artifact
+from compiler.codegen.llvm.effort import Effort, effort_for
+from compiler.codegen.llvm.llvm import assembly_text, compile_text, options_for
+from compiler.codegen.llvm.module import llvm_text
+from compiler.driver.backend import KEPT_BY_BUILDS, Backend, Lowered
+from compiler.errors import ArtifactError
+from compiler.runtime.core.cpu_function import Code
+from compiler.runtime.core.cpu_module import CPUModule, load_code
+from compiler.runtime.core.loader import NotLoaded
+from compiler.runtime.core.threads import set_num_threads
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+
+
+class BuiltModule(CPUModule):
+    """A module built in this process. It makes its assembly when asked for it."""
+
+    def __init__(self, artifact: Artifact, code: Code, effort: Effort) -> None:
+        super().__init__(artifact, code)
+        self._effort = effort
+
+    def get_source(self, fmt: str = "") -> str:
+        """ "ll" (LLVM IR before optimisation, the default), "asm" or "tir" (lowered)."""
+        if fmt.lower() in ("asm", "s"):
+            return assembly_text(super().get_source("ll"), Target(self.artifact.target), self._effort)
+        return super().get_source(fmt)
+
+    def get_ir(self) -> str:
+        """The LLVM IR, before optimisation."""
+        return self.get_source("ll")
+
+    def set_num_threads(self, count: int) -> None:
+        """How many threads parallel loops use, in this whole process."""
+        set_num_threads(count)
+
+
+class LLVMBackend(Backend):
+    """CPUs: an object file for the target's triple, CPU and features."""
+
+    def complete(self, target: Target) -> Target:
+        return target.resolved()
+
+    def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
+        module, target, effort = lowered.module, lowered.target, _effort(lowered)
+        text = llvm_text({lowered.symbols[g]: f for g, f in n.prim_funcs(module).items()}, options_for(target))
+        blobs = {"object": compile_text(text, target, effort)}
+        if "tir" in keep:
+            blobs["tir"] = module.script().encode()
+        if "ll" in keep:
+            blobs["ll"] = text.encode()
+        if "asm" in keep:
+            blobs["asm"] = assembly_text(text, target, effort).encode()
+        return Artifact(str(target), tuple(sorted(target.features)), lowered.entries, blobs, lowered.meta)
+
+    def build(self, lowered: Lowered) -> BuiltModule:
+        """As every backend; a module that cannot run here, or not yet, can still be saved and exported."""
+        artifact, effort = self.generate(lowered, KEPT_BY_BUILDS), _effort(lowered)
+        try:
+            return BuiltModule(artifact, load_code(artifact), effort)
+        except ArtifactError as error:
+            return BuiltModule(artifact, NotLoaded(error), effort)
+
+
+def _effort(lowered: Lowered) -> Effort:
+    """What LLVM is asked for: all it can where a function may gain by it."""
+    heavy = any(effort_for(f) is Effort.FULL for f in n.prim_funcs(lowered.module).values())
+    return Effort.FULL if heavy else Effort.LIGHT
+
+
+LLVM = LLVMBackend()
