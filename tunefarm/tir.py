@@ -1,17 +1,18 @@
 """TensorIR: nodes, expression building, schedules."""
 
+from compiler.arith import analysis
+from compiler.arith.index_map import IndexMap
 from compiler.lower import tir_passes as transform
 from compiler.schedule.core import schedule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.te.reduction import comm_reducer, max, min, sum
-from compiler.tir import analysis, ir_builder, stmt_functor
+from compiler.tir import ir_builder, stmt_functor
 from compiler.tir import nodes as buffer
 from compiler.tir import nodes as expr
 from compiler.tir import nodes as function
 from compiler.tir import nodes as stmt
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
-from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin.gpu import (
     atomic_add,
     atomic_max,

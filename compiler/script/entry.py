@@ -9,53 +9,48 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
-from compiler.script import functions, source
+from compiler.script import module, source
+from compiler.script.dialect import FunctionReader
 from compiler.script.source import ScriptError
-from compiler.tir.nodes import PrimFunc
 
 _TEXT_NAME = "<script>"
 _MODULE_MARK = re.compile(r"\bir_module\b")
 
 
-def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> PrimFunc | IRModule:
+def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> BaseFunc | IRModule:
     """The function or module that `text` defines, as `script()` prints it. Nothing of the text is executed.
 
-    `T` and `I` need no import. `extra_vars`: values for names the text does not define, such as sizes.
+    The dialects' prefixes, such as `T`, and `I` need no import. `extra_vars`: values for names the text does not
+    define, such as sizes.
     Raises ScriptError, which points into the text.
     """
     if not isinstance(text, str):
         raise ScriptError(f"from_source needs text, not {type(text).__name__}")
     parsed = source.parse(_TEXT_NAME, text)
     try:
-        return functions.text(parsed, extra_vars or {})
+        return module.text(parsed, extra_vars or {})
     except RecursionError:
         parsed.fail(parsed.tree, "the text is nested too deeply")
 
 
-def prim_func(
-    func: Callable[..., Any] | None = None,
-    private: bool = False,
-    check_well_formed: bool = True,
-    root_block: bool = True,
-) -> Any:
-    """Decorator: the Python function is read as TVMScript, and becomes a PrimFunc.
+def read_decorated(func: Callable[..., Any], frame: FrameType, read: FunctionReader) -> Any:
+    """The IR of the Python function `func`, decorated in `frame`. Its body never runs.
 
-    Its body never runs. Names it takes from around it give constants, shapes and dtypes. `private`: without a
-    global symbol. `root_block=False`: no root block is put around blocks (as in half lowered functions).
     In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
     """
-    if func is None:
-        return prim_func
-    frame = sys._getframe(1)
     if _in_module(frame):
         return func
     where = source.of_code(func.__code__)
-    return functions.function(where, source.definition(where, func.__code__), _captured(func, frame))
+    return read(where, source.definition(where, func.__code__), _captured(func, frame))
 
 
 def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:
-    """Decorator: the class is read as a module; its functions are those under `@T.prim_func`. Raises ScriptError."""
+    """Decorator: the class is read as a module; its functions have a dialect's decorator, as `@T.prim_func`.
+
+    Raises ScriptError.
+    """
     if cls is None:
         return ir_module
     frame = sys._getframe(1)
@@ -69,7 +64,7 @@ def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:
         raise ScriptError(f"the source of class {cls.__name__} is not at hand")
     for member in members:
         captured.update(_cells(member))
-    return functions.module(where, node, captured)
+    return module.module(where, node, captured)
 
 
 def _captured(func: Callable[..., Any], frame: FrameType) -> dict[str, Any]:

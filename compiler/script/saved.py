@@ -6,24 +6,24 @@ import json
 from typing import Any
 
 from compiler.errors import IRError
+from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.text import script
 from compiler.script.entry import from_source
-from compiler.tir.nodes import PrimFunc
 
 _FORMAT = "tunefarm.ir"
 _VERSION = 1
 _MAX_BYTES = 64 << 20
 
 
-def save_json(node: PrimFunc | IRModule) -> str:
+def save_json(node: BaseFunc | IRModule) -> str:
     """A function or module as JSON. Spans are not kept. Raises IRError for anything else."""
-    if not isinstance(node, PrimFunc | IRModule):
+    if not isinstance(node, BaseFunc | IRModule):
         raise IRError(f"save_json keeps functions and modules, not {type(node).__name__}")
     return json.dumps({"format": _FORMAT, "version": _VERSION, "script": script(node)})
 
 
-def load_json(text: str) -> PrimFunc | IRModule:
+def load_json(text: str) -> BaseFunc | IRModule:
     """What `save_json` made `text` of. Raises IRError for anything else; nothing in it is executed."""
     if not isinstance(text, str) or len(text) > _MAX_BYTES:
         raise IRError("load_json needs text of at most 64 MiB")

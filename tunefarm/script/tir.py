@@ -7,9 +7,9 @@ function under `@T.prim_func`, which is read, not run.
 from typing import Any, NoReturn
 
 from compiler.errors import IRError
-from compiler.script import vocabulary
-from compiler.script.buffers import annotation as Buffer
-from compiler.script.entry import prim_func
+from compiler.tir.text import vocabulary
+from compiler.tir.text.parse_buffers import annotation as Buffer
+from compiler.tir.text.parse_func import prim_func
 
 __all__ = ["Buffer", "prim_func"]
 __script_namespace__ = "tir"

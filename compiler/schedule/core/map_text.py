@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.arith.index_map import IndexMap
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError, ScheduleError
 from compiler.schedule.core.state import Illegal
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.index_map import IndexMap
 from compiler.tir.nodes import PrimExpr
 
 MapLike = IndexMap | Callable[..., Any] | str

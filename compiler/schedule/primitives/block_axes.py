@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.arith.analyzer import Analyzer
+from compiler.arith.index_map import IndexMap
 from compiler.errors import IRError
 from compiler.ir.visit import replace
 from compiler.schedule.analysis.dataflow import Member, check_leaf, own_nest, scope_around, with_regions
@@ -16,7 +17,6 @@ from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at
 from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.index_map import IndexMap
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
 
 

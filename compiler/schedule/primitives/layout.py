@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
+from compiler.arith.index_map import IndexMap
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
 from compiler.schedule.analysis import tree
@@ -25,7 +26,6 @@ from compiler.schedule.core.step import primitive
 from compiler.schedule.primitives.block_axes import laid_out, loops_by_axis, nest_over_axes
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.index_map import IndexMap
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.visit import seq

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
+from compiler.arith import analysis
 from compiler.errors import IRError
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
 from compiler.ir.text import script
 from compiler.script.entry import from_source
-from compiler.tir import analysis, stmt_functor
 from compiler.tir import nodes as n
+from compiler.tir import stmt_functor
 from tests.kit.compiler.lowering import matmul
 
 SYMBOLIC = """

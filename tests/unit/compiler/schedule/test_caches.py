@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.arith.index_map import IndexMap
 from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
-from compiler.tir.index_map import IndexMap
 from tests.kit.compiler import schedule_workloads as w
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.arith.index_map import IndexMap
 from compiler.ir.base import Node
 from compiler.ir.visit import replace, transform
 from compiler.schedule.core.schedule import LoopRV, Schedule
@@ -15,7 +16,6 @@ from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.index_map import IndexMap
 from compiler.tir.nodes import PrimFunc
 from tests.kit.compiler import schedule_workloads as w
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from compiler.arith.analyzer import Analyzer
+from compiler.arith.index_map import IndexMap
 from compiler.errors import IRError
-from compiler.tir.index_map import IndexMap
 from compiler.tir.ops import as_int, const
 from compiler.tir.visit import substitute
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from compiler.script import buffers
-from compiler.script.axes import AXES
-from compiler.script.expressions import arguments, constant, expr, exprs, value
-from compiler.script.parser import Parser
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Stmt
+from compiler.tir.text import parse_buffers as buffers
+from compiler.tir.text.parse_blocks import AXES
+from compiler.tir.text.parser import TirParser
 
 # A statement; one that holds all statements behind it; or nothing but names.
 Item = Stmt | Callable[[Stmt], Stmt] | None
 
 
-def remap(p: Parser, call: ast.Call, names: Sequence[ast.expr]) -> None:
+def remap(p: TirParser, call: ast.Call, names: Sequence[ast.expr]) -> None:
     """T.axis.remap("SR", [i, k]): axes that are loops."""
     if len(call.args) != 2:
         p.fail(call, 'T.axis.remap takes kinds and loops: T.axis.remap("SR", [i, k])')
-    kinds, loops = constant(p, call.args[0], str, "the kinds of axes"), exprs(p, call.args[1])
+    kinds, loops = p.constant(call.args[0], str, "the kinds of axes"), p.exprs(call.args[1])
     if not len(kinds) == len(loops) == len(names):
         p.fail(call, f"T.axis.remap has {len(kinds)} kinds and {len(loops)} loops for {len(names)} names")
     for name, kind, loop in zip(names, kinds, loops):
@@ -36,18 +35,18 @@ def remap(p: Parser, call: ast.Call, names: Sequence[ast.expr]) -> None:
         p.scope.define(name.id, axis_var.var)
 
 
-def let(p: Parser, node: ast.AST, target: ast.AST, name: str, given: n.PrimExpr) -> Item:
+def let(p: TirParser, node: ast.AST, target: ast.AST, name: str, given: n.PrimExpr) -> Item:
     """A variable with a value for the statements behind it."""
     var = n.Var(name, given.dtype, p.span(target))
     p.scope.define(name, var)
     return lambda rest: n.LetStmt(var, given, rest, p.span(node))
 
 
-def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
+def _match_buffer(p: TirParser, call: ast.Call, name: str) -> None:
     if not call.args:
         p.fail(call, "T.match_buffer takes a parameter, or a region, and a shape")
     first = call.args[0]
-    source = value(p, first) if isinstance(first, ast.Name) else None
+    source = p.value(first) if isinstance(first, ast.Name) else None
     if isinstance(source, n.Var):
         if source not in p.params or not p.block.is_function:
             p.fail(first, f"{ast.unparse(first)} is no parameter of the function")
@@ -60,17 +59,17 @@ def _match_buffer(p: Parser, call: ast.Call, name: str) -> None:
     p.scope.define(name, buffer)
 
 
-def _alloc_buffer(p: Parser, call: ast.Call, name: str) -> None:
+def _alloc_buffer(p: TirParser, call: ast.Call, name: str) -> None:
     buffer = buffers.declared(p, call, name)
     p.block.allocated.append(buffer)
     p.scope.define(name, buffer)
 
 
-def _declare(p: Parser, call: ast.Call, name: str) -> None:
+def _declare(p: TirParser, call: ast.Call, name: str) -> None:
     p.scope.define(name, buffers.declared(p, call, name))
 
 
-def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
+def _decl_buffer(p: TirParser, call: ast.Call, name: str) -> Item:
     """A view of data, or without `data` memory of its own."""
     buffer = buffers.declared(p, call, name)
     p.scope.define(name, buffer)
@@ -81,8 +80,8 @@ def _decl_buffer(p: Parser, call: ast.Call, name: str) -> Item:
     )
 
 
-def _allocate(p: Parser, call: ast.Call, name: str) -> Item:
-    args, named = arguments(p, call)
+def _allocate(p: TirParser, call: ast.Call, name: str) -> Item:
+    args, named = p.arguments(call)
     keys = ("extents", "dtype", "scope", "condition", "annotations")
     given = {"scope": "global", "condition": True, "annotations": {}, **dict(zip(keys, args)), **named}
     if set(given) != set(keys):
@@ -96,16 +95,16 @@ def _allocate(p: Parser, call: ast.Call, name: str) -> Item:
     )
 
 
-def _env_thread(p: Parser, call: ast.Call, name: str) -> None:
-    tag = constant(p, call.args[0] if call.args else call, str, "a thread")
+def _env_thread(p: TirParser, call: ast.Call, name: str) -> None:
+    tag = p.constant(call.args[0] if call.args else call, str, "a thread")
     p.scope.define(name, n.IterVar(None, n.Var(name, "int32", p.span(call)), n.IterType.THREAD_INDEX, tag))
 
 
-def launch_thread(p: Parser, call: ast.Call, name: str) -> Item:
+def launch_thread(p: TirParser, call: ast.Call, name: str) -> Item:
     """v = T.launch_thread("threadIdx.x", 32): the rest of the block runs on that many threads."""
     if len(call.args) != 2:
         p.fail(call, "T.launch_thread takes a thread and its extent")
-    thread, size = value(p, call.args[0]), expr(p, call.args[1])
+    thread, size = p.value(call.args[0]), p.expr(call.args[1])
     if isinstance(thread, str):
         thread = n.IterVar(None, n.Var(name, size.dtype, p.span(call)), n.IterType.THREAD_INDEX, thread)
     if not isinstance(thread, n.IterVar):
@@ -114,13 +113,13 @@ def launch_thread(p: Parser, call: ast.Call, name: str) -> Item:
     return lambda rest: n.AttrStmt(thread, "thread_extent", size, rest, p.span(call))
 
 
-def _let_stmt(p: Parser, call: ast.Call, name: str) -> Item:
+def _let_stmt(p: TirParser, call: ast.Call, name: str) -> Item:
     if len(call.args) != 1:
         p.fail(call, "T.LetStmt takes a value")
-    return let(p, call, call, name, expr(p, call.args[0]))
+    return let(p, call, call, name, p.expr(call.args[0]))
 
 
-DEFINITIONS: dict[str, Callable[[Parser, ast.Call, str], Item]] = {
+DEFINITIONS: dict[str, Callable[[TirParser, ast.Call, str], Item]] = {
     "match_buffer": _match_buffer,
     "alloc_buffer": _alloc_buffer,
     "sblock_alloc_buffer": _alloc_buffer,

@@ -6,17 +6,15 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compiler.script import buffers
-from compiler.script.axes import AXES, axis
-from compiler.script.blocks import block
-from compiler.script.definitions import DEFINITIONS, Item, launch_thread, let, remap
-from compiler.script.expressions import arguments, condition, constant, expr, extent, point, value
-from compiler.script.parser import Parser
-from compiler.script.vocabulary import TypeName, binary, divide
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.ir_builder import closed
 from compiler.tir.nodes import ForKind, Stmt
+from compiler.tir.text import parse_buffers as buffers
+from compiler.tir.text.parse_blocks import AXES, axis, block
+from compiler.tir.text.parse_definitions import DEFINITIONS, Item, launch_thread, let, remap
+from compiler.tir.text.parser import TirParser, extent
+from compiler.tir.text.vocabulary import TypeName, binary, divide
 
 LOOPS = {
     "serial": ForKind.SERIAL,
@@ -27,13 +25,13 @@ LOOPS = {
 }
 
 
-def body(p: Parser, nodes: Sequence[ast.stmt]) -> Stmt:
+def body(p: TirParser, nodes: Sequence[ast.stmt]) -> Stmt:
     """The statements of an indented block, with a scope of their own."""
     with p.scope.block():
         return closed([item for item in items(p, nodes) if item is not None])
 
 
-def items(p: Parser, nodes: Sequence[ast.stmt]) -> list[Item]:
+def items(p: TirParser, nodes: Sequence[ast.stmt]) -> list[Item]:
     found: list[Item] = []
     for node in nodes:
         rule = _RULES.get(type(node))
@@ -49,7 +47,7 @@ def items(p: Parser, nodes: Sequence[ast.stmt]) -> list[Item]:
 # ------------------------------------------------------------------------------------- loops
 
 
-def _for(p: Parser, node: ast.For) -> Stmt:
+def _for(p: TirParser, node: ast.For) -> Stmt:
     if node.orelse:
         p.fail(node.orelse[0], "a loop has no else")
     names = list(node.target.elts) if isinstance(node.target, ast.Tuple) else [node.target]
@@ -65,7 +63,7 @@ def _for(p: Parser, node: ast.For) -> Stmt:
         return _grid(p, node, names, call)
     if len(names) != 1:
         p.fail(node.target, f"one loop has one variable, not {len(names)}", "use T.grid for a nest")
-    args, named = arguments(p, call)
+    args, named = p.arguments(call)
     thread, annotations = named.pop("thread", None), named.pop("annotations", None)
     for key in ("start", "stop", "end"):
         if key in named:
@@ -81,8 +79,8 @@ def _for(p: Parser, node: ast.For) -> Stmt:
                  lambda: body(p, node.body))  # fmt: skip
 
 
-def _grid(p: Parser, node: ast.For, names: list[ast.expr], call: ast.Call) -> Stmt:
-    args, named = arguments(p, call)
+def _grid(p: TirParser, node: ast.For, names: list[ast.expr], call: ast.Call) -> Stmt:
+    args, named = p.arguments(call)
     if named or len(args) != len(names):
         p.fail(call, f"T.grid has {len(args)} extents for {len(names)} variables")
     sizes = [ops.as_expr(a) for a in args]
@@ -97,7 +95,7 @@ def _grid(p: Parser, node: ast.For, names: list[ast.expr], call: ast.Call) -> St
 
 
 def _loop(
-    p: Parser, node: ast.For, name: ast.expr, dom: n.Range, kind: ForKind, binding: n.IterVar | None,
+    p: TirParser, node: ast.For, name: ast.expr, dom: n.Range, kind: ForKind, binding: n.IterVar | None,
     annotations: dict[str, Any], inside: Callable[[], Stmt],
 ) -> Stmt:  # fmt: skip
     assert isinstance(name, ast.Name)
@@ -110,17 +108,17 @@ def _loop(
         return n.For(var, dom.min, dom.extent, kind, inside(), binding, annotations, p.span(node))
 
 
-def _while(p: Parser, node: ast.While) -> Stmt:
+def _while(p: TirParser, node: ast.While) -> Stmt:
     if node.orelse:
         p.fail(node.orelse[0], "a loop has no else")
-    return n.While(condition(p, node.test), body(p, node.body), p.span(node))
+    return n.While(p.condition(node.test), body(p, node.body), p.span(node))
 
 
-def _if(p: Parser, node: ast.If) -> Item | list[Item]:
-    test = value(p, node.test)
+def _if(p: TirParser, node: ast.If) -> Item | list[Item]:
+    test = p.value(node.test)
     if isinstance(test, bool):  # known while the script is read
         return items(p, node.body if test else node.orelse)
-    test = condition(p, node.test)
+    test = p.condition(node.test)
     other = body(p, node.orelse) if node.orelse else None
     return n.IfThenElse(test, body(p, node.body), other, p.span(node))
 
@@ -128,15 +126,15 @@ def _if(p: Parser, node: ast.If) -> Item | list[Item]:
 # ------------------------------------------------------------------------------- assignments
 
 
-def _assign(p: Parser, node: ast.Assign) -> Item | list[Item]:
+def _assign(p: TirParser, node: ast.Assign) -> Item | list[Item]:
     if len(node.targets) != 1:
         p.fail(node, "one target is assigned at a time")
     return _bind(p, node, node.targets[0], node.value)
 
 
-def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item | list[Item]:
+def _bind(p: TirParser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item | list[Item]:
     if isinstance(target, ast.Subscript):
-        return _store(p, node, target, expr(p, source))
+        return _store(p, node, target, p.expr(source))
     if isinstance(target, ast.Tuple):
         return _bind_all(p, node, target, source)
     if not isinstance(target, ast.Name):
@@ -149,7 +147,7 @@ def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item
         rule = DEFINITIONS.get(call)
         if rule is not None:
             return rule(p, source, target.id)
-    found = value(p, source)
+    found = p.value(source)
     if call == "meta_var" or isinstance(found, str | tuple | list | n.Buffer):
         p.scope.define(target.id, found)
         return None
@@ -159,7 +157,7 @@ def _bind(p: Parser, node: ast.stmt, target: ast.expr, source: ast.expr) -> Item
     return let(p, node, target, target.id, ops.as_expr(found))
 
 
-def _bind_all(p: Parser, node: ast.stmt, target: ast.Tuple, source: ast.expr) -> Item | list[Item]:
+def _bind_all(p: TirParser, node: ast.stmt, target: ast.Tuple, source: ast.expr) -> Item | list[Item]:
     if p.call(source) == "axis.remap":
         assert isinstance(source, ast.Call)
         remap(p, source, target.elts)
@@ -174,12 +172,12 @@ def _bind_all(p: Parser, node: ast.stmt, target: ast.Tuple, source: ast.expr) ->
     return found
 
 
-def _annotated(p: Parser, node: ast.AnnAssign) -> Item | list[Item]:
+def _annotated(p: TirParser, node: ast.AnnAssign) -> Item | list[Item]:
     """x: T.float32 = value."""
-    kind = value(p, node.annotation)
+    kind = p.value(node.annotation)
     if node.value is None or not isinstance(node.target, ast.Name) or not isinstance(kind, TypeName):
         p.fail(node, "a let statement is `name: T.dtype = value`")
-    given = expr(p, node.value)
+    given = p.expr(node.value)
     if isinstance(given, n.IntImm | n.FloatImm):
         given = ops.cast(kind.dtype, given)
     if given.dtype != kind.dtype:
@@ -188,11 +186,11 @@ def _annotated(p: Parser, node: ast.AnnAssign) -> Item | list[Item]:
     return let(p, node, node.target, node.target.id, given)
 
 
-def _store(p: Parser, node: ast.stmt, target: ast.Subscript, given: n.PrimExpr) -> Stmt:
-    buffer = value(p, target.value)
+def _store(p: TirParser, node: ast.stmt, target: ast.Subscript, given: n.PrimExpr) -> Stmt:
+    buffer = p.value(target.value)
     if not isinstance(buffer, n.Buffer):
         p.fail(target.value, f"{ast.unparse(target.value)} is no buffer")
-    indices = point(p, buffer, target)
+    indices = p.point(buffer, target)
     want = n.BufferLoad(buffer, indices).dtype
     if given.dtype != want:
         if not isinstance(given, n.IntImm | n.FloatImm) and "x" not in want:
@@ -212,18 +210,18 @@ _AUGMENTED: dict[type[ast.operator], type[n.BinaryOp]] = {
 }
 
 
-def _augmented(p: Parser, node: ast.AugAssign) -> Stmt:
+def _augmented(p: TirParser, node: ast.AugAssign) -> Stmt:
     kind = _AUGMENTED.get(type(node.op))
     if kind is None or not isinstance(node.target, ast.Subscript):
         p.fail(node, "only elements are updated, with += -= *= /= //= %=")
-    old, new = value(p, node.target), value(p, node.value)
+    old, new = p.value(node.target), p.value(node.value)
     return _store(p, node, node.target, divide(old, new) if kind is n.Div else binary(kind, old, new))
 
 
 # ------------------------------------------------------------------------- calls by themselves
 
 
-def _expression(p: Parser, node: ast.Expr) -> Item:
+def _expression(p: TirParser, node: ast.Expr) -> Item:
     if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return None  # a docstring
     if not isinstance(node.value, ast.Call):
@@ -235,13 +233,13 @@ def _expression(p: Parser, node: ast.Expr) -> Item:
         return rule(p, call)
     func = call.func
     if isinstance(func, ast.Attribute) and func.attr == "vstore":
-        return _vstore(p, call, value(p, func.value))
-    return n.Evaluate(expr(p, call), p.span(node))
+        return _vstore(p, call, p.value(func.value))
+    return n.Evaluate(p.expr(call), p.span(node))
 
 
-def _vstore(p: Parser, call: ast.Call, buffer: Any) -> Stmt:
+def _vstore(p: TirParser, call: ast.Call, buffer: Any) -> Stmt:
     """A.vstore([i], value, predicate=mask)."""
-    args, named = arguments(p, call)
+    args, named = p.arguments(call)
     if not isinstance(buffer, n.Buffer) or len(args) not in (2, 3):
         p.fail(call, "vstore takes indices, a value and a predicate, on a buffer")
     mask = args[2] if len(args) == 3 else named.get("predicate")
@@ -250,62 +248,62 @@ def _vstore(p: Parser, call: ast.Call, buffer: Any) -> Stmt:
     return n.BufferStore(buffer, ops.as_expr(args[1]), tuple(map(ops.as_expr, indices)), where, p.span(call))
 
 
-def _evaluate(p: Parser, call: ast.Call) -> Item:
+def _evaluate(p: TirParser, call: ast.Call) -> Item:
     if len(call.args) != 1:
         p.fail(call, "T.evaluate takes one expression")
-    return n.Evaluate(expr(p, call.args[0]), p.span(call))
+    return n.Evaluate(p.expr(call.args[0]), p.span(call))
 
 
-def _reads(p: Parser, call: ast.Call) -> None:
+def _reads(p: TirParser, call: ast.Call) -> None:
     p.block.reads = buffers.regions(p, call)
 
 
-def _writes(p: Parser, call: ast.Call) -> None:
+def _writes(p: TirParser, call: ast.Call) -> None:
     p.block.writes = buffers.regions(p, call)
 
 
-def _where(p: Parser, call: ast.Call) -> None:
+def _where(p: TirParser, call: ast.Call) -> None:
     if len(call.args) != 1:
         p.fail(call, "T.where takes one condition")
-    p.block.predicate = condition(p, call.args[0])
+    p.block.predicate = p.condition(call.args[0])
 
 
-def _attributes(p: Parser, call: ast.Call) -> None:
-    found = value(p, call.args[0]) if len(call.args) == 1 else None
+def _attributes(p: TirParser, call: ast.Call) -> None:
+    found = p.value(call.args[0]) if len(call.args) == 1 else None
     if not isinstance(found, dict):
         p.fail(call, 'attributes are a dict: {"key": value}')
     (p.block.attrs if p.block.is_function else p.block.annotations).update(found)
 
 
-def _attr(p: Parser, call: ast.Call) -> Item:
+def _attr(p: TirParser, call: ast.Call) -> Item:
     if len(call.args) != 3:
         p.fail(call, "T.attr takes a node, a key and a value")
-    about, key = value(p, call.args[0]), constant(p, call.args[1], str, "the key of an attribute")
-    given = expr(p, call.args[2])
+    about, key = p.value(call.args[0]), p.constant(call.args[1], str, "the key of an attribute")
+    given = p.expr(call.args[2])
     return lambda rest: n.AttrStmt(about, key, given, rest, p.span(call))
 
 
-def _assertion(p: Parser, call: ast.Call) -> Item:
+def _assertion(p: TirParser, call: ast.Call) -> Item:
     if len(call.args) != 2:
         p.fail(call, "T.Assert takes a condition and a message")
     return _check(p, call, call.args[0], call.args[1])
 
 
-def _check(p: Parser, node: ast.AST, test: ast.expr, message: ast.expr | None) -> Item:
-    holds = condition(p, test)
-    text = n.StringImm("") if message is None else expr(p, message)
+def _check(p: TirParser, node: ast.AST, test: ast.expr, message: ast.expr | None) -> Item:
+    holds = p.condition(test)
+    text = n.StringImm("") if message is None else p.expr(message)
     return lambda rest: n.AssertStmt(holds, text, rest, p.span(node))
 
 
-def _assert(p: Parser, node: ast.Assert) -> Item:
+def _assert(p: TirParser, node: ast.Assert) -> Item:
     return _check(p, node, node.test, node.msg)
 
 
-def _launch(p: Parser, call: ast.Call) -> Item:
+def _launch(p: TirParser, call: ast.Call) -> Item:
     return launch_thread(p, call, "")
 
 
-_CALLS: dict[str, Callable[[Parser, ast.Call], Item]] = {
+_CALLS: dict[str, Callable[[TirParser, ast.Call], Item]] = {
     "evaluate": _evaluate,
     "reads": _reads,
     "writes": _writes,
@@ -318,7 +316,7 @@ _CALLS: dict[str, Callable[[Parser, ast.Call], Item]] = {
 }
 
 
-def _with(p: Parser, node: ast.With) -> Stmt:
+def _with(p: TirParser, node: ast.With) -> Stmt:
     """One or more scopes around statements."""
 
     def inside(position: int) -> Stmt:
@@ -355,7 +353,7 @@ def _with(p: Parser, node: ast.With) -> Stmt:
 _WITH = ["T.block", "T.init", "T.LetStmt", "T.attr", "T.Assert", "T.allocate", "T.decl_buffer", "T.launch_thread"]
 _ACCEPTED = ", ".join(_WITH)
 
-_RULES: dict[type[ast.stmt], Callable[[Parser, Any], Item | list[Item]]] = {
+_RULES: dict[type[ast.stmt], Callable[[TirParser, Any], Item | list[Item]]] = {
     ast.For: _for,
     ast.While: _while,
     ast.If: _if,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.arith.access import accesses
 from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.access import accesses
 from compiler.tir.measure import (
     calculate_workspace_bytes,
     detect_buffer_access_lca,

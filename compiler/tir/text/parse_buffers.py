@@ -7,26 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.dtype import parse_dtype
-from compiler.script.expressions import arguments, expr, extent, value
-from compiler.script.parser import Parser
-from compiler.script.vocabulary import TypeName
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.text.parser import TirParser, extent
+from compiler.tir.text.vocabulary import TypeName
 
 _NAMES = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor", "buffer_type",
           "axis_separators")  # fmt: skip
 
 
-def declared(p: Parser, call: ast.Call, name: str, skip: int = 0, scope: str = "global") -> n.Buffer:
+def declared(p: TirParser, call: ast.Call, name: str, skip: int = 0, scope: str = "global") -> n.Buffer:
     """The buffer that a call such as T.Buffer(shape, dtype, ...) declares; its first `skip` arguments are others."""
     rest = ast.Call(call.func, call.args[skip:], call.keywords)
-    args, named = arguments(p, rest)
+    args, named = p.arguments(rest)
     return from_arguments(p, call, name, args, named, scope)
 
 
 def from_arguments(
-    p: Parser, node: ast.AST, name: str, args: Sequence[Any], named: dict[str, Any], scope: str = "global"
+    p: TirParser, node: ast.AST, name: str, args: Sequence[Any], named: dict[str, Any], scope: str = "global"
 ) -> n.Buffer:
     if len(args) > len(_NAMES) or not set(named) <= set(_NAMES):
         wrong = next((k for k in named if k not in _NAMES), "")
@@ -72,9 +71,9 @@ def _dims(items: Any, name: str) -> tuple[PrimExpr, ...]:
     return tuple(n.Var(item) if isinstance(item, str) else ops.as_expr(item) for item in group)
 
 
-def region(p: Parser, node: ast.expr) -> n.BufferRegion:
+def region(p: TirParser, node: ast.expr) -> n.BufferRegion:
     """`A`, `A[i, j]` or `A[i, 0:4]` as a region."""
-    owner = value(p, node.value if isinstance(node, ast.Subscript) else node)
+    owner = p.value(node.value if isinstance(node, ast.Subscript) else node)
     if not isinstance(owner, n.Buffer):
         p.fail(node, "a region is a buffer, or a part of one such as A[i, 0:4]")
     if not isinstance(node, ast.Subscript):
@@ -85,7 +84,7 @@ def region(p: Parser, node: ast.expr) -> n.BufferRegion:
     return n.BufferRegion(owner, tuple(_range(p, item, size) for item, size in zip(items, owner.shape)))
 
 
-def regions(p: Parser, call: ast.Call) -> tuple[n.BufferRegion, ...]:
+def regions(p: TirParser, call: ast.Call) -> tuple[n.BufferRegion, ...]:
     """The arguments of T.reads or T.writes, which may stand in a list."""
     items = call.args
     if len(items) == 1 and isinstance(items[0], ast.List | ast.Tuple):
@@ -93,20 +92,20 @@ def regions(p: Parser, call: ast.Call) -> tuple[n.BufferRegion, ...]:
     return tuple(region(p, item) for item in items)
 
 
-def _range(p: Parser, node: ast.expr, size: PrimExpr) -> n.Range:
+def _range(p: TirParser, node: ast.expr, size: PrimExpr) -> n.Range:
     if not isinstance(node, ast.Slice):
-        low = expr(p, node)
+        low = p.expr(node)
         return n.Range(low, ops.const(1, low.dtype))
     if node.step is not None:
         p.fail(node, "a region has no step")
     if node.lower is None and node.upper is None:
         return n.Range(ops.const(0, size.dtype), size)
-    first: Any = 0 if node.lower is None else value(p, node.lower)
-    last: Any = size if node.upper is None else value(p, node.upper)
+    first: Any = 0 if node.lower is None else p.value(node.lower)
+    last: Any = size if node.upper is None else p.value(node.upper)
     return interval(p, first, last)
 
 
-def interval(p: Parser, low: Any, high: Any) -> n.Range:
+def interval(p: TirParser, low: Any, high: Any) -> n.Range:
     """[low, high) as a range."""
     first, last = ops.match_types(low, high)
     return n.Range(first, extent(first, last))

@@ -1,0 +1,74 @@
+"""The dialects that a text may be written in: for each its prefix, its decorators of functions, and its expressions.
+
+A dialect registers itself when its package is imported. Those that come with the compiler are loaded by name when a
+text first uses their prefix.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir import text
+from compiler.ir.function import BaseFunc
+from compiler.script.source import Source
+
+FunctionReader = Callable[[Source, ast.FunctionDef, Mapping[str, Any]], BaseFunc]
+
+# By name: the prefix, and the packages that make up the dialect.
+_BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {"tir": ("T", ("compiler.tir", "compiler.arith"))}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What a text may say under one prefix."""
+
+    name: str
+    """As in `from tvm.script import tir`."""
+    prefix: str
+    """As in `T.prim_func`."""
+    functions: Mapping[str, FunctionReader]
+    """By the decorator's name: reads a decorated definition, given the values of the names around it."""
+    expression: Callable[[str], Any]
+    """What `prefix.name` stands for in an expression; None where it is nothing."""
+    names: Callable[[], Iterable[str]]
+    """The names that `expression` knows, for error messages."""
+    signature: Callable[[Source, ast.FunctionDef, Mapping[str, Any]], Any] = lambda source, node, captured: None
+    """What calls of a module's function need to know of it before it is read."""
+
+
+_dialects: dict[str, Dialect] = {}
+
+
+def register(dialect: Dialect) -> None:
+    """Make a dialect known. One of the same name is replaced."""
+    _dialects[dialect.name] = dialect
+    text.reserve(dialect.prefix)
+
+
+def unregister(name: str) -> None:
+    """Forget a dialect, such as one made for a test."""
+    _dialects.pop(name, None)
+
+
+def find(name: str) -> Dialect | None:
+    """The dialect called `name`; one that comes with the compiler is loaded now."""
+    if name not in _dialects and name in _BUILT_IN:
+        for package in _BUILT_IN[name][1]:
+            importlib.import_module(package)
+    return _dialects.get(name)
+
+
+def prefixes() -> dict[str, str]:
+    """The names of dialects by their prefix; "I" stands for what all have in common."""
+    built_in = {prefix: name for name, (prefix, _) in _BUILT_IN.items()}
+    return {**built_in, "I": "ir", **{dialect.prefix: dialect.name for dialect in _dialects.values()}}
+
+
+def decorators() -> list[str]:
+    """The decorators of functions, as they are written."""
+    known = (find(name) for name in prefixes().values())
+    return [f"@{dialect.prefix}.{name}" for dialect in known if dialect is not None for name in dialect.functions]
