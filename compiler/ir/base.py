@@ -13,7 +13,7 @@ dialect. How nodes are printed is registered with `compiler.ir.text`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 
@@ -52,8 +52,8 @@ class Node:
     def definitions(self) -> Iterator[Symbol]:
         """The symbols that this node defines, in a fixed order: what `DEFINES` names."""
         for path in self.DEFINES:
-            field, _, part = path.partition(".")
-            value = getattr(self, field)
+            name, _, part = path.partition(".")
+            value = getattr(self, name)
             for item in value if isinstance(value, tuple) else () if value is None else (value,):
                 yield getattr(item, part) if part else item
 
@@ -93,8 +93,14 @@ class Symbol(Node):
         return ()
 
 
+class RelaxExpr(Node):
+    """Base of expressions whose values are no scalars: tensors, shapes, tuples, functions, operators."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Op(Node):
+class Op(RelaxExpr):
     """A named operator that `Call` nodes apply, for example `tir.exp`. One object per name.
 
     `pure` is False for operators with a side effect (they may not be removed, copied or reordered).
@@ -128,10 +134,14 @@ class Op(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalVar(Node):
-    """The name of a function in an `IRModule`. Equal when the names are."""
+class GlobalVar(RelaxExpr):
+    """The name of a function in an `IRModule`. Equal when the names are.
+
+    `struct_info_` is what a graph knows of the function: what it takes and what it returns.
+    """
 
     name_hint: str
+    struct_info_: Any = field(default=None, init=False, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"@{self.name_hint}"

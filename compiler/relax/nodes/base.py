@@ -47,8 +47,6 @@ class StructInfo(Node):
     """Base of what is known of a value before it exists: its kind, shape and element type."""
 
     __slots__ = ()
-    CHILDREN: ClassVar[tuple[str, ...]] = ()
-    DEFINES: ClassVar[tuple[str, ...]] = ()
     span: Span | None
 
     def same_as(self, other: object) -> bool:
@@ -68,8 +66,7 @@ class Expr(RelaxExpr):
     """Base of graph expressions. `struct_info` says what is known of the value."""
 
     __slots__ = ()
-    CHILDREN: ClassVar[tuple[str, ...]] = ()
-    DEFINES: ClassVar[tuple[str, ...]] = ()
+    UNCOMPARED: ClassVar[frozenset[str]] = Node.UNCOMPARED | {"struct_info_"}  # it follows from the rest
     span: Span | None
     struct_info_: StructInfo | None
 

@@ -49,7 +49,7 @@ class MatchCast(Binding):
     Dimensions that `struct_info` is the first to name get their values there.
     """
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("value", "struct_info")
+    CHILDREN = ("value", "struct_info")
 
     var: Var
     value: RelaxExpr
@@ -69,8 +69,8 @@ class MatchCast(Binding):
 class BindingBlock(Node):
     """Bindings one after another, which may have side effects and conditions."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("bindings",)
-    DEFINES: ClassVar[tuple[str, ...]] = ()
+    CHILDREN = ("bindings",)
+    DEFINES = ()
 
     bindings: tuple[Binding, ...]
     span: Span | None = None
@@ -92,7 +92,7 @@ class DataflowBlock(BindingBlock):
 class SeqExpr(Expr):
     """The value of `body` after the bindings of `blocks`."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("blocks", "body")
+    CHILDREN = ("blocks", "body")
 
     blocks: tuple[BindingBlock, ...]
     body: RelaxExpr
@@ -110,7 +110,7 @@ class SeqExpr(Expr):
 class If(Expr):
     """`true_branch` where `cond` holds, else `false_branch`."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("cond", "true_branch", "false_branch")
+    CHILDREN = ("cond", "true_branch", "false_branch")
 
     cond: RelaxExpr
     true_branch: SeqExpr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import same_expr
 from compiler.errors import IRError
+from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.visit import substitute, walk
+from compiler.tir.visit import substitute
+
+_CONSTANT = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 @lru_cache(maxsize=4096)
@@ -98,7 +102,7 @@ def text(expr: PrimExpr) -> str:
         return str(expr.value)
     if isinstance(expr, n.Var):
         return expr.name
-    return repr(expr).replace("T.int64(", "(").replace("T.", "")
+    return _CONSTANT.sub(r"\1", repr(expr))
 
 
 def shape_text(shape: Sequence[PrimExpr]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError, IRError
-from compiler.ir.base import Node, Op, RelaxExpr, Span
+from compiler.ir.base import Node, Op, RelaxExpr, Span, Symbol
 from compiler.relax.nodes.attrs import NO_ATTRS, Attrs, as_attrs
 from compiler.relax.nodes.base import Expr, StructInfo, describe, info_of, install
 from compiler.relax.nodes.shape import ObjectStructInfo, PrimStructInfo, ShapeExpr, prim, put
@@ -21,6 +22,7 @@ from compiler.relax.nodes.struct_info import (
     TupleStructInfo,
     as_struct_infos,
 )
+from compiler.relax.nodes.symbols import symbols_set_by
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, numpyasarray
 from compiler.te.where import caller_span
@@ -43,7 +45,7 @@ class Id(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
-class Var(Expr):
+class Var(Expr, Symbol):
     """A name that a binding or a function gives to a value. Two are the same only if they are one object."""
 
     vid: Id
@@ -64,6 +66,12 @@ class Var(Expr):
         """The name, which others may have too."""
         return self.vid.name_hint
 
+    def parts(self) -> tuple[Any, ...]:
+        return (self.struct_info_,)
+
+    def introduces(self) -> tuple[Symbol, ...]:
+        return () if self.struct_info_ is None else tuple(symbols_set_by(self.struct_info_))
+
     def __repr__(self) -> str:
         return self.vid.name_hint
 
@@ -74,13 +82,44 @@ class DataflowVar(Var):
     __slots__ = ()
 
 
+class Content:
+    """What an array holds: equal when type, shape and every bit are. Its text names it by a digest."""
+
+    __slots__ = ("_data", "_digest")
+
+    def __init__(self, data: NDArray) -> None:
+        self._data = data
+        self._digest = ""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Content):
+            return False
+        a, b = self._data, other._data
+        if a is b:
+            return True
+        return (a.dtype, a.shape) == (b.dtype, b.shape) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        if not self._digest:
+            data = self._data if self._data.is_host else numpyasarray(self._data.numpy())
+            found = hashlib.blake2b(data.as_bytes(), digest_size=16).hexdigest()
+            self._digest = f"{data.dtype}{list(data.shape)} {found}"
+        return self._digest
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
 class Constant(Expr):
     """A tensor known at compile time. The array it is made of must not be changed."""
 
+    UNCOMPARED = Expr.UNCOMPARED | {"data"}
+
     data: NDArray
     struct_info_: StructInfo | None
     span: Span | None
+    content: Content = field(init=False)  # compared in the place of the array
 
     def __init__(
         self, data: NDArray | Array, struct_info: StructInfo | None = None, span: Span | None = None
@@ -90,7 +129,8 @@ class Constant(Expr):
         known = TensorStructInfo(held.shape, held.dtype)  # type: ignore[arg-type]
         if struct_info is not None and not struct_info.is_base_of(known):
             raise IRError(f"a constant of {known} is no {struct_info}")
-        put(self, data=held, struct_info_=known if struct_info is None else struct_info, span=span)
+        info = known if struct_info is None else struct_info
+        put(self, data=held, struct_info_=info, span=span, content=Content(held))
 
     @property
     def array(self) -> Array:
@@ -106,7 +146,7 @@ class Constant(Expr):
 class PrimValue(Expr):
     """A scalar expression used where a graph expression is wanted. Python ints are int64."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("value",)
+    CHILDREN = ("value",)
 
     value: PrimExpr
     span: Span | None = None
@@ -159,7 +199,7 @@ class DataTypeImm(Expr):
 class Tuple(Expr):
     """Several values held together."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("fields",)
+    CHILDREN = ("fields",)
 
     fields: tuple[RelaxExpr, ...]
     span: Span | None = None
@@ -183,7 +223,7 @@ class Tuple(Expr):
 class TupleGetItem(Expr):
     """Field `index` of a tuple."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("tuple_value",)
+    CHILDREN = ("tuple_value",)
 
     tuple_value: RelaxExpr
     index: int
@@ -212,7 +252,7 @@ class Call(Expr):
     found when the call is normalised.
     """
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("op", "args", "sinfo_args")
+    CHILDREN = ("op", "args", "sinfo_args")
 
     op: RelaxExpr
     args: tuple[RelaxExpr, ...]

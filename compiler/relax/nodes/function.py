@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,9 @@ class Function(BaseFunc, Expr):
     becomes a single kernel); "Composite" and "Codegen" (names a backend looks for).
     """
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("body",)
-    DEFINES: ClassVar[tuple[str, ...]] = ("params",)
+    CHILDREN = ("body",)
+    DEFINES = ("params",)
+    UNCOMPARED = Expr.UNCOMPARED
 
     params: tuple[Var, ...]
     body: SeqExpr
@@ -44,7 +45,7 @@ class Function(BaseFunc, Expr):
     is_pure: bool
     attrs: Attrs
     span: Span | None
-    struct_info_: StructInfo | None
+    struct_info_: StructInfo | None = field(init=False)
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ def _checked(params: Any) -> tuple[Var, ...]:
         if not isinstance(param, Var):
             raise IRError(f"parameter {position} of a function is {param!r} ({type(param).__name__}), no relax.Var")
         if param.struct_info_ is None:
-            raise IRError(f"the parameter {param.name_hint} has no StructInfo", hint="Var(name, struct_info) gives it one")
+            raise IRError(f"the parameter {param.name_hint} has no StructInfo", hint="Var(name, struct_info)")
         if any(param is other for other in own[:position]):
             raise IRError(f"the parameter {param.name_hint} is given twice")
     return own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from compiler.arith.linear import same_expr
 from compiler.dtype import parse_dtype
@@ -57,7 +57,7 @@ class ObjectStructInfo(StructInfo):
 class PrimStructInfo(StructInfo):
     """A scalar of type `dtype`, and its value where that is known."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("value",)
+    CHILDREN = ("value",)
 
     dtype: str = None  # type: ignore[assignment]
     value: PrimExpr | None = None
@@ -108,7 +108,7 @@ class PrimStructInfo(StructInfo):
 class ShapeStructInfo(StructInfo):
     """A shape: its dimensions where known, else their number (`ndim`), -1 where that is unknown, too."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("values",)
+    CHILDREN = ("values",)
 
     values: tuple[PrimExpr, ...] | None = None
     ndim: int = -1
@@ -157,7 +157,7 @@ class ShapeStructInfo(StructInfo):
 class ShapeExpr(Expr):
     """A shape made of integer expressions."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("values",)
+    CHILDREN = ("values",)
 
     values: tuple[PrimExpr, ...]
     span: Span | None = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from compiler.arith.linear import same_expr
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
-from compiler.ir.base import Span
+from compiler.ir.base import Node, Span
+from compiler.ir.visit import map_value
 from compiler.relax.nodes.base import BaseCheckResult, Expr, StructInfo, describe, info_of
 from compiler.relax.nodes.dims import variables
 from compiler.relax.nodes.shape import (
@@ -37,7 +38,7 @@ DeriveFunc = Callable[[Any, Any], StructInfo]
 class TensorStructInfo(StructInfo):
     """A tensor: its shape (an expression) or number of dimensions, element type ("" when unknown) and device."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("shape",)
+    CHILDREN = ("shape",)
 
     shape: Expr | None = None
     dtype: str = "float32"
@@ -135,7 +136,7 @@ class TensorStructInfo(StructInfo):
 class TupleStructInfo(StructInfo):
     """Several values held together."""
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("fields",)
+    CHILDREN = ("fields",)
 
     fields: tuple[StructInfo, ...]
     span: Span | None = None
@@ -168,7 +169,7 @@ class FuncStructInfo(StructInfo):
     An opaque one (see `opaque_func`) says nothing of its parameters: `params` is None.
     """
 
-    CHILDREN: ClassVar[tuple[str, ...]] = ("params", "ret")
+    CHILDREN = ("params", "ret")
 
     params: tuple[StructInfo, ...] | None
     ret: StructInfo
@@ -204,6 +205,19 @@ class FuncStructInfo(StructInfo):
         info = FuncStructInfo((), ObjectStructInfo() if ret is None else ret, purity, span)
         put(info, params=None, derive_func=derive)
         return info
+
+    def map_children(self, f: Callable[[Node], Node]) -> FuncStructInfo:
+        """The same with every child replaced by `f(child)`; this object when nothing changed."""
+        params, ret = map_value(self.params, f), f(self.ret)
+        if params is self.params and ret is self.ret:
+            return self
+        made = FuncStructInfo(params or (), ret, self.purity, self.span)  # type: ignore[arg-type]
+        put(made, params=params, derive_func=self.derive_func)
+        return made
+
+    def child_list(self) -> list[Node]:
+        """What the function takes, then what it returns."""
+        return [*(self.params or ()), self.ret]
 
     @property
     def is_opaque(self) -> bool:

@@ -18,7 +18,19 @@ import numpy.typing as npt
 from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import RelaxExpr
-from compiler.relax.nodes import PrimValue, ShapeExpr, TensorStructInfo, Tuple, const, convert_to_expr, info_of
+from compiler.relax.nodes import (
+    ExternFunc,
+    PrimValue,
+    ShapeExpr,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    const,
+    convert_to_expr,
+    info_of,
+)
 from compiler.runtime.core.ndarray import NDArray
 from compiler.suggest import closest
 from compiler.tir.nodes import FloatImm, IntImm, PrimExpr
@@ -35,6 +47,10 @@ class Kind(enum.Enum):
     SCALAR = "a scalar"
     SCALARS = "a list of scalars"
     EXPR = "an expression"
+    FUNC = "a function"
+    TUPLE = "a list of arguments"
+    RESULT = "StructInfo"
+    RESULTS = "a list of StructInfo"
     ATTR = "an attribute"
 
 
@@ -54,6 +70,19 @@ OptionalScalars = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SC
 """Several scalars that a call may leave out."""
 ExprArg = Annotated[RelaxExpr, Kind.EXPR]
 """Any expression."""
+
+OptionalShape = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SHAPE]
+"""A shape that a call may leave out."""
+FuncArg = Annotated[RelaxExpr | str, Kind.FUNC]
+"""A function; text names one of the runtime."""
+TupleArg = Annotated[RelaxExpr | Sequence[RelaxExpr], Kind.TUPLE]
+"""The arguments of a function that is called, one tuple in the call."""
+ResultInfo = Annotated[StructInfo | Sequence[StructInfo], Kind.RESULT]
+"""What the result is; several are a tuple."""
+ResultInfos = Annotated[StructInfo | Sequence[StructInfo], Kind.RESULTS]
+"""What the result is, each a struct info argument of the call."""
+OptionalResults = Annotated[StructInfo | Sequence[StructInfo] | None, Kind.RESULTS]
+"""What the result is, where it is said."""
 
 Ints = int | Sequence[int]
 """An attribute of one integer for each of several dimensions, or one for all."""
@@ -83,6 +112,11 @@ class Param:
     @property
     def is_attr(self) -> bool:
         return self.kind is Kind.ATTR
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether the call holds it among its arguments."""
+        return self.kind not in (Kind.ATTR, Kind.RESULT, Kind.RESULTS)
 
 
 def params_of(signature: inspect.Signature) -> tuple[Param, ...]:
@@ -170,9 +204,16 @@ _PLAIN: dict[Any, Callable[[Any], Any]] = {int: _int, float: _float, bool: _bool
 # ------------------------------------------------------------------------------------ binding
 
 
-def bind(
-    operator: str, params: Sequence[Param], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[list[RelaxExpr], dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a call is made of."""
+
+    args: list[RelaxExpr]
+    attrs: dict[str, Any]
+    sinfo_args: tuple[StructInfo, ...]
+
+
+def bind(operator: str, params: Sequence[Param], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     """The call's arguments and attributes that Python arguments stand for.
 
     Raises ArgumentError (a TypeError and a ValueError), naming operator and parameter, for what does not fit.
@@ -180,11 +221,14 @@ def bind(
     given = _given(operator, params, args, kwargs)
     exprs: list[RelaxExpr] = []
     attrs: dict[str, Any] = {}
+    infos: tuple[StructInfo, ...] = ()
     left_out: str | None = None
     for param in params:
-        value = given[param.name] if param.name in given else param.default
+        value = given.get(param.name, param.default)
         if param.is_attr:
             attrs[param.name] = _attribute(operator, param, value)
+        elif not param.is_argument:
+            infos = _results(operator, param, value)
         elif param.variadic:
             exprs += [_argument(operator, param, item, given) for item in given.get(param.name, ())]
         elif value is None:
@@ -193,7 +237,17 @@ def bind(
             raise ArgumentError(f"{operator}: {param.name} is given, so {left_out} must be, too")
         else:
             exprs.append(_argument(operator, param, value, given))
-    return exprs, attrs
+    return Bound(exprs, attrs, infos)
+
+
+def _results(operator: str, param: Param, value: Any) -> tuple[StructInfo, ...]:
+    items = () if value is None else tuple(value) if isinstance(value, tuple | list) else (value,)
+    for item in items:
+        if not isinstance(item, StructInfo):
+            raise ArgumentError(f"{operator}: {param.name} is {item!r} ({type(item).__name__}), no StructInfo")
+    if param.kind is Kind.RESULT and isinstance(value, tuple | list):
+        return (TupleStructInfo(items),)
+    return items
 
 
 def _given(
@@ -247,6 +301,10 @@ def _argument(operator: str, param: Param, value: Any, given: Mapping[str, Any])
                 return ShapeExpr(value if isinstance(value, tuple | list) else (value,))  # type: ignore[arg-type]
             case Kind.SCALAR if isinstance(value, PrimExpr | int | float | np.generic):
                 return PrimValue(value.item() if isinstance(value, np.generic) else value)  # type: ignore[arg-type]
+            case Kind.FUNC if isinstance(value, str):
+                return ExternFunc(value)
+            case Kind.TUPLE if not isinstance(value, Tuple):
+                return _as_tuple(value)
             case Kind.SCALARS if isinstance(value, tuple | list):
                 return Tuple(tuple(map(convert_to_expr, value)))
         found: RelaxExpr = convert_to_expr(value)
@@ -256,6 +314,15 @@ def _argument(operator: str, param: Param, value: Any, given: Mapping[str, Any])
             hint=error.message,
         ) from None
     return found
+
+
+def _as_tuple(value: Any) -> Tuple:
+    """One argument, a list of them, or a tuple that a variable holds, as the tuple of a call."""
+    if isinstance(value, RelaxExpr):
+        info = info_of(value)
+        fields = len(info.fields) if isinstance(info, TupleStructInfo) else -1
+        return Tuple((value,) if fields < 0 else tuple(TupleGetItem(value, index) for index in range(fields)))
+    return Tuple(tuple(map(convert_to_expr, value)))
 
 
 def _dtype_beside(given: Mapping[str, Any]) -> str | None:

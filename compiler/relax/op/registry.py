@@ -12,8 +12,8 @@ table. Every part is there, or `refused("why")`.
 from __future__ import annotations
 
 import enum
-import inspect
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, ParamSpec
@@ -68,6 +68,8 @@ Gradient = Callable[[Any, Call, Any, Any], Sequence[RelaxExpr]]
 """`gradient(result, call, gradient of the result, builder)`: the gradient of each argument."""
 Canonical = Callable[[dict[str, Any]], Mapping[str, Any]]
 """The attributes that a call holds, from those that were given."""
+Normalize = Callable[[Use], Call]
+"""The call in the one way that its operator is written: a -1 in a shape resolved, for instance. Often itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class Operator:
     gradient: Gradient | Refused
     precision: Literal["always", "follow", "never"]
     canonical: Canonical | None
+    normalize: Normalize | None
     op: Op
 
     @property
@@ -104,7 +107,7 @@ class Operator:
     @property
     def arguments(self) -> tuple[Param, ...]:
         """What the call holds as arguments."""
-        return tuple(param for param in self.params if not param.is_attr)
+        return tuple(param for param in self.params if param.is_argument)
 
     @property
     def attributes(self) -> tuple[Param, ...]:
@@ -112,9 +115,15 @@ class Operator:
 
     def call(self, args: Sequence[Any], kwargs: Mapping[str, Any], span: Span | None = None) -> Call:
         """The call that Python arguments stand for. Raises ArgumentError where they do not fit."""
-        exprs, attrs = bind(self.name, self.params, args, kwargs)
-        held = attrs if self.canonical is None else self.canonical(attrs)
-        return Call(self.op, tuple(exprs), held, (), span)
+        bound = bind(self.name, self.params, args, kwargs)
+        attrs = bound.attrs if self.canonical is None else self.canonical(bound.attrs)
+        return Call(self.op, tuple(bound.args), attrs, bound.sinfo_args, span)
+
+    def normalized(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> Call:
+        """The call in the one way that the operator is written; its arguments' StructInfo is known."""
+        if self.normalize is None:
+            return call
+        return self.normalize(Use(call, self.name, self.params, analyzer or Analyzer(), context))
 
     def struct_info(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> StructInfo:
         """What is known of the call's result. Raises IRError, with the call's line, where its arguments do not fit."""
@@ -126,10 +135,13 @@ class Operator:
         return Work(flops, None if isinstance(self.bytes, Refused) else self.bytes(call))
 
 
+def built_in(*args: Any) -> Any:
+    """The host form of operators that interpreter and VM know by name."""
+    raise AssertionError("interpreter and VM know this operator by name")
+
+
 OPERATORS: dict[str, Operator] = {}
 """Every operator by its full name."""
-
-_UNSAID = refused("no rule was written")
 
 
 def operator(
@@ -147,11 +159,13 @@ def operator(
     pure: bool = True,
     precision: Literal["always", "follow", "never"] = "follow",
     canonical: Canonical | None = None,
+    normalize: Normalize | None = None,
 ) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:
     """Declare the operator `name`; the decorated function's signature says what it takes.
 
     `canonical(attributes)` gives the attributes that the call holds, where they are not simply what was given: an int
-    that stands for several, a layout that follows from another. Raises IRError for a name declared before, and where
+    that stands for several, a layout that follows from another. `normalize(use)` does the like for what needs the
+    arguments' StructInfo. Raises IRError for a name declared before, and where
     `te`, `legalize` and `host` are all refused.
     """
     if name in OPERATORS:
@@ -168,7 +182,8 @@ def operator(
         entry = Operator(
             name=name, doc=inspect.getdoc(declared) or "", params=params, infer=infer, te=te, legalize=legal,
             host=on_host, pattern=pattern, layout=layout, flops=flops, bytes=bytes, pure=pure, gradient=gradient,
-            precision=precision, canonical=canonical, op=Op.register(name, pure=pure),
+            precision=precision, canonical=canonical, normalize=normalize,
+            op=Op.register(name, pure=pure),
         )  # fmt: skip
         OPERATORS[name] = entry
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from compiler.arith.analyzer import Analyzer
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
-from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import (
     Call,
     ObjectStructInfo,
@@ -61,7 +61,7 @@ class Use:
         for param in self._params:
             if param.name == name:
                 return position
-            position += not param.is_attr
+            position += param.is_argument
         raise AssertionError(f"{self.name} declares no argument {name}")
 
     def rest(self, name: str) -> tuple[RelaxExpr, ...]:
@@ -201,11 +201,3 @@ def shown(info: StructInfo) -> str:
     else:
         shape = "of unknown shape" if info.ndim == -1 else f"of {info.ndim} unknown dimensions"
     return f"{shape} of {info.dtype or 'unknown type'}"
-
-
-def callee_name(call: Call) -> str:
-    """What a call calls, for messages."""
-    op = call.op
-    if isinstance(op, GlobalVar):
-        return op.name_hint
-    return str(getattr(op, "name", None) or getattr(op, "global_symbol", None) or getattr(op, "name_hint", "a function"))

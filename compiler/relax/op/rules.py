@@ -1,0 +1,84 @@
+"""StructInfo rules that many operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.relax.nodes import ShapeExpr, StructInfo, TensorStructInfo
+from compiler.relax.nodes.dims import int64, text
+from compiler.relax.op.registry import InferRule
+from compiler.relax.op.use import Use, shown
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+
+
+def like(name: str, *, floats: bool = False, dtype: str | None = None) -> InferRule:
+    """The result is like the tensor argument `name`; with `floats`, its elements must be floating point numbers."""
+
+    def rule(use: Use) -> StructInfo:
+        info = use.tensor(name)
+        if floats:
+            use.check_float(name)
+        return info if dtype is None or dtype == info.dtype else with_dtype(info, dtype)
+
+    return rule
+
+
+def with_dtype(info: TensorStructInfo, dtype: str) -> TensorStructInfo:
+    """`info` with another element type."""
+    if info.shape is None:
+        return TensorStructInfo(None, dtype, info.vdevice, info.ndim)
+    return TensorStructInfo(info.shape, dtype, info.vdevice)
+
+
+def tensor(dims: Sequence[PrimExpr] | None, dtype: str, ndim: int = -1, vdevice: object = None) -> TensorStructInfo:
+    """A tensor of `dims`; where they are unknown, of `ndim` dimensions."""
+    if dims is None:
+        return TensorStructInfo(None, dtype, vdevice, ndim)  # type: ignore[arg-type]
+    return TensorStructInfo(ShapeExpr(tuple(dims)), dtype, vdevice)  # type: ignore[arg-type]
+
+
+def broadcast(first: str = "x1", second: str = "x2", *, dtype: str | None = None) -> InferRule:
+    """The result has the shape that two tensors broadcast to, and their common element type, or `dtype`."""
+
+    def rule(use: Use) -> StructInfo:
+        a, b = use.tensor(first), use.tensor(second)
+        common = use.dtype(first, second)
+        result = common if dtype is None else dtype
+        device = use.vdevice(first, second)
+        if a.dims is None or b.dims is None:
+            if a.shape is not None and a.shape is b.shape:
+                return TensorStructInfo(a.shape, result, device)
+            return tensor(None, result, -1 if -1 in (a.ndim, b.ndim) else max(a.ndim, b.ndim), device)
+        shape = broadcast_dims(use, a.dims, b.dims, first, second)
+        return tensor(shape, result, max(a.ndim, b.ndim), device)
+
+    return rule
+
+
+def broadcast_dims(
+    use: Use, a: Sequence[PrimExpr], b: Sequence[PrimExpr], first: str, second: str
+) -> tuple[PrimExpr, ...] | None:
+    """The shape that two shapes broadcast to; None where that depends on the sizes. Fails where they do not."""
+    found: list[PrimExpr] = []
+    decided = True
+    long, short = (a, b) if len(a) >= len(b) else (b, a)
+    offset = len(long) - len(short)
+    for axis, x in enumerate(long):
+        if axis < offset:
+            found.append(x)
+            continue
+        y = short[axis - offset]
+        one_x, one_y = ops.as_int(x) == 1, ops.as_int(y) == 1
+        if one_y or use.same(x, y):
+            found.append(x)
+        elif one_x:
+            found.append(y)
+        elif use.differ(x, y) and use.differ(x, int64(1)) and use.differ(y, int64(1)):
+            use.fail(
+                f"{first} and {second} do not broadcast: dimension {axis - len(long)} is {text(x)} and {text(y)}; "
+                f"{first} is {shown(use.info(first))}, {second} is {shown(use.info(second))}"
+            )
+        else:
+            decided = False
+    return tuple(found) if decided else None
