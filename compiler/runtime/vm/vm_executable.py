@@ -1,0 +1,155 @@
+"""What a build of a graph gives: an executable, to be run by a `VirtualMachine`, saved or exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.errors import ArtifactError, DeviceError
+from compiler.runtime.core.device import Device
+from compiler.runtime.core.module import Module
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from compiler.runtime.vm import executable, model_file
+from compiler.runtime.vm.executable import Program
+
+
+class VMModule(Module):
+    """An executable as a module, so that it is saved, exported and loaded as other modules are.
+
+    Its functions run on this machine's first CPU, or on what the kernels are for; `VirtualMachine` chooses devices.
+    """
+
+    type_key = "relax.VMExecutable"
+    format = "tunefarm"
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+        self._runner: Callable[[str], PackedFunc | None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<VMModule {', '.join(self.program.names)}>"
+
+    def get_function_list(self) -> list[str]:
+        return self.program.names
+
+    def use_runner(self, runner: Callable[[str], PackedFunc | None]) -> None:
+        """What finds a function that runs: a machine's. Without one the module is only data."""
+        self._runner = runner
+
+    def _find(self, name: str) -> PackedFunc | None:
+        return None if self._runner is None else self._runner(name)
+
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
+        raise DeviceError(
+            "an executable is timed by the machine that runs it",
+            hint="relax.VirtualMachine(executable, device).time_evaluator(…)",
+        )
+
+    @property
+    def is_runnable(self) -> bool:
+        return self._runner is not None
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        return True
+
+    is_binary = is_binary_serializable
+
+    def get_source(self, fmt: str = "") -> str:
+        """The instructions as text; "python" gives them as calls of `ExecBuilder`. Raises ArtifactError for others."""
+        match fmt.lower():
+            case "" | "text" | "vm":
+                return executable.as_text(self.program)
+            case "python" | "py":
+                return executable.as_python(self.program)
+        raise ArtifactError(f"an executable has no source in format {fmt!r}", hint="formats: text, python")
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the executable to a file that `load_module` reads."""
+        path = Path(file_name)
+        if (fmt or path.suffix.removeprefix(".") or "tunefarm").lower() not in ("tunefarm", "ro", "vm"):
+            raise ArtifactError(f"an executable cannot be saved as {fmt or path.suffix!r}", hint='use ".tunefarm"')
+        model_file.write(self.program, path)
+
+    def export_library(
+        self,
+        file_name: str,
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write the executable to a file that `load_module` reads: instructions, kernels and constants."""
+        if Path(file_name).suffix in ("", ".tunefarm"):
+            self.save(file_name)
+            return None
+        return super().export_library(file_name, fcompile, addons, workspace_dir, **kwargs)
+
+
+class VMExecutable:
+    """An executable: what `relax.build`, `tvm.compile` and `ExecBuilder` give.
+
+    Made of a module that holds one (such as `load_module` gives), another executable, or a `Program`.
+    """
+
+    def __init__(self, mod: Module | Program | VMExecutable) -> None:
+        if isinstance(mod, VMExecutable):
+            self.mod: VMModule = mod.mod
+        elif isinstance(mod, Program):
+            self.mod = VMModule(mod)
+        elif isinstance(mod, VMModule):
+            self.mod = mod
+        else:
+            raise ArtifactError(
+                f"this {type(mod).__name__} holds no executable",
+                hint="`relax.build` makes one; `load_module` reads one that was exported",
+            )
+
+    @property
+    def program(self) -> Program:
+        """What the executable says."""
+        return self.mod.program
+
+    def __repr__(self) -> str:
+        return f"<VMExecutable {', '.join(self.program.names)}>"
+
+    def stats(self) -> str:
+        """How many functions, instructions, constants and kernels there are."""
+        return executable.stats(self.program)
+
+    def as_text(self) -> str:
+        """The instructions as a listing."""
+        return executable.as_text(self.program)
+
+    def as_python(self) -> str:
+        """The instructions as Python that writes them again."""
+        return executable.as_python(self.program)
+
+    def jit(
+        self,
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> VMModule:
+        """The executable as a module that a machine runs. Nothing is left to compile: kernels are there as code."""
+        return self.mod
+
+    def export_library(
+        self,
+        file_name: str,
+        fcompile: Callable[..., Any] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Write the executable to a file that `load_module` reads."""
+        return self.mod.export_library(file_name, fcompile, workspace_dir=workspace_dir, **kwargs)
+
+    def save(self, file_name: str, fmt: str = "") -> None:
+        """Write the executable to a file that `load_module` reads."""
+        self.mod.save(file_name, fmt)
+
+    def __getitem__(self, name: str) -> PackedFunc:
+        return self.mod[name]
