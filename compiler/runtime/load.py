@@ -16,6 +16,8 @@ from compiler.runtime.files.checksum import check_seal
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
 from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, read_section
 from compiler.runtime.files.shared_library import SharedLibrary
+from compiler.runtime.vm import model_file
+from compiler.runtime.vm.vm_executable import VMModule
 from compiler.target.target import Target
 
 _MOST_TAR_BYTES = 1 << 32
@@ -41,6 +43,9 @@ def load_module(path: str, fmt: str = "") -> Module:
     """
     file = Path(path)
     try:
+        with file.open("rb") as opened:
+            if model_file.is_model(opened.read(8)):
+                return VMModule(model_file.read_file(file))
         data = file.read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None

@@ -17,6 +17,7 @@ from compiler.errors import ArgumentError, DeviceError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, empty
+from compiler.runtime.core.ndarray import array as make_array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.vm.memory import MachineMemory, Storage
@@ -57,7 +58,6 @@ class VMClosure(PackedFunc):
 
 
 BUILTINS: dict[str, Callable[..., Any]] = {}
-NEED_MACHINE: set[str] = set()
 
 
 def builtin(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -274,13 +274,13 @@ def new_tensor(machine: Machine, shape: ShapeTuple, device: int, dtype: str) -> 
 @builtin("vm.builtin.kill_object")
 def kill_object() -> None:
     """Nothing, to be put in a register whose value is not needed any more."""
-    return None
+    return
 
 
 @builtin("vm.builtin.null_value")
 def null_value() -> None:
     """Nothing."""
-    return None
+    return
 
 
 @builtin("vm.builtin.copy")
@@ -296,7 +296,9 @@ def reshape(value: NDArray, shape: ShapeTuple) -> NDArray:
     extents = tuple(int(extent) for extent in shape)
     if prod(extents) != array.size:
         raise ArgumentError(f"an array of shape {array.shape} cannot have the shape {extents}")
-    return array._create_view(extents) if array.is_host else NDArray(extents, array.dtype, array.device, array.handle, array)
+    if array.is_host:
+        return array._create_view(extents)
+    return NDArray(extents, array.dtype, array.device, array.handle, owner=array)
 
 
 @builtin("vm.builtin.to_device")
@@ -318,7 +320,8 @@ def make_tuple(*fields: Any) -> tuple[Any, ...]:
 def tuple_getitem(value: tuple[Any, ...], index: int) -> Any:
     """A field of a tuple."""
     if not isinstance(value, tuple) or not 0 <= index < len(value):
-        raise VMError(f"field {index} of {type(value).__name__} {value if isinstance(value, ShapeTuple) else ''}".strip())
+        size = f" of {len(value)} fields" if isinstance(value, tuple) else ""
+        raise VMError(f"field {index} of a {type(value).__name__}{size}")
     return value[index]
 
 
@@ -343,12 +346,6 @@ def call_tir_dyn(machine: Machine, function: Any, *args: Any) -> None:
     machine.call(function, (*args[:-1], *args[-1]))
 
 
-NEED_MACHINE |= {
-    f"vm.builtin.{name}"
-    for name in ("alloc_shape_heap", "alloc_storage", "new_tensor", "make_closure", "invoke_closure", "call_tir_dyn")
-}
-
-
 def _tensor(value: Any, name: str) -> NDArray:
     if not isinstance(value, NDArray):
         raise ArgumentError(f"{name} takes an array, not a {type(value).__name__}")
@@ -356,10 +353,5 @@ def _tensor(value: Any, name: str) -> NDArray:
 
 
 def as_array(value: Any) -> Any:
-    """A numpy array as an `NDArray` over its memory, where a kernel may read it there; other values as they are."""
-    if isinstance(value, np.ndarray):
-        shared = np.ascontiguousarray(value) if value.ndim else value
-        made = empty(shared.shape, shared.dtype)
-        made.copyfrom(shared)
-        return made
-    return value
+    """A numpy array copied into an `NDArray`; other values as they are."""
+    return make_array(value) if isinstance(value, np.ndarray) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
 from compiler.artifact import Artifact
 from compiler.dtype import parse_dtype
@@ -109,7 +109,7 @@ def as_text(program: Program) -> str:
 
 
 def as_python(program: Program) -> str:
-    """The program as Python that makes it again through `ExecBuilder`. Constants that are arrays stand as `nd.array`."""
+    """The program as Python that makes it again through `ExecBuilder`. Arrays stand as calls of `nd.array`."""
     lines = ["ib = relax.ExecBuilder()"]
     for function in program.functions:
         if function.kind is FunctionKind.PACKED:
@@ -173,21 +173,12 @@ def stats(program: Program) -> str:
         f"instructions: {count:,}",
         f"called by name: {len(kinds[FunctionKind.PACKED]):,}",
         f"constants: {len(program.constants):,}, of which {len(arrays):,} arrays with {total_bytes(arrays):,} bytes",
+        *(f"kernels for {device}: {len(made.entries):,}" for device, made in program.kernels.items()),
+        *([f"target: {program.target}"] if program.target else []),
     ]
-    lines += [f"kernels for {device}: {len(made.entries):,}" for device, made in program.kernels.items()]
-    lines += [f"target: {program.target}"] if program.target else []
-    return "\n".join(f"  {line}" for line in ["Executable:", *lines]).strip() + "\n"
+    return "".join(f"{line}\n" for line in ["Executable:", *(f"  {line}" for line in lines)])
 
 
 def total_bytes(arrays: Sequence[NDArray]) -> int:
     """The bytes of arrays, each counted once however often it occurs."""
     return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
-
-
-def find_packed(program: Program, name: str) -> Any:
-    """The entry point called `name`, with the type of device it is for; None where no kernel has the name."""
-    for device, artifact in program.kernels.items():
-        for entry in artifact.entries:
-            if entry.name == name:
-                return device, entry
-    return None

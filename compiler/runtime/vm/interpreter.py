@@ -1,16 +1,20 @@
 """Running bytecode: each function is decoded once into Python calls, then stepped through.
 
 A frame is a list: the function's registers, then the constants and integers that its instructions name. An instruction
-fetches its arguments from the frame in one step, whatever they are.
+fetches its arguments from the frame in one step, whatever they are. A call of another function of the program puts
+the frame on a stack, so that recursion of a graph is no recursion of Python's.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from operator import itemgetter
 from typing import Any, assert_never
 
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.vm.builtins import VMError
 from compiler.runtime.vm.bytecode import (
     MACHINE,
     VOID,
@@ -30,7 +34,8 @@ from compiler.runtime.vm.executable import Program
 
 Instrument = Callable[..., Any]
 Step = tuple[int, Any, Any, Any]
-_CALL, _CALL_VOID, _RET, _GOTO, _IF = range(5)
+_CALL, _CALL_VOID, _CALL_CODE, _RET, _GOTO, _IF = range(6)
+MOST_NESTED = 100_000
 
 
 class InstrumentReturn(IntEnum):
@@ -38,6 +43,15 @@ class InstrumentReturn(IntEnum):
 
     NO_OP = 0
     SKIP_RUN = 1
+
+
+class GraphFunction(PackedFunc, ABC):
+    """A function of the program, as its instructions call it."""
+
+    @property
+    @abstractmethod
+    def code(self) -> Code:
+        """Its instructions, decoded when first asked for."""
 
 
 class Resolver:
@@ -84,11 +98,17 @@ class Code:
         self._names = [resolver.name(i.function) if isinstance(i, Call) else "" for i in function.code]
         self._tail = tail
 
+    def frame(self, args: Sequence[Any]) -> list[Any]:
+        """A frame that begins with the arguments. Raises VMError if there are not as many as inputs."""
+        function = self.function
+        if len(args) != function.num_inputs:
+            raise VMError(f"{function.name} takes {function.num_inputs} arguments, {len(args)} given")
+        return [*args, *[None] * (function.registers - len(args)), *self._tail]
+
     def run(self, args: Sequence[Any]) -> Any:
         """Run on as many arguments as the function has inputs."""
-        frame = [*args, *[None] * (self.function.registers - len(args)), *self._tail]
-        steps = self._steps
-        at = 0
+        frame, steps, at = self.frame(args), self._steps, 0
+        callers: list[tuple[list[Any], list[Step], int, int]] = []
         while True:
             kind, function, fetch, to = steps[at]
             if kind == _CALL:
@@ -97,8 +117,20 @@ class Code:
             elif kind == _CALL_VOID:
                 function(*fetch(frame))
                 at += 1
+            elif kind == _CALL_CODE:
+                if len(callers) >= MOST_NESTED:
+                    raise VMError(f"{self.function.name}: calls are nested more than {MOST_NESTED:,} deep")
+                called: Code = function.code
+                inner = called.frame(fetch(frame))
+                callers.append((frame, steps, at + 1, to))
+                frame, steps, at = inner, called._steps, 0
             elif kind == _RET:
-                return frame[to]
+                result = frame[to]
+                if not callers:
+                    return result
+                frame, steps, at, to = callers.pop()
+                if to >= 0:
+                    frame[to] = result
             elif kind == _IF:
                 at += 1 if frame[to] else fetch
             else:
@@ -106,18 +138,17 @@ class Code:
 
     def run_watched(self, args: Sequence[Any], instrument: Instrument) -> Any:
         """As `run`, with an instrument that is called before and after each call."""
-        frame = [*args, *[None] * (self.function.registers - len(args)), *self._tail]
-        at = 0
+        frame, at = self.frame(args), 0
         while True:
             kind, function, fetch, to = self._steps[at]
-            if kind in (_CALL, _CALL_VOID):
+            if kind in (_CALL, _CALL_VOID, _CALL_CODE):
                 given = fetch(frame)
                 name = self._names[at]
                 result = None
                 if instrument(function, name, True, None, *given) != InstrumentReturn.SKIP_RUN:
                     result = function(*given)
                     instrument(function, name, False, result, *given)
-                if kind == _CALL:
+                if kind != _CALL_VOID and to >= 0:
                     frame[to] = result
                 at += 1
             elif kind == _RET:
@@ -132,9 +163,12 @@ def _step(instruction: Instruction, place: Callable[[Operand], int], resolver: R
     match instruction:
         case Call(index, args, dst):
             fetch = _fetch([place(arg) for arg in args])
+            function = resolver.function(index)
+            if isinstance(function, GraphFunction):
+                return _CALL_CODE, function, fetch, -1 if dst == VOID else place(dst)
             if dst == VOID:
-                return _CALL_VOID, resolver.function(index), fetch, 0
-            return _CALL, resolver.function(index), fetch, place(dst)
+                return _CALL_VOID, function, fetch, 0
+            return _CALL, function, fetch, place(dst)
         case Ret(result):
             return _RET, None, None, place(result)
         case Goto(offset):

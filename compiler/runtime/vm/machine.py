@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, ArtifactError
+from compiler.runtime.core import native
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.module import MissingFunctionError, Module
-from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.load import load_artifact
+from compiler.runtime.measure.preprocess import preprocessor
 from compiler.runtime.measure.profiling import Profiler, argument_shapes
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
-from compiler.runtime.vm.builtins import BUILTINS, NEED_MACHINE, VMClosure, VMError, as_array
+from compiler.runtime.vm.builtins import BUILTINS, VMClosure, VMError, as_array
 from compiler.runtime.vm.bytecode import VMFunction
 from compiler.runtime.vm.executable import Program
-from compiler.runtime.vm.interpreter import Code, Instrument, InstrumentReturn, Resolver
+from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
 from compiler.runtime.vm.signature import check_value
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
 
 VMInstrumentReturnKind = InstrumentReturn
-_MOST_NESTED = 2000
 
 
 class VMFunctionHandle(PackedFunc):
@@ -40,7 +43,31 @@ class VMFunctionHandle(PackedFunc):
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._machine._invoke(self._function, self._machine._arguments(self._function, args, kwargs))
+        try:
+            return self._machine._invoke(self._function, self._machine._arguments(self._function, args, kwargs))
+        except RecursionError:
+            raise VMError(f"{self.name}: closures and watched calls are nested too deep") from None
+
+
+class _OwnFunction(GraphFunction):
+    """A function of the executable as its instructions call it, unchecked but for the number of arguments."""
+
+    def __init__(self, machine: VirtualMachine, function: VMFunction) -> None:
+        self.name = function.name
+        self._machine = machine
+        self._function = function
+        self._code: Code | None = None
+
+    @property
+    def code(self) -> Code:
+        """The decoded instructions."""
+        if self._code is None:
+            self._code = Code(self._function, self._machine._resolver)
+        return self._code
+
+    def __call__(self, *args: Any) -> Any:
+        instrument = self._machine._instrument
+        return self.code.run(args) if instrument is None else self.code.run_watched(args, instrument)
 
 
 class VirtualMachine:
@@ -71,12 +98,12 @@ class VirtualMachine:
         self.memory = MachineMemory(_pooled(self._devices, memory_cfg))
         self._kernels = _load_kernels(self._program.kernels, self._devices)
         self._resolver = Resolver(self._program, self, self._find)
-        self._code: dict[str, Code] = {}
         self._instrument: Instrument | None = None
+        functions = map(self._program.function, self._program.names)
+        self._own = {function.name: _OwnFunction(self, function) for function in functions if function is not None}
         self._saved: dict[str, VMClosure] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
-        self._nesting = threading.local()
 
     # -- calling ---------------------------------------------------------------------------------
     def __getitem__(self, key: str) -> PackedFunc:
@@ -143,25 +170,12 @@ class VirtualMachine:
         return values
 
     def _invoke(self, function: VMFunction, args: tuple[Any, ...]) -> Any:
-        code = self._code.get(function.name)
-        if code is None:
-            code = self._code[function.name] = Code(function, self._resolver)
-        depth = getattr(self._nesting, "depth", 0)
-        if depth >= _MOST_NESTED:
-            raise VMError(f"{function.name}: calls are nested more than {_MOST_NESTED:,} deep")
-        self._nesting.depth = depth + 1
-        try:
-            if self._instrument is not None:
-                return code.run_watched(args, self._instrument)
-            return code.run(args)
-        finally:
-            self._nesting.depth = depth
+        return self._own[function.name](*args)
 
     def _find(self, name: str) -> Callable[..., Any]:
         """What a name in the executable stands for: a function of it, a kernel, one of the machine's, a global one."""
-        function = self._program.function(name)
-        if function is not None:
-            return lambda *args: self._invoke(function, self._counted(function, args))
+        if (of_graph := self._own.get(name)) is not None:
+            return of_graph
         for kernels in self._kernels:
             if kernels.implements_function(name):
                 return kernels.get_function(name)
@@ -177,12 +191,6 @@ class VirtualMachine:
                 hint=f'register it with `@register_func("{name}")`',
             )
         return found
-
-    @staticmethod
-    def _counted(function: VMFunction, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        if len(args) != function.num_inputs:
-            raise VMError(f"{function.name} takes {function.num_inputs} arguments, {len(args)} given")
-        return args
 
     # -- saved functions and state ---------------------------------------------------------------
     def save_function(
@@ -271,7 +279,19 @@ class VirtualMachine:
     def _measured(
         self, call: Callable[..., Any], dev: Device, options: EvaluatorOptions, args: tuple[Any, ...]
     ) -> BenchmarkResult:
-        return measure_calls(call, dev, options, args)
+        preprocess = preprocessor(options.f_preproc)
+
+        def run(number: int) -> int:
+            began = time.perf_counter_ns()
+            for _ in range(number):
+                call(*args) if saved else call()
+            dev.sync()
+            return time.perf_counter_ns() - began
+
+        saved = isinstance(call, VMClosure)
+        return measure(
+            run, options, prepare=lambda: None if preprocess is None else preprocess(*args), threads=native.threads()
+        )
 
     def profile(self, func_name: str, *args: Any) -> Report:
         """Run a function once and report each call that it makes: time, share, shapes."""
@@ -296,3 +316,41 @@ class VirtualMachine:
             finally:
                 self._instrument = before
         return profiler.report()
+
+
+def as_argument(value: Any) -> Any:
+    """A value as functions of a graph take it: numpy arrays as arrays, lists as tuples."""
+    if isinstance(value, list) or (isinstance(value, tuple) and not isinstance(value, ShapeTuple)):
+        return tuple(as_argument(item) for item in value)
+    if isinstance(value, np.generic):
+        return array(value)
+    return as_array(value)
+
+
+def _devices(device: Device | Sequence[Device]) -> list[Device]:
+    devices = [device] if isinstance(device, Device) else list(device)
+    if not devices or not all(isinstance(one, Device) for one in devices):
+        raise ArgumentError("a machine needs a device, or several", hint="relax.VirtualMachine(executable, tvm.cpu())")
+    return devices if any(one.device_type == "cpu" for one in devices) else [*devices, cpu()]
+
+
+def _pooled(devices: Sequence[Device], wanted: str | Mapping[Device, str] | None) -> dict[Device, bool]:
+    named = wanted if isinstance(wanted, Mapping) else dict.fromkeys(devices, wanted or "pooled")
+    for device, allocator in named.items():
+        if allocator not in ALLOCATORS:
+            raise ArgumentError(
+                f"{device}: there is no allocator {allocator!r}", hint=f"there are: {', '.join(ALLOCATORS)}"
+            )
+    return {device: named.get(device, "pooled") == "pooled" for device in devices}
+
+
+def _load_kernels(kernels: Mapping[str, Artifact], devices: Sequence[Device]) -> list[Module]:
+    """The kernels as modules. Raises ArtifactError for kernels of a type of device that the machine has not."""
+    there = {device.device_type for device in devices}
+    for kind in kernels:
+        if kind not in there:
+            raise ArtifactError(
+                f"the executable has kernels for {kind}, and the machine runs on {', '.join(sorted(there))}",
+                hint=f"VirtualMachine(executable, tvm.{kind}(0))",
+            )
+    return [load_artifact(artifact) for artifact in kernels.values()]
