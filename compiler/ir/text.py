@@ -52,6 +52,11 @@ def reserve(prefix: str) -> None:
     _prefixes.add(prefix)
 
 
+def release(prefix: str) -> None:
+    """Let printed names be a prefix that was reserved."""
+    _prefixes.discard(prefix)
+
+
 def _rule(rules: dict[type, R], cls: type) -> R | None:
     return next((rules[base] for base in cls.__mro__ if base in rules), None)
 

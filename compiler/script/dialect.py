@@ -51,7 +51,9 @@ def register(dialect: Dialect) -> None:
 
 def unregister(name: str) -> None:
     """Forget a dialect, such as one made for a test."""
-    _dialects.pop(name, None)
+    dialect = _dialects.pop(name, None)
+    if dialect is not None:
+        text.release(dialect.prefix)
 
 
 def find(name: str) -> Dialect | None:
