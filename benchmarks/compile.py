@@ -32,7 +32,7 @@ from compiler.codegen.llvm.effort import effort_for  # noqa: E402
 from compiler.codegen.llvm.llvm import compile_text, options_for  # noqa: E402
 from compiler.codegen.llvm.module import llvm_text  # noqa: E402
 from compiler.driver.build import build  # noqa: E402
-from compiler.lower.pipeline import passes  # noqa: E402
+from compiler.driver.pipeline import Lowering, steps  # noqa: E402
 from compiler.schedule.core.trace import Trace, apply_trace  # noqa: E402
 from compiler.target.target import Target  # noqa: E402
 from compiler.tir import ops  # noqa: E402
@@ -116,10 +116,10 @@ def report_passes(func: PrimFunc, target: Target, rounds: int) -> None:
 
     for _ in range(rounds):
         lowered = func
-        for step in passes(target.vector_bits):
+        for step in steps(Lowering(target.vector_bits)):
             start = time.process_time()
             lowered = step.run(lowered)
-            timed(step.name, start)
+            timed(step.title, start)
         start = time.process_time()
         text = llvm_text({"main": lowered}, options_for(target))
         timed("LLVM text", start)

@@ -2,7 +2,7 @@
 
 from compiler.arith import analysis
 from compiler.arith.index_map import IndexMap
-from compiler.lower import tir_passes as transform
+from compiler.driver import tir_passes as transform
 from compiler.schedule.core import schedule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace

@@ -1,8 +1,10 @@
 """Passes as objects, sequences of them, and the context they run under."""
 
+from compiler.driver import tir_passes as _tir_passes  # noqa: F401  (they declare the options of contexts)
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
-from compiler.ir.transform.passes import ModulePass, Pass, PassInfo, PrimFuncPass, PrintIR, Sequential, module_pass
+from compiler.ir.transform.passes import ModulePass, Pass, PassInfo, PrintIR, Sequential, module_pass
+from compiler.tir.transform import PrimFuncPass
 
 __all__ = [
     "ModulePass",

@@ -15,12 +15,12 @@ from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.codegen.llvm.llvm import llvm_version, llvmlite_version
 from compiler.codegen.llvm.module import parameters, written_buffers
 from compiler.driver.backend import Lowered, backend_of
+from compiler.driver.pipeline import is_lowered, lower_module
 from compiler.errors import CodegenError, IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
-from compiler.lower.pipeline import is_lowered, lower_module
 from compiler.runtime.core.module import Module
 from compiler.schedule.core.schedule import Schedule as TirSchedule
 from compiler.target.target import Target

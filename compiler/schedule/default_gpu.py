@@ -8,13 +8,15 @@ from compiler.schedule.core.state import block_path
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import IterType
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import free_vars
 
 THREADS = 256
 
 
+@tir_pass("DefaultGPUSchedule")
 def default_gpu_schedule(func: n.PrimFunc, threads: int = THREADS) -> n.PrimFunc:
-    """`func` with every block that stands in no bound loop a kernel of its own, a thread for each of its results.
+    """Make blocks in no loop that is bound to threads kernels, a thread for each result.
 
     A lowered function comes back as it is.
     """

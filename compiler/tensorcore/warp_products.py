@@ -16,14 +16,18 @@ from compiler.tensorcore.warp_kernel import ATTRS
 from compiler.tensorcore.warp_match import warp_product
 from compiler.tensorcore.warpgroup import WarpgroupTile
 from compiler.tir import nodes as n
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import walk_stmts
 
 WARP_TILE, WARPGROUP_TILE = "warp_tile.", "warpgroup_tile."
 
 
+@tir_pass("LowerWarpProducts")
 def lower_warp_products(func: n.PrimFunc) -> n.PrimFunc:
-    """The kernel of a function whose block asks for one; any other as it is. Raises LoweringError for a block that is
-    no such product, IRError for a tile that is none."""
+    """Make a function whose block asks for tensor cores a kernel of warps, or of warpgroups.
+
+    Any other stays as it is. Raises LoweringError for a block that is no such product, IRError for a tile that is none.
+    """
     asked = [
         b
         for b in walk_stmts(func.body)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler.lower.pipeline import lower_func, stages
+from compiler.driver.pipeline import lower_func, stages
 from compiler.schedule.core.schedule import BlockRV, Schedule
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.transform import tir_passes
 from tests.kit.compiler.lowering import (
     arguments,
     assert_agreement,
@@ -205,7 +206,8 @@ def test_lowered_text(name: str) -> None:
 @pytest.mark.parametrize("name", PASSES)
 def test_text_after_a_pass(name: str) -> None:
     wanted, make = PASSES[name]
-    text = next(func.script() for step, func in stages(make()) if step.name == wanted)
+    title = next(found.title for found in tir_passes().values() if found.function.__name__ == wanted)
+    text = next(func.script() for step, func in stages(make()) if step.title == title)
     _compare(name, text + "\n")
 
 

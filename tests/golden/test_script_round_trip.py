@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from compiler import topi
+from compiler.driver.pipeline import stages
 from compiler.ir.module import IRModule
 from compiler.ir.structural import assert_structural_equal, structural_hash
-from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func

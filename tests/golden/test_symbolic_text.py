@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.lower.pipeline import lower_func
+from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.te.operation import size_var
 from compiler.tir.nodes import PrimFunc

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import build
+from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc

@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.errors import LoweringError, ScheduleError
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.expr import rebind
 from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule

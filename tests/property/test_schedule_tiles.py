@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.lower.pipeline import lower_func
+from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.schedule.core.trace import apply_trace
 from compiler.tir.nodes import PrimFunc

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.te.operation import compute, placeholder, size_var

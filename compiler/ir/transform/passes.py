@@ -3,10 +3,9 @@
     @module_pass(opt_level=1)
     def drop_helpers(mod, ctx): ...
 
-    @prim_func_pass(opt_level=0, name="mine.Simplify")
-    def mine(func, mod, ctx): ...
+    mod = Sequential([drop_helpers])(mod)
 
-    mod = Sequential([drop_helpers, mine])(mod)
+Each dialect adds passes over its own functions (`FunctionPass`).
 """
 
 from __future__ import annotations
@@ -15,17 +14,14 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from compiler.ir.module import IRModule
-from compiler.ir.text import script
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.suggest import closest
-from compiler.tir import nodes as n
 
 ModuleFunction = Callable[[IRModule, PassContext], IRModule]
-FuncFunction = Callable[[n.PrimFunc, IRModule, PassContext], "n.PrimFunc | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +74,24 @@ class ModulePass(Pass):
         return self._function(mod, context)
 
 
-class PrimFuncPass(Pass):
-    """A pass over each TensorIR function by itself: `function(func, mod, context)`. None removes the function."""
+class FunctionPass(Pass):
+    """A pass over each function of one kind by itself: `function(func, mod, context)`. None removes the function.
 
-    def __init__(self, function: FuncFunction, info: PassInfo) -> None:
+    Each dialect derives its own: `of` is the class of its functions. Functions of other kinds stay as they are.
+    """
+
+    of: ClassVar[type[Any]]
+
+    def __init__(self, function: Callable[[Any, IRModule, PassContext], Any], info: PassInfo) -> None:
         self._function = function
         self.info = info
 
     def transform(self, mod: IRModule, context: PassContext) -> IRModule:
         functions: dict[Any, Any] = {}
         for name, func in mod.items():
-            new = self._function(func, mod, context) if isinstance(func, n.PrimFunc) else func
+            new = self._function(func, mod, context) if isinstance(func, self.of) else func
             if new is not None and not isinstance(new, type(func)):
-                raise TransformError(f"{self.info.name} must return a PrimFunc, not a {type(new).__name__}")
+                raise TransformError(f"{self.info.name} must return a {self.of.__name__}, not a {type(new).__name__}")
             if new is not None:
                 functions[name] = new
         return mod.with_functions(functions)
@@ -139,8 +140,6 @@ def register_pass(name: str, make: Callable[[], Pass]) -> None:
 
 def get_pass(name: str) -> Pass:
     """A registered pass. Raises TransformError listing those there are."""
-    from compiler.lower import tir_passes  # noqa: F401  (it registers its own)
-
     make = _by_name.get(name)
     if make is None:
         raise TransformError(f"there is no pass {name!r}", hint=closest(name, _by_name))
@@ -162,24 +161,10 @@ def module_pass(
     A function becomes a pass, a class a class of passes that takes the same arguments. `name` is the function's by
     default. Raises TransformError (a ValueError) without `opt_level`.
     """
-    return _decorate(pass_func, opt_level, name, required, traceable, ModulePass, "transform_module")
+    return pass_decorator(pass_func, opt_level, name, required, traceable, ModulePass, "transform_module")
 
 
-def prim_func_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make a pass of `f(func, mod, ctx)`, or of a class with `transform_function(self, func, mod, ctx)`.
-
-    Otherwise as `module_pass`.
-    """
-    return _decorate(pass_func, opt_level, name, required, traceable, PrimFuncPass, "transform_function")
-
-
-def _decorate(
+def pass_decorator(
     pass_func: Any,
     opt_level: int | None,
     name: str | None,
@@ -188,6 +173,7 @@ def _decorate(
     base: Any,
     method: str,
 ) -> Any:
+    """What a decorator of passes does: make a `base` of a function, or a class of them of a class with `method`."""
     if opt_level is None:
         raise TransformError("a pass needs its opt_level", hint="@module_pass(opt_level=0)")
     level = opt_level
@@ -233,7 +219,7 @@ def PrintIR(header: str = "") -> Pass:
     """A pass that prints the module and changes nothing."""
 
     def show(mod: IRModule, _: PassContext) -> IRModule:
-        print(f"# PrintIR({header})\n{script(mod)}")
+        print(f"# PrintIR({header})\n{mod.script()}")
         return mod
 
     return ModulePass(show, PassInfo(0, "PrintIR"))

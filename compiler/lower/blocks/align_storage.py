@@ -18,6 +18,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import walk_stmts
 
 BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute that stands for it once it dissolved
@@ -39,8 +40,9 @@ def noted(block: n.Block, body: Stmt) -> Stmt:
     return body
 
 
+@tir_pass("AlignStorage")
 def align_storage(func: n.PrimFunc) -> n.PrimFunc:
-    """Give allocated buffers the strides asked for."""
+    """Set the rows of a buffer apart in memory where its block asks for it."""
     wishes: dict[n.Var, dict[int, Alignment]] = {}
 
     def collect(node: Node) -> Node:

@@ -22,6 +22,7 @@ from compiler.lower.analysis.conditions import conjuncts
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import substitute
 
 Box = Mapping[n.Var, tuple[int, int]]  # the first and the last value of each variable, every combination of which runs
@@ -35,9 +36,13 @@ class AccessOutOfBounds(LoweringError):
     kind = "access_out_of_bounds"
 
 
+@tir_pass("CheckBounds")
 def check_bounds(func: n.PrimFunc) -> n.PrimFunc:
-    """`func` itself. Raises AccessOutOfBounds that names the buffer, the index, the values it takes, the
-    block, and the user's line where that is known."""
+    """Refuse an access that is certainly outside its buffer; return `func` itself.
+
+    Raises AccessOutOfBounds that names the buffer, the index, the values it takes, the block, and the user's line where
+    that is known.
+    """
     _visit(func.body, _Place())
     return func
 

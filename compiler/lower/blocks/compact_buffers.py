@@ -21,6 +21,7 @@ from compiler.ir.visit import children, map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 
 
 @dataclass(slots=True)
@@ -40,8 +41,12 @@ class _Compact:
     start: tuple[PrimExpr, ...]
 
 
+@tir_pass("CompactBufferAllocation")
 def compact_buffers(func: n.PrimFunc) -> n.PrimFunc:
-    """Give each allocated buffer the shape of what is used of it, and indices from its start."""
+    """Shrink each temporary to the part of it that is used at a time.
+
+    Its indices then count from the start of that part.
+    """
     analyzer = Analyzer()
     uses: dict[n.Buffer, _Uses] = {}
     _collect(func.body, (), uses, {}, analyzer)

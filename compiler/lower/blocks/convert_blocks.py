@@ -17,10 +17,15 @@ from compiler.lower.blocks import align_storage, inject_double_buffer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 
 
+@tir_pass("ConvertBlocksToOpaque")
 def convert_blocks(func: n.PrimFunc) -> n.PrimFunc:
-    """Replace every block by its body, except that allocating blocks stay."""
+    """Replace block variables by the expressions they are bound to.
+
+    Blocks become their bodies; those that allocate stay.
+    """
     values: dict[n.Var, PrimExpr] = {}
 
     def go(node: Node) -> Node:

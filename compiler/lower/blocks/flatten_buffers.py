@@ -12,10 +12,16 @@ from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 
 
+@tir_pass("FlattenBuffer", gives=Stage.FLAT)
 def flatten_buffers(func: n.PrimFunc) -> n.PrimFunc:
-    """Make every access one-dimensional, honouring strides and element offsets."""
+    """Make every buffer one-dimensional.
+
+    Strides and element offsets are honoured.
+    """
     flat: dict[n.Buffer, n.Buffer] = {}
     layouts: dict[n.Buffer, _Layout] = {}
 

@@ -25,6 +25,7 @@ from compiler.lower.gpu.thread_axes import is_bound
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 
 IN_PLACE = "in_place"
 
@@ -32,8 +33,12 @@ Access = n.BufferLoad | n.BufferStore
 Box = tuple[tuple[PrimExpr, int], ...]  # where it starts and how long it is along each dimension
 
 
+@tir_pass("KeepInPlace")
 def in_place(func: n.PrimFunc) -> n.PrimFunc:
-    """`func` with the temporaries of annotated loops in their results' places, and without the annotations."""
+    """Keep the temporaries of loops annotated with `in_place` in their results' places.
+
+    The annotations are gone from the result.
+    """
     if not any(isinstance(node, n.For) and IN_PLACE in node.annotations for node in walk(func.body)):
         return func
     given = frozenset(func.buffer_map.values())

@@ -24,6 +24,8 @@ from compiler.lower.analysis.rename import substituted
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import seq
 
 DOUBLE_BUFFER = "double_buffer_scope"  # a block's annotation, and the attribute that stands for it once it dissolved
@@ -43,8 +45,9 @@ def noted(block: n.Block, body: Stmt) -> Stmt:
     return n.AttrStmt(block.writes[position].buffer.data, DOUBLE_BUFFER, ops.const(1), body)
 
 
+@tir_pass("InjectDoubleBuffer", gives=Stage.LOOPS)
 def inject_double_buffer(func: n.PrimFunc) -> n.PrimFunc:
-    """Double the buffers asked for, and fill them an iteration ahead."""
+    """Keep buffers twice where their blocks ask for it, and fill them an iteration ahead."""
     wanted: set[n.Var] = set()
 
     def collect(node: Node) -> Node:

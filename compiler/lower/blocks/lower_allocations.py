@@ -8,10 +8,13 @@ from compiler.lower.analysis.conditions import TRUE, guarded
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 
 
+@tir_pass("LowerOpaqueBlock", gives=Stage.LOOPS)
 def lower_allocations(func: n.PrimFunc) -> n.PrimFunc:
-    """Replace each block by its body inside an `Allocate` for each of its buffers."""
+    """Turn the allocations of blocks into statements; no block is left."""
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):

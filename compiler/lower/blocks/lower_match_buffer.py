@@ -20,11 +20,16 @@ from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import walk_stmts
 
 
+@tir_pass("LowerMatchBuffer")
 def lower_match_buffer(func: n.PrimFunc) -> n.PrimFunc:
-    """`func` without views of regions. Raises LoweringError for a view whose declared layout is not the region's."""
+    """Make views of regions accesses of the buffers they look at.
+
+    Raises LoweringError for a view whose declared layout is not the region's.
+    """
     if not any(isinstance(node, n.Block) and node.match_buffers for node in walk_stmts(func.body)):
         return func
     body = _Views().go(func.body)

@@ -18,14 +18,19 @@ from compiler.ir.visit import children, map_children, replace
 from compiler.lower.analysis.conditions import TRUE
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, IterType, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import free_vars
 
 Loops = tuple[n.For, ...]
 STORE_AT = "store_at"  # a loop's annotation: the names of buffers that live for one of its iterations
 
 
+@tir_pass("PlanAndUpdateBufferAllocationLocation")
 def plan_allocation(func: n.PrimFunc) -> n.PrimFunc:
-    """Move every block's `alloc_buffers` to an allocating block of their own, as far inward as is right."""
+    """Move each allocation to the innermost block around all uses of the buffer.
+
+    It becomes an allocating block of its own, as far inward as is right.
+    """
     finder = _Finder()
     finder.visit(func.body, ())
     if not finder.declared:

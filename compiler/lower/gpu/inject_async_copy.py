@@ -18,6 +18,8 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import COPY_BYTES, ptx_cp_async
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import walk_stmts
 
 ASYNC_SCOPE = "async_scope"  # an attribute around copies whose end is waited for
@@ -25,8 +27,12 @@ _SHARED = ("shared", "shared.dyn")
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
+@tir_pass("InjectPTXAsyncCopy", gives=Stage.LOWERED)
 def inject_async_copy(func: n.PrimFunc) -> n.PrimFunc:
-    """Make the copies of a function whose buffers are flat and whose vectors are written."""
+    """Make copies to shared memory that a pipeline lets go on by themselves into `cp.async`.
+
+    The buffers of `func` are flat, and its vectors are written.
+    """
     if not any(isinstance(node, n.AttrStmt) and node.attr_key == ASYNC_SCOPE for node in walk_stmts(func.body)):
         return func
     scopes = {node.buffer_var: node.scope for node in walk_stmts(func.body) if isinstance(node, n.Allocate)}

@@ -6,6 +6,8 @@ from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import walk_stmts
 
 # Each axis as the place of its number: which tuple, and where in it.
@@ -33,8 +35,9 @@ def is_bound(func: n.PrimFunc) -> bool:
     return bool(bound_extents(func.body))
 
 
+@tir_pass("InjectVirtualThread", gives=Stage.LOOPS)
 def unroll_virtual_threads(func: n.PrimFunc) -> n.PrimFunc:
-    """Loops bound to "vthread" run one iteration after another in each thread, unrolled."""
+    """Unroll loops bound to "vthread" in each thread."""
 
     def go(node: Node) -> Node:
         if isinstance(node, PrimExpr):

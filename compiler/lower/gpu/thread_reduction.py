@@ -28,6 +28,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.gpu import FULL_MASK, WARP, tvm_warp_shuffle_xor
 from compiler.tir.nodes import IterType, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
 from compiler.tir.visit import free_vars, seq, substitute
 
 Path = tuple[Node, ...]
@@ -40,8 +41,12 @@ _UNITS: dict[type, Callable[[str], PrimExpr]] = {
 }  # fmt: skip
 
 
+@tir_pass("LowerCrossThreadReduction")
 def lower_thread_reductions(func: n.PrimFunc) -> n.PrimFunc:
-    """Rewrite every block that reduces along a loop over threads. Raises LoweringError where that is not possible."""
+    """Reduce along threadIdx: each thread reduces its part, then the threads of a block combine theirs.
+
+    Raises LoweringError for a block where that is not possible.
+    """
     while (found := next(_reductions(func.body, ()), None)) is not None:
         func = func.with_body(_Rewriter(func, *found).body())
     return func

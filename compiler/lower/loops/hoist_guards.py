@@ -21,11 +21,17 @@ from compiler.lower.analysis.linear import LinearForms
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, seq
 
 
+@tir_pass("HoistGuards", opt_level=1, gives=Stage.FLAT)
 def hoist_guards(func: n.PrimFunc) -> n.PrimFunc:
-    """Move every condition as far out as it goes; make bounds of those that bound a loop."""
+    """Ask a condition outside the loops it does not depend on.
+
+    Those that bound a loop become its bounds.
+    """
     forms = LinearForms()
     return func.with_body(hoist(func.body, forms, tighten=True))
 

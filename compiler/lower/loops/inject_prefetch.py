@@ -29,6 +29,8 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, seq
 
 SOFTWARE_PREFETCH = "software_prefetch"
@@ -37,9 +39,13 @@ CACHE_LINE = 64  # bytes: what one prefetch fetches
 _MOST_LINES = 64  # of an iteration: of more, the first would be gone, or hold up all else
 
 
+@tir_pass("InjectPrefetch", gives=Stage.FLAT)
 def inject_prefetch(func: n.PrimFunc) -> n.PrimFunc:
-    """Put prefetches at the start of the annotated loops' bodies. Raises LoweringError for a distance that is no
-    number, a loop of vectors, or one that reads too much in an iteration."""
+    """Have loops annotated with `software_prefetch` ask memory for what a later iteration reads.
+
+    Raises LoweringError for a distance that is no number, a loop of vectors, or one that reads too much in an
+    iteration.
+    """
     if is_bound(func):
         return func
     given = frozenset(buffer.data for buffer in func.buffer_map.values())

@@ -31,6 +31,8 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.ptx import MEMORY, ptx_commit_group, ptx_wait_group
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import seq, walk_stmts
 
 STAGE = "software_pipeline_stage"
@@ -43,6 +45,7 @@ _MOST_STAGES = 16  # before and behind the loop stand as many copies of its body
 # --------------------------------------------------------------------------- what the annotations count
 
 
+@tir_pass("MarkPipelineParts")
 def mark_parts(func: n.PrimFunc) -> n.PrimFunc:
     """Set apart the statements of annotated loops: later passes put others, such as inits, beside them."""
 
@@ -88,9 +91,13 @@ def _opened(body: Stmt) -> tuple[list[n.Allocate], list[Stmt]]:
 # --------------------------------------------------------------------------------------------- the pass
 
 
+@tir_pass("InjectSoftwarePipeline", gives=Stage.LOOPS)
 def inject_software_pipeline(func: n.PrimFunc) -> n.PrimFunc:
-    """Pipeline the annotated loops of a function without blocks. Raises LoweringError where the annotations are not of
-    its statements, or would change what it computes."""
+    """Run the statements of annotated loops on different iterations at a time.
+
+    The function has no blocks. Raises LoweringError where the annotations are not of its statements, or would change
+    what it computes.
+    """
     on_gpu = is_bound(func)
 
     def go(node: Node) -> Node:

@@ -6,10 +6,13 @@ from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 
 
+@tir_pass("SerializeNestedParallel", gives=Stage.FLAT)
 def serialize_nested_parallel(func: n.PrimFunc) -> n.PrimFunc:
-    """Make every parallel loop under another one serial."""
+    """Run a parallel loop inside another one serially."""
 
     def visit(stmt: Stmt, inside: bool) -> Stmt:
         parallel = isinstance(stmt, n.For) and stmt.kind is ForKind.PARALLEL

@@ -22,11 +22,14 @@ from compiler.lower.loops.hoist_guards import movable, remember_range
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, seq
 
 
+@tir_pass("LoopPartition", opt_level=1, gives=Stage.FLAT)
 def partition_loops(func: n.PrimFunc) -> n.PrimFunc:
-    """Split serial loops where a condition on their variable changes."""
+    """Split loops where a condition in them stops holding, so that the main part asks nothing."""
     forms = LinearForms()
 
     def go(node: Node) -> Node:

@@ -14,6 +14,8 @@ from compiler.ir.visit import map_children, replace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import seq
 
 NOTHING = n.Evaluate(n.IntImm("int32", 0))
@@ -22,12 +24,20 @@ _LIKELY = Op.get("tir.likely")
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
+@tir_pass("Simplify", gives=Stage.FLAT)
 def simplify(func: n.PrimFunc) -> n.PrimFunc:
-    """Simplify index arithmetic under the loops' ranges; drop loops of one iteration and dead branches.
+    """Simplify expressions, and remove what has no effect.
 
-    Arithmetic on data is left as it was written.
+    Index arithmetic is simplified under the loops' ranges; loops of one iteration and dead branches go. Arithmetic on
+    data is left as it was written.
     """
     return func.with_body(Simplifier(Analyzer()).stmt(func.body))
+
+
+@tir_pass("SimplifyTiles", opt_level=1, gives=Stage.FLAT)
+def simplify_tiles(func: n.PrimFunc) -> n.PrimFunc:
+    """Simplify what SplitTails, HoistGuards and LoopPartition made."""
+    return simplify(func)
 
 
 def is_nothing(stmt: Stmt) -> bool:

@@ -27,6 +27,8 @@ from compiler.lower.loops.simplify import NOTHING
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, walk_stmts
 
 TILE_ELEMENTS = 4096  # arrays up to this many elements make a tile
@@ -35,8 +37,12 @@ _LARGE = 384  # vector operations; the edges of a tile as large are loops, not u
 _IF_THEN_ELSE = Op.get("tir.if_then_else")
 
 
+@tir_pass("SplitTails", opt_level=1, gives=Stage.FLAT)
 def split_tails(func: n.PrimFunc) -> n.PrimFunc:
-    """Make an unconditional version of every tile that has conditions."""
+    """Split loops over register tiles where the tile stops fitting.
+
+    Every tile that has conditions gets an unconditional version.
+    """
     forms = LinearForms()
     return func.with_body(_Splitter(forms).outside(func.body))
 

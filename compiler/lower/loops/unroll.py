@@ -7,15 +7,20 @@ more, and compile time is lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
-from compiler.ir.transform.config import UnrollConfig
+from compiler.ir.transform.config import register_option
 from compiler.ir.visit import map_children, replace, walk
+from compiler.suggest import closest
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, walk_stmts
 
 MOST_OPERATIONS = 1024
@@ -23,13 +28,46 @@ REGISTER_TILE_OPERATIONS = 128  # a loop over a local array is unrolled up to th
 AUTO_STEP = "pragma_auto_unroll_max_step"
 EXPLICIT = "pragma_unroll_explicit"
 UNROLL = "pragma_unroll"
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollConfig:
+    """When loops nobody asked to unroll are unrolled: up to `auto_max_step` statements, or `auto_max_extent` steps."""
+
+    auto_max_step: int = 0
+    auto_max_extent: int = 0
+
+
+def _read_config(value: Any) -> UnrollConfig:
+    if isinstance(value, UnrollConfig):
+        return value
+    if not isinstance(value, Mapping):
+        raise ValueError("use a dict")
+    fields = ("auto_max_extent", "auto_max_step")
+    for name, number in value.items():
+        if name not in fields:
+            raise ValueError(f"no field {name!r}; {closest(name, fields)}")
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError(f"{name} is a non-negative integer")
+    return UnrollConfig(**value)
+
+
 NO_MORE = UnrollConfig()
+UNROLL_LOOP = register_option(
+    "tir.UnrollLoop",
+    "a dict",
+    "auto_max_step: unroll innermost loops that become at most so many statements; "
+    "auto_max_extent: unroll innermost loops of at most so many steps",
+    _read_config,
+    NO_MORE,
+)
 
 
+@tir_pass("UnrollLoop", gives=Stage.LOWERED, options={"config": UNROLL_LOOP.value})
 def unroll(func: n.PrimFunc, vector_bits: int = 256, *, config: UnrollConfig = NO_MORE) -> n.PrimFunc:
-    """Mark the loops to unroll; drop the pragmas that asked for it.
+    """Mark loops to unroll: pragmas, register tiles, and what the option `tir.UnrollLoop` says.
 
-    `config` says which are unrolled where no pragma says anything.
+    Drops the pragmas that asked for it. `config` says which are unrolled where no pragma says anything.
     """
     body, _ = _Unroller(vector_bits, config.auto_max_extent).visit(func.body, config.auto_max_step)
     return func.with_body(body)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from compiler.dtype import parse_dtype
 from compiler.ir.base import Node
+from compiler.ir.transform.config import register_option, truth
+from compiler.ir.transform.context import PassContext
 from compiler.ir.visit import map_children, replace
 from compiler.lower.analysis.rename import substituted
 from compiler.lower.loops.simplify import NOTHING
@@ -18,15 +20,25 @@ from compiler.lower.loops.vectorizer import CannotVectorize, Vectorizer
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import seq, walk_stmts
 
 REGISTERS_A_PIECE = 8
+DISABLE_VECTORIZE = register_option(
+    "tir.disable_vectorize", "a truth value", "vectorized loops run one element at a time instead", truth, False
+)
 
 
-def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable: bool = True) -> n.PrimFunc:
-    """Replace vectorized loops by vector statements for a machine with vectors of `vector_bits`.
+def _enabled(context: PassContext | None) -> bool:
+    return not DISABLE_VECTORIZE.value(context)
 
-    Where not enabled, they become serial loops.
+
+@tir_pass("VectorizeLoop", gives=Stage.LOWERED, options={"enable_vectorize": _enabled})
+def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable_vectorize: bool = True) -> n.PrimFunc:
+    """Replace vectorized loops by vector statements, or by serial loops.
+
+    The vectors are of a machine with registers of `vector_bits`; loops become serial where not enabled.
     """
 
     def go(node: Node) -> Node:
@@ -34,7 +46,7 @@ def vectorize(func: n.PrimFunc, vector_bits: int = 256, *, enable: bool = True) 
             return node
         rebuilt = map_children(node, go)
         if isinstance(rebuilt, n.For) and rebuilt.kind is ForKind.VECTORIZED:
-            return _vectorized(rebuilt, vector_bits) if enable else replace(rebuilt, kind=ForKind.SERIAL)
+            return _vectorized(rebuilt, vector_bits) if enable_vectorize else replace(rebuilt, kind=ForKind.SERIAL)
         return rebuilt
 
     body = go(func.body)

@@ -22,11 +22,14 @@ from compiler.ir.visit import children, map_children, replace, walk
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, substitute
 
 _MOST_PLACES = 1024  # of a statement: larger arrays are no registers
 
 
+@tir_pass("DropLaneMasks", gives=Stage.LOWERED)
 def whole_lanes(func: n.PrimFunc) -> n.PrimFunc:
     """Drop the masks of what is only added up in places of local arrays."""
 

@@ -3,8 +3,8 @@
 import pytest
 
 from compiler.driver.build import build
+from compiler.driver.pipeline import lower_func
 from compiler.interp import interpreter as interp
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.te.schedule.replay import schedule_to_func
 from tests.kit.compiler.te_primitive_schedules import CASES

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import stages
 from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
 from compiler.ir.visit import walk
-from compiler.lower.pipeline import stages
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
@@ -150,10 +150,10 @@ def assert_agreement(
         assert_same(want[-1:], [np.asarray(expected(*args[:-1]))], "numpy", tolerance)
     lowered = scheduled
     for step, lowered in stages(scheduled, HOST.vector_bits):
-        if step.stage is not None:
-            verify(lowered, step.stage)
+        if step.gives is not None:
+            verify(lowered, step.gives)
         if every_stage:
-            assert_same(outputs_by_interpreter(lowered, args), want, step.name, tolerance)
+            assert_same(outputs_by_interpreter(lowered, args), want, step.title, tolerance)
     if not every_stage:
         assert_same(outputs_by_interpreter(lowered, args), want, "lowered", tolerance)
     assert_same(outputs_by_machine(scheduled, args), want, "machine code", tolerance)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import build
+from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace

@@ -10,8 +10,8 @@ import pytest
 from compiler.codegen.llvm.llvm import options_for
 from compiler.codegen.llvm.module import llvm_text
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.cpu_function import KernelError
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact

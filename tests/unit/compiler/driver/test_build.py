@@ -10,9 +10,9 @@ import pytest
 
 from compiler.codegen.llvm.effort import Effort, effort_for
 from compiler.driver.build import build, compile_artifact, lower
+from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError, TargetError
 from compiler.ir.module import IRModule
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule as TirSchedule

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from compiler.driver import pipeline, tir_passes
 from compiler.driver.build import lower
+from compiler.driver.pipeline import PIPELINE, Row, steps
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
@@ -13,17 +19,15 @@ from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import (
     ModulePass,
-    PrimFuncPass,
+    PassInfo,
     PrintIR,
     Sequential,
     get_pass,
     module_pass,
-    prim_func_pass,
 )
-from compiler.lower import tir_passes
-from compiler.lower.pipeline import passes
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
+from compiler.tir.transform import PrimFuncPass, find_pass, pass_of, prim_func_pass, tir_pass
 from tests.kit.compiler.lowering import chain, matmul
 
 
@@ -64,7 +68,7 @@ def test_a_class_of_passes_takes_arguments() -> None:
         module_pass(opt_level=0)(type("Nothing", (), {}))
 
 
-def test_wrong_passes() -> None:
+def test_wrong_steps() -> None:
     with pytest.raises(TransformError, match="needs its opt_level"):
         module_pass(lambda mod, ctx: mod)
     with pytest.raises(TransformError, match="made of a function or a class"):
@@ -105,16 +109,16 @@ def test_a_sequence_runs_what_is_enabled_and_required() -> None:
 
 
 def test_every_pass_of_lowering_is_there_by_name() -> None:
-    for step in passes():
+    for step in steps():
         made = getattr(tir_passes, step.title)()
-        assert made.info == get_pass(f"tir.{step.title}").info == step.as_pass().info
+        assert made.info == get_pass(f"tir.{step.title}").info == step.info
         assert made.info.name == f"tir.{step.title}"
 
 
 def test_lowering_pass_by_pass_is_lowering() -> None:
     module = two()
     with Target("llvm"):
-        one_by_one = Sequential([getattr(tir_passes, step.title)() for step in passes()], opt_level=0)(module)
+        one_by_one = Sequential([getattr(tir_passes, step.title)() for step in steps()], opt_level=0)(module)
         assert structural_equal(one_by_one["mm"], lower(module)["mm"])
     a, b, out = np.ones((3, 5), "float32"), np.ones((5, 4), "float32"), np.zeros((3, 4), "float32")
     run(one_by_one["mm"], a, b, out)
@@ -131,3 +135,46 @@ def test_passes_over_functions(capsys: pytest.CaptureFixture[str]) -> None:
     assert tir_passes.BindTarget(Target("cuda"))(bound)["mm"].attrs["target"].kind == "llvm"
     assert PrintIR("here")(module) is module
     assert "# PrintIR(here)" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------- the table
+
+
+def test_a_pass_is_registered_at_its_function() -> None:
+    @tir_pass("TestDoubled", options={"times": lambda context: 2})
+    def repeated(func: PrimFunc, *, times: int = 1) -> PrimFunc:
+        """Note how often.
+
+        More of it.
+        """
+        return func.with_attr("times", times)
+
+    found = find_pass("TestDoubled")
+    assert (found.info, found.description) == (PassInfo(0, "tir.TestDoubled"), "Note how often.")
+    assert pass_of(repeated) is found
+    assert get_pass("tir.TestDoubled")(two())["mm"].attrs["times"] == 2
+    assert found.make(5)(two())["mm"].attrs["times"] == found.make(times=5)(two())["mm"].attrs["times"] == 5
+    with pytest.raises(TransformError, match=r"a pass 'tir.TestDoubled' is already registered"):
+        tir_pass("TestDoubled")(repeated)
+    with pytest.raises(TransformError, match=r"no pass tir.TestDouble(?s:.)*did you mean 'TestDoubled'"):
+        find_pass("TestDouble")
+
+
+def test_constructors_say_what_they_take() -> None:
+    assert str(inspect.signature(tir_passes.VectorizeLoop)) == "(enable_vectorize: 'bool' = True)"
+    assert str(inspect.signature(tir_passes.Simplify)) == "()"
+    assert tir_passes.Simplify.__doc__ == "Simplify expressions, and remove what has no effect."
+    assert "Simplify" in dir(tir_passes)
+    with pytest.raises(TypeError):
+        tir_passes.Simplify(1)
+    with pytest.raises(AttributeError):
+        _ = tir_passes.Simplfy
+
+
+def test_the_documents_list_every_pass_and_option() -> None:
+    text = (Path(pipeline.__file__).resolve().parents[2] / "docs" / "passes.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `tir\.(\w+)` \| (\d) \| (.*) \|$", text, re.MULTILINE)
+    passes = [pass_of(row.function) for row in PIPELINE if isinstance(row, Row)]
+    only_by_name = [find_pass("DefaultGPUSchedule")]
+    assert listed == [(p.title, str(p.opt_level), p.description) for p in (*passes, *only_by_name)]
+    assert all(f"| `{name}` |" in text for name in PassContext.list_configs())

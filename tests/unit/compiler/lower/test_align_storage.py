@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import build, lower
+from compiler.driver.pipeline import lower_func
 from compiler.interp import interpreter as interp
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.te.schedule.replay import schedule_to_func
 from tests.kit.compiler.te_primitive_schedules import rows

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import build
+from compiler.driver.pipeline import lower_func, stages
 from compiler.errors import LoweringError, ScheduleError
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func, stages
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import Schedule
 from compiler.te import operation as te
@@ -20,7 +20,7 @@ from tests.kit.compiler import schedule_workloads as w
 
 def doubled(func: PrimFunc) -> str:
     """The text right after the pass."""
-    return next(made for step, made in stages(func) if step.name == "inject_double_buffer").script()
+    return next(made for step, made in stages(func) if step.title == "InjectDoubleBuffer").script()
 
 
 def statements(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.flatten_buffers import flatten_buffers
@@ -16,7 +17,6 @@ from compiler.lower.loops.nested_parallel import serialize_nested_parallel
 from compiler.lower.loops.partition_loops import partition_loops
 from compiler.lower.loops.simplify import simplify
 from compiler.lower.loops.split_tails import split_tails
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops

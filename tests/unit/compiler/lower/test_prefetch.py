@@ -9,8 +9,8 @@ import pytest
 
 from compiler import topi
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.errors import LoweringError
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule

@@ -7,16 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
+from compiler.driver import tir_passes
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func, stages
 from compiler.errors import LoweringError
 from compiler.interp import threads as interp_threads
 from compiler.interp.interpreter import run
 from compiler.interp.thread_memory import RaceError
 from compiler.ir.module import IRModule
-from compiler.lower import tir_passes
 from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.lower.loops.pipeline_versions import versions
-from compiler.lower.pipeline import lower_func, stages
 from compiler.schedule.core.schedule import Schedule
 from compiler.script.entry import from_source
 from compiler.te import operation as te
@@ -30,7 +30,7 @@ STAGE, ORDER, ASYNC = (f"software_pipeline_{what}" for what in ("stage", "order"
 
 def pipelined(func: PrimFunc) -> str:
     """The text right after the pass, less indented and without its head."""
-    made = next(made for step, made in stages(func) if step.name == "inject_software_pipeline")
+    made = next(made for step, made in stages(func) if step.title == "InjectSoftwarePipeline")
     lines = made.script().splitlines()
     return "\n".join(line[4:] for line in lines if not line.lstrip().startswith(("T.func_attr", "def", "@")))
 

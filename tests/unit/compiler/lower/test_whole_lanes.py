@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.ir.visit import walk
 from compiler.lower.loops.whole_lanes import whole_lanes
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.arith.index_map import IndexMap
-from compiler.lower.pipeline import lower_func
+from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
 from tests.kit.compiler import schedule_workloads as w

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from tests.kit.compiler import schedule_workloads as w
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import build, compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.ir.visit import walk
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compiler.driver import build as driver
+from compiler.driver.pipeline import lower_func
 from compiler.errors import IRError, ScheduleError
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.schedule.core.trace import Trace, apply_trace

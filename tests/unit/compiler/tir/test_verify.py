@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.errors import IRError
 from compiler.ir.visit import walk
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir import ops

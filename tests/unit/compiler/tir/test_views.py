@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tunefarm as tvm
+from compiler.driver.pipeline import stages
 from compiler.errors import ArtifactError, IRError, LoweringError
 from compiler.interp.interpreter import run
 from compiler.ir.structural import structural_equal, structural_hash
 from compiler.ir.text import script
 from compiler.ir.visit import walk
-from compiler.lower.pipeline import stages
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir.verify import verify

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.driver.pipeline import stages
 from compiler.ir.base import Node
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import map_children, walk
-from compiler.lower.pipeline import stages
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt, decl_buffer

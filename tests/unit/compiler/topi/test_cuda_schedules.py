@@ -9,10 +9,10 @@ import pytest
 
 from compiler import topi
 from compiler.driver.build import compile_artifact, lower
+from compiler.driver.tir_passes import DefaultGPUSchedule
 from compiler.errors import CodegenError
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
-from compiler.lower.tir_passes import DefaultGPUSchedule
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, thread_axis
 from compiler.te.prim_func import create_prim_func

@@ -12,11 +12,11 @@ import pytest
 from compiler import topi
 from compiler.codegen.llvm.writer import NO_TILES
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core import native
 from compiler.runtime.core.cpu_function import kernel_failure
 from compiler.runtime.core.ndarray import array, empty

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.errors import CodegenError
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target
 from tests.kit.compiler.narrow_products import numbers, operands, product

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.driver.pipeline import lower_func
 from compiler.dtype import holds_all_of
 from compiler.interp.interpreter import run
-from compiler.lower.pipeline import lower_func
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace, apply_trace
 from compiler.target.target import Target

@@ -9,10 +9,10 @@ import pytest
 
 from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
+from compiler.driver.pipeline import lower_func
 from compiler.interp.interpreter import run
 from compiler.ir.module import IRModule
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
-from compiler.lower.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.trace import Trace, apply_trace

@@ -9,7 +9,7 @@ import pytest
 
 from compiler import topi
 from compiler.driver.build import build, compile_artifact
-from compiler.lower.pipeline import lower_func
+from compiler.driver.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.trace import Trace, apply_trace

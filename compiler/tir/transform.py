@@ -1,0 +1,178 @@
+"""Passes over TensorIR functions, and the table of those that have a name.
+
+A pass is registered where it is defined. That is all there is to do besides a row in `compiler/driver/pipeline.py`:
+
+    @tir_pass("UnrollLoop", gives=Stage.LOWERED, options={"config": UNROLL.value})
+    def unroll(func, vector_bits=256, *, config=NO_MORE):
+        '''Mark loops to unroll: pragmas, register tiles, and what the option tir.UnrollLoop says.'''
+
+Contexts and instruments know it as `tir.UnrollLoop`; `tir.transform.UnrollLoop()` makes it for a `Sequential`; the
+first paragraph of the docstring is its description there and in `docs/passes.md`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from compiler.ir.module import IRModule
+from compiler.ir.transform.config import TransformError
+from compiler.ir.transform.context import PassContext
+from compiler.ir.transform.passes import FunctionPass, Pass, PassInfo, pass_decorator, register_pass
+from compiler.suggest import closest
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from compiler.tir.verify import Stage
+
+Rewrite = Callable[[n.PrimFunc], n.PrimFunc]
+Setting = Callable[[PassContext | None], Any]
+F = TypeVar("F", bound=Callable[..., n.PrimFunc])
+
+
+class PrimFuncPass(FunctionPass):
+    """A pass over each TensorIR function by itself: `function(func, mod, context)`. None removes the function."""
+
+    of = n.PrimFunc
+
+    def __init__(
+        self, function: Callable[[n.PrimFunc, IRModule, PassContext], n.PrimFunc | None], info: PassInfo
+    ) -> None:
+        super().__init__(function, info)
+
+
+def prim_func_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] | None = None,
+    traceable: bool = False,
+) -> Any:
+    """Make a pass of `f(func, mod, ctx)`, or of a class with `transform_function(self, func, mod, ctx)`.
+
+    Otherwise as `module_pass`.
+    """
+    return pass_decorator(pass_func, opt_level, name, required, traceable, PrimFuncPass, "transform_function")
+
+
+# ---------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, slots=True)
+class TirPass:
+    """A registered pass: `function(func)`, with `vector_bits` and what `options` give as keywords where it takes them.
+
+    `gives` says which rules of `compiler.tir.verify` hold of its result. Passes of level 0 are needed for code, those
+    of level 1 only make it faster.
+    """
+
+    title: str
+    function: Callable[..., n.PrimFunc]
+    opt_level: int
+    gives: Stage | None
+    options: Mapping[str, Setting]
+    takes_vector_bits: bool
+
+    @property
+    def info(self) -> PassInfo:
+        return PassInfo(self.opt_level, f"tir.{self.title}")
+
+    @property
+    def description(self) -> str:
+        """The first paragraph of the function's docstring, on one line."""
+        return " ".join((inspect.getdoc(self.function) or "").partition("\n\n")[0].split())
+
+    def bound(self, vector_bits: int, context: PassContext | None, given: Mapping[str, Any] | None = None) -> Rewrite:
+        """The pass as a function of the function alone. What is `given` counts more than the context."""
+        settings = {name: value(context) for name, value in self.options.items()}
+        settings.update(given or {})
+        if self.takes_vector_bits:
+            settings["vector_bits"] = vector_bits
+        function = self.function
+        return (lambda func: function(func, **settings)) if settings else function
+
+    def make(self, *args: Any, **kwargs: Any) -> PrimFuncPass:
+        """The pass by itself, as the context it will run under configures it, and the arguments."""
+        given = self.signature.bind(*args, **kwargs).arguments
+        defaults = self.signature.parameters
+        given = {name: value for name, value in given.items() if value != defaults[name].default}
+
+        def run(func: n.PrimFunc, _mod: IRModule, context: PassContext) -> n.PrimFunc:
+            bits = _vector_bits(func) if self.takes_vector_bits else 0
+            return self.bound(bits, context, given)(func)
+
+        return PrimFuncPass(run, self.info)
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The arguments of `make`: those of the function that options give."""
+        parameters = inspect.signature(self.function).parameters
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([parameters[name].replace(kind=kind) for name in self.options])
+
+
+_passes: dict[str, TirPass] = {}
+_by_function: dict[Callable[..., n.PrimFunc], TirPass] = {}
+
+
+def tir_pass(
+    title: str, *, opt_level: int = 0, gives: Stage | None = None, options: Mapping[str, Setting] | None = None
+) -> Callable[[F], F]:
+    """Register the decorated function as the pass `tir.<title>`; it can still be called. See `TirPass`.
+
+    Raises TransformError when the title is taken.
+    """
+
+    def register(function: F) -> F:
+        takes_bits = "vector_bits" in inspect.signature(function).parameters
+        made = TirPass(title, function, opt_level, gives, options or {}, takes_bits)
+        register_pass(made.info.name, made.make)
+        _passes[title] = _by_function[function] = made
+        return function
+
+    return register
+
+
+def tir_passes() -> dict[str, TirPass]:
+    """Every registered pass by its title, in order of the titles."""
+    return dict(sorted(_passes.items()))
+
+
+def find_pass(title: str) -> TirPass:
+    """A registered pass by its title. Raises TransformError listing those there are."""
+    if title not in _passes:
+        raise TransformError(f"there is no pass tir.{title}", hint=closest(title, _passes))
+    return _passes[title]
+
+
+def pass_of(function: Callable[..., n.PrimFunc]) -> TirPass:
+    """The pass that a function was registered as."""
+    return _by_function[function]
+
+
+def _vector_bits(func: n.PrimFunc) -> int:
+    """The vector width of the function's target, else of the current one, else of this machine."""
+    target = func.attrs.get("target") or Target.current_or_default()
+    return Target(target).resolved().vector_bits
+
+
+# ------------------------------------------------------------------------ passes with arguments
+
+
+def Apply(ftransform: Rewrite) -> Pass:
+    """Call a Python function on each function."""
+    return PrimFuncPass(lambda func, _mod, _context: ftransform(func), PassInfo(0, "tir.Apply"))
+
+
+def Filter(fcond: Callable[[n.PrimFunc], bool]) -> Pass:
+    """Keep the functions for which `fcond` holds."""
+    return PrimFuncPass(lambda func, _mod, _context: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
+
+
+def BindTarget(target: Target) -> Pass:
+    """Note the target in the attributes of each function that has none."""
+    return PrimFuncPass(
+        lambda func, _mod, _context: func if "target" in func.attrs else func.with_attr("target", Target(target)),
+        PassInfo(0, "tir.BindTarget"),
+    )
