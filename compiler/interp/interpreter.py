@@ -178,7 +178,9 @@ def _known_value(expr: PrimExpr, known: dict[n.Var, int]) -> int:
     names = [w.define(var, None, None) for var in known]
     code = w.index(expr).code
     scope = {**_SCOPE, **dict(zip(names, known.values()))}
-    return int(eval(code, scope))  # source is our own output
+    if w.lines:  # a maximum and the like name their operands first; lines are indented as in a function
+        exec("\n".join(["if True:", *w.lines]), scope)  # source is our own output
+    return int(eval(code, scope))
 
 
 def _flat(array: Array, buffer: n.Buffer, known: dict[n.Var, int], finish: list[Callable[[], None]]) -> memoryview:

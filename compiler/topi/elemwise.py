@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor
-from compiler.tir import ops
+from compiler.tir import composed, ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
-from compiler.topi.broadcast import truth
+from compiler.topi.broadcast import broadcast_shape, element, truth
+from compiler.topi.checks import is_float, refusal
 
 
 def _unary(name: str, scalar: Callable[[Any], PrimExpr], what: str) -> Callable[[Tensor], Tensor]:
@@ -43,24 +44,34 @@ exp10 = _unary("exp10", intrin.exp10, "10 to the power x")
 log2 = _unary("log2", intrin.log2, "the logarithm of x to base 2")
 log10 = _unary("log10", intrin.log10, "the logarithm of x to base 10")
 log1p = _unary("log1p", intrin.log1p, "the natural logarithm of 1 + x")
-floor = _unary("floor", intrin.floor, "x rounded down")
-ceil = _unary("ceil", intrin.ceil, "x rounded up")
-round = _unary("round", intrin.round, "x rounded to the nearest integer")
-trunc = _unary("trunc", intrin.trunc, "x rounded towards zero")
+floor = _unary("floor", lambda x: _whole(x, intrin.floor), "x rounded down")
+ceil = _unary("ceil", lambda x: _whole(x, intrin.ceil), "x rounded up")
+round = _unary("round", lambda x: _whole(x, intrin.nearbyint), "x rounded to the nearest integer, halves to the even")
+nearbyint = _unary("nearbyint", lambda x: _whole(x, intrin.nearbyint), "the same as `round`")
+asinh = _unary("asinh", composed.asinh, "the number whose hyperbolic sine is x")
+acosh = _unary("acosh", composed.acosh, "the number whose hyperbolic cosine is x")
+atanh = _unary("atanh", composed.atanh, "the number whose hyperbolic tangent is x")
+square = _unary("square", lambda x: ops.mul(x, x), "x * x")
+trunc = _unary("trunc", lambda x: _whole(x, intrin.trunc), "x rounded towards zero")
 abs = _unary("abs", intrin.abs, "the absolute value of x")
 negative = _unary("negative", ops.neg, "-x")
 logical_not = _unary("logical_not", lambda x: ops.logical_not(truth(x)), "whether x is zero (or false)")
 bitwise_not = _unary("bitwise_not", intrin.bitwise_not, "x with every bit the other way")
 sign = _unary("sign", lambda x: _sign(x), "-1, 0 or 1: the sign of x")
-isnan = _unary("isnan", lambda x: ops.not_equal(x, x), "whether x is no number")
-isinf = _unary("isinf", lambda x: ops.greater(intrin.abs(x), ops.max_value(x.dtype)), "whether x is an infinity")
-isfinite = _unary("isfinite", lambda x: ops.less_equal(intrin.abs(x), ops.max_value(x.dtype)), "whether x is finite")
+isnan = _unary("isnan", intrin.isnan, "whether x is no number")
+isinf = _unary("isinf", intrin.isinf, "whether x is an infinity")
+isfinite = _unary("isfinite", intrin.isfinite, "whether x is finite")
 
 
 def _sign(x: PrimExpr) -> PrimExpr:
     zero, one = const(0, x.dtype), const(1, x.dtype)
     not_negative = intrin.select(x > zero, one, zero)
     return not_negative if x.dtype.startswith("uint") else intrin.select(x < zero, const(-1, x.dtype), not_negative)
+
+
+def _whole(x: PrimExpr, rounded: Callable[[Any], PrimExpr]) -> PrimExpr:
+    """Integers are whole as they are."""
+    return rounded(x) if is_float(x.dtype) else x
 
 
 def identity(x: Tensor) -> Tensor:
@@ -75,10 +86,45 @@ def cast(x: Tensor, dtype: str) -> Tensor:
     return result
 
 
-def clip(x: Tensor, a_min: float, a_max: float) -> Tensor:
-    """x limited to [a_min, a_max]."""
-    low, high = const(a_min, x.dtype), const(a_max, x.dtype)
+def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
+    """x limited to [a_min, a_max], which are numbers or expressions; integers to those inside its type's range."""
+    low, high = _bound(a_min, x.dtype), _bound(a_max, x.dtype)
     result: Tensor = compute(
         x.shape, lambda *i: ops.maximum(ops.minimum(x(*i), high), low), name="T_clip", tag="elemwise"
     )
+    return result
+
+
+def _bound(value: Any, dtype: str) -> PrimExpr:
+    if not isinstance(value, int | float) or is_float(dtype):
+        return const(value, dtype) if isinstance(value, int | float) else ops.cast(dtype, value)
+    least, most = ops.as_int(ops.min_value(dtype)), ops.as_int(ops.max_value(dtype))
+    assert least is not None
+    assert most is not None
+    return const(least if value < least else most if value > most else int(value), dtype)
+
+
+def reinterpret(x: Tensor, dtype: str) -> Tensor:
+    """The bits of x as values of `dtype`, which is as wide. Raises IRError when it is not."""
+    result: Tensor = compute(
+        x.shape, lambda *i: intrin.reinterpret(dtype, x(*i)), name="T_reinterpret", tag="elemwise"
+    )
+    return result
+
+
+def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
+    """The sum of several tensors, with broadcasting. Raises IRError for none, and when shapes do not broadcast."""
+    if not xs:
+        raise refusal("elemwise_sum", "needs at least one tensor")
+    shape: tuple[PrimExpr, ...] = ()
+    for x in xs:
+        shape = broadcast_shape("elemwise_sum", shape, x.shape)
+
+    def value(*i: Any) -> PrimExpr:
+        total = element(xs[0], i)
+        for x in xs[1:]:
+            total = ops.add(total, element(x, i))
+        return total
+
+    result: Tensor = compute(shape, value, name="T_elemwise_sum", tag="elemwise")
     return result

@@ -15,9 +15,9 @@ from compiler.tir.intrin import intrin
 from compiler.tir.ir_builder import BufferVar, IRBuilder, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import differ, is_float, need_dtype, need_integers, need_one_of, need_rank, refusal
+from compiler.topi.rearrange import squeeze
 from compiler.topi.reduction import normal_axes
 from compiler.topi.rows import Row, int64, rows
-from compiler.topi.shape import squeeze
 from compiler.topi.transform import reshape
 
 _SMALL_K = 64  # from here on a whole sort is cheaper than keeping the best in order

@@ -13,7 +13,7 @@ from compiler.topi.nn.conv import (
     group_conv2d_nchw,
 )
 from compiler.topi.nn.norm import batch_norm, layer_norm, log_softmax, rms_norm, softmax
-from compiler.topi.nn.pad import pad
+from compiler.topi.nn.pad import circular_pad, mirror_pad, pad, reflect_pad, replicate_pad
 from compiler.topi.nn.pool import adaptive_pool, global_pool, pool1d, pool2d
 from compiler.topi.nn.space import (
     batch_to_space_nd,
@@ -32,6 +32,7 @@ __all__ = [
     "batch_norm",
     "batch_to_space_nd",
     "bias_add",
+    "circular_pad",
     "conv1d",
     "conv2d",
     "conv2d_nchw",
@@ -49,12 +50,15 @@ __all__ = [
     "leaky_relu",
     "log_softmax",
     "matmul",
+    "mirror_pad",
     "pad",
     "pixel_shuffle",
     "pool1d",
     "pool2d",
     "prelu",
+    "reflect_pad",
     "relu",
+    "replicate_pad",
     "rms_norm",
     "scale_shift_nchw",
     "scale_shift_nhwc",

@@ -9,8 +9,8 @@ import numpy as np
 
 from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
-from compiler.runtime.core.module import load_artifact
 from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
 from compiler.te.operation import placeholder, size_var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import Tensor
