@@ -174,7 +174,7 @@ def test_tensordot() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["...ij,...jk->...ik", "...ij,jk", "b...,b...->b...", "iij->j", "ij,ji", "i...->...", "ab,bc,cd->ad", "...,...->..."],
+    ["...ij,...jk->...ik", "...ij,jk", "b...,b...->b...", "iij->j", "ij,ji", "i...->...", "ab,bc,cd->ad", "...,..."],
 )
 def test_einsum(text: str) -> None:
     sizes = {"i": 3, "j": 4, "k": 2, "a": 2, "b": 3, "c": 4, "d": 5}
