@@ -43,6 +43,10 @@ class Backend(ABC):
         """Return `target` with nothing left open. Raises CodegenError for one that no code can be made for."""
         return target
 
+    def checked(self, target: Target) -> Target:
+        """Return `target`. Raises TargetError for a name in it that the code generator does not know, as a CPU's."""
+        return target
+
     def vector_bits(self, target: Target) -> int:
         """Return the width of the vectors that vectorized loops become: this machine's, unless the target is a CPU."""
         return target.vector_bits if target.is_cpu else Target.host().vector_bits

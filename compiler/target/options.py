@@ -47,30 +47,33 @@ _GPU: dict[str, type] = {
     "system-lib": bool,
 }
 _LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tuple}
+_ARCH = ("arch", "mcpu")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A target kind: its default keys, the runtime device type, and its own options with their types.
 
-    `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `warp_size` and
-    `block_threads` are what a GPU's target has that does not say: threads in step, and the most of one block.
+    `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `machine`: the options
+    that say which machine is meant. `warp_size` and `block_threads` are what a GPU's target has that does not say:
+    threads in step, and the most of one block.
     """
 
     keys: tuple[str, ...]
     device: str
     options: Mapping[str, type]
     is_native: bool = False
+    machine: tuple[str, ...] = ()
     warp_size: int = 1
     block_threads: int = 1
 
 
 KINDS: dict[str, Kind] = {
-    "llvm": Kind(("cpu",), "cpu", _LLVM, is_native=True),
+    "llvm": Kind(("cpu",), "cpu", _LLVM, is_native=True, machine=("mcpu", "mtriple")),
     "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
     "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
-    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}, warp_size=32, block_threads=1024),
-    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU, warp_size=32, block_threads=1024),
+    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}, machine=_ARCH, warp_size=32, block_threads=1024),
+    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024),
     "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
     "opencl": Kind(("opencl", "gpu"), "opencl", _GPU, block_threads=256),
     "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU, block_threads=256),

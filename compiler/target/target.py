@@ -160,6 +160,12 @@ class Target:
         return "gpu" in KINDS[self.kind].keys
 
     @property
+    def is_open(self) -> bool:
+        """Whether it leaves open which machine of its kind is meant."""
+        names = KINDS[self.kind].machine
+        return bool(names) and all(self.get(name) is None for name in names)
+
+    @property
     def architecture(self) -> str:
         """The instruction set: a CPU's ("x86_64"), or what a GPU's target names ("sm_80"), else the kind."""
         return architecture(self.mtriple) if self.is_cpu else (self.arch or str(self.kind))

@@ -10,6 +10,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Node
 from compiler.ir.module import IRModule
 from compiler.ir.visit import children
+from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, PrimFunc, Stmt, prim_funcs
@@ -122,7 +123,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> Mapping[n.Buffer, Stmt | None]:
 def verify_memory(func: PrimFunc) -> bool:
     """Whether every access of a function for a GPU is made by its threads. On a CPU that is always so."""
     target = func.attrs.get("target")
-    if getattr(target, "kind", "llvm") not in ("cuda", "rocm", "opencl", "vulkan", "metal"):
+    if not isinstance(target, Target) or not target.is_gpu:
         return True
 
     def threaded(node: Node) -> bool:

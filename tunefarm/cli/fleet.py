@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from compiler.codegen.llvm.cpu_names import check_names
-from compiler.target.cpu_features import host_cpu
+from compiler.driver.backend import backend_of
 from compiler.target.target import Target
 from rpc_server.wire.keys import KeyRing
 from tracker.capability import parse_capability
@@ -21,9 +20,7 @@ from tuner.devices.supplies import DirectFleet, TrackerFleet
 def given_target(text: str) -> Target:
     """A target a person typed. Raises TargetError, also for a CPU that LLVM does not know."""
     target = Target(text)
-    if target.kind == "llvm":
-        check_names(target, target.mtriple or host_cpu().triple)
-    return target
+    return backend_of(target).checked(target)
 
 
 def _leases() -> dict[tuple[str, int], tuple[str, str]]:

@@ -105,7 +105,7 @@ def _gpu(target: str | None) -> str:
         return ""
     from compiler.target.target import Target
 
-    return "0" if Target(target).device_type == "cuda" else ""
+    return "0" if Target(target).device_type == "cuda" else ""  # GPUs that servers lend are NVIDIA's
 
 
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:

@@ -119,14 +119,14 @@ def target_for(asked: str, fleet: Targeted) -> str:
     """The target asked for; where it leaves open which GPU or CPU, that of the first device. "llvm" without `mcpu` and
     `mtriple` is the device's CPU as it is for `tvm.build` this machine's: other options stay as given."""
     target = Target(asked) if asked else None
-    if target is None or (target.device_type == "cuda" and target.arch is None):
+    if target is None or (target.is_open and target.is_gpu):
         return fleet.target()
-    if target.kind != "llvm" or target.mcpu is not None or target.mtriple is not None:
+    if not target.is_open:
         return asked
     device = Target(fleet.target())
-    if device.kind != "llvm":
+    if device.kind != target.kind:
         return asked
-    return str(Target({"kind": "llvm", **filled(target.attrs, device.attrs)}))
+    return str(Target({"kind": target.kind, **filled(target.attrs, device.attrs)}))
 
 
 def _run(

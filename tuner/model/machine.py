@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from compiler.dtype import parse_dtype
 from compiler.target.target import Target
+from tuner.space.backend import tuning_backend_of
 
 LINE_BYTES = 64
 
@@ -39,11 +40,5 @@ class Machine:
 
 
 def target_family(target: Target) -> str:
-    """Targets that share a model: the kind of target, its architecture, and how wide its vectors are.
-
-    "llvm-x86_64-256" is x86 with AVX2, "llvm-x86_64-512" with AVX-512.
-    """
-    if target.kind.name != "llvm":
-        return f"{target.kind.name}-{target.arch or target.mcpu or 'any'}"
-    architecture = (target.mtriple or "any").split("-")[0]
-    return f"llvm-{architecture}-{target.vector_bits}"
+    """Name the targets that share a model with this one: its kind, its architecture, how wide its vectors are."""
+    return tuning_backend_of(target).model_family(target)

@@ -18,6 +18,7 @@ from compiler.lower.gpu.inject_barriers import inject_barriers
 from compiler.lower.gpu.split_host_device import HostDevice, Kernel, split_host_device
 from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target.target import Target
+from compiler.tensorcore.wide_sums import summed_wide
 from compiler.tir import nodes as n
 from compiler.tir import ops
 
@@ -42,8 +43,8 @@ class CUDABackend(Backend):
         return VECTOR_BITS
 
     def default_schedule(self, func: n.PrimFunc) -> n.PrimFunc:
-        """Give each result a thread."""
-        return default_gpu_schedule(func)
+        """Give each result a thread. A product of narrow floats is summed as float32, as tensor cores do."""
+        return default_gpu_schedule(summed_wide(func))
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         built = _built(lowered.module)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.artifact import Artifact
+from compiler.codegen.llvm.cpu_names import check_names
 from compiler.codegen.llvm.effort import Effort, effort_for
 from compiler.codegen.llvm.llvm import assembly_text, compile_text, options_for
 from compiler.codegen.llvm.module import llvm_text
@@ -14,6 +15,7 @@ from compiler.runtime.core.cpu_function import Code
 from compiler.runtime.core.cpu_module import CPUModule, load_code
 from compiler.runtime.core.loader import NotLoaded
 from compiler.runtime.core.threads import set_num_threads
+from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 
@@ -45,6 +47,10 @@ class LLVMBackend(Backend):
 
     def complete(self, target: Target) -> Target:
         return target.resolved()
+
+    def checked(self, target: Target) -> Target:
+        check_names(target, target.mtriple or host_cpu().triple)
+        return target
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         module, target, effort = lowered.module, lowered.target, _effort(lowered)

@@ -22,8 +22,8 @@ from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import Access, BlockInfo, blocks_of
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import spread, vectorize_tail
+from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import ahead_of_time, panel_dim
-from tuner.space.hardware import Hardware
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tuner.space.analysis import BlockInfo
 from tuner.space.cpu.balance import balance
 from tuner.space.cpu.contraction import STREAM_BYTES, Roles, Shape
+from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.pixels import STREAMS
-from tuner.space.hardware import Hardware
 from tuner.space.sketch import Values
 
 _LINE = 64  # bytes that come from memory at once

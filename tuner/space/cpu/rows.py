@@ -26,7 +26,7 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains
-from tuner.space.hardware import Hardware
+from tuner.space.cpu.hardware import Hardware
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values

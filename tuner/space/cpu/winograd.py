@@ -27,9 +27,9 @@ from compiler.tir.ops import as_int
 from tuner.space.analysis import Axis, BlockInfo, blocks_of, consumers, is_pointwise
 from tuner.space.cpu.contraction import Roles
 from tuner.space.cpu.elementwise import inline_chains, spread
+from tuner.space.cpu.hardware import Hardware
 from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import row_above
-from tuner.space.hardware import Hardware
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values
 

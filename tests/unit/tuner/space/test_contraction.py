@@ -20,8 +20,8 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.ops import as_int
 from tuner.space.analysis import blocks_of
 from tuner.space.cpu.contraction import packed_depths
+from tuner.space.cpu.hardware import Hardware
 from tuner.space.generate import generate
-from tuner.space.hardware import Hardware
 from tuner.space.sketch import Sketch
 from tuner.workloads import WorkloadSpec
 
