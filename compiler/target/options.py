@@ -46,6 +46,7 @@ _GPU: dict[str, type] = {
     "l2_cache_size_bytes": int,
     "system-lib": bool,
 }
+_CUDA: dict[str, type] = {**_GPU, "arch": str, "mcpu": str}
 _LLVM_GPU: dict[str, type] = {**_GPU, "mcpu": str, "mtriple": str, "mattr": tuple}
 _ARCH = ("arch", "mcpu")
 
@@ -72,7 +73,7 @@ KINDS: dict[str, Kind] = {
     "llvm": Kind(("cpu",), "cpu", _LLVM, is_native=True, machine=("mcpu", "mtriple")),
     "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
     "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
-    "cuda": Kind(("cuda", "gpu"), "cuda", {**_GPU, "arch": str, "mcpu": str}, machine=_ARCH, warp_size=32, block_threads=1024),
+    "cuda": Kind(("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024),
     "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024),
     "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
     "opencl": Kind(("opencl", "gpu"), "opencl", _GPU, block_threads=256),
