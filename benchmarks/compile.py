@@ -33,7 +33,8 @@ from compiler.codegen.llvm.llvm import compile_text, options_for  # noqa: E402
 from compiler.codegen.llvm.module import llvm_text  # noqa: E402
 from compiler.driver.build import build  # noqa: E402
 from compiler.driver.pipeline import Lowering, steps  # noqa: E402
-from compiler.schedule.core.trace import Trace, apply_trace  # noqa: E402
+from compiler.schedule.core.schedule import apply_trace  # noqa: E402
+from compiler.schedule.core.trace import Trace  # noqa: E402
 from compiler.target.target import Target  # noqa: E402
 from compiler.tir import ops  # noqa: E402
 from compiler.tir.nodes import PrimFunc  # noqa: E402

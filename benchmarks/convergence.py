@@ -28,7 +28,8 @@ import numpy as np
 from compiler.driver.build import compile_artifact
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.ops import as_int
 from tuner.build.process_builder import LocalBuilder

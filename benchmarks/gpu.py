@@ -130,7 +130,8 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from compiler.artifact import Artifact
     from compiler.driver.build import compile_artifact
     from compiler.runtime.load import load_artifact
-    from compiler.schedule.core.trace import Trace, apply_trace
+    from compiler.schedule.core.schedule import apply_trace
+    from compiler.schedule.core.trace import Trace
     from compiler.target.target import Target
     from tuner.build.process_builder import LocalBuilder
     from tuner.devices.supplies import LocalFleet

@@ -98,7 +98,8 @@ def tune_ours(size: int, trials: int, seed: int, folder: Path, run: dict[str, An
 def build_best(db: str, workload: str, path: Path) -> Path:
     """Build the store's best config into a file."""
     from compiler.driver.build import compile_artifact
-    from compiler.schedule.core.trace import Trace, apply_trace
+    from compiler.schedule.core.schedule import apply_trace
+    from compiler.schedule.core.trace import Trace
     from tuner.records.store import RecordStore
     from tuner.task import TuningTask
 

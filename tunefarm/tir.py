@@ -4,8 +4,8 @@ from compiler.arith import analysis
 from compiler.arith.index_map import IndexMap
 from compiler.driver import tir_passes as transform
 from compiler.schedule.core import schedule
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.te.reduction import comm_reducer, max, min, sum
 from compiler.tir import ir_builder, stmt_functor
 from compiler.tir import nodes as buffer

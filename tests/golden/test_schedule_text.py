@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.schedule.core.schedule import LoopRV, Schedule
-from compiler.schedule.core.trace import apply_trace
+from compiler.schedule.core.schedule import LoopRV, Schedule, apply_trace
 from tests.kit.compiler import (
     schedule_buffer_cases,  # noqa: F401  (registers its cases)
     schedule_loop_cases,  # noqa: F401  (and these)

@@ -20,8 +20,8 @@ from compiler.errors import LoweringError, ScheduleError
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.expr import rebind
-from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc

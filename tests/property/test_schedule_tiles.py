@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from compiler.driver.pipeline import lower_func
-from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
-from compiler.schedule.core.trace import apply_trace
+from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule, apply_trace
 from compiler.tir.nodes import PrimFunc
 from tests.kit.compiler import schedule_workloads as w
 

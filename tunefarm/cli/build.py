@@ -17,7 +17,8 @@ from compiler.artifact import Artifact
 from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError

@@ -9,7 +9,8 @@ from functools import cached_property
 from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc

@@ -175,7 +175,8 @@ def _compile(request: BuildRequest) -> bytes:
 
 
 def _instantiate(source: Source, target: Target) -> PrimFunc | Artifact:
-    from compiler.schedule.core.trace import Trace, apply_trace
+    from compiler.schedule.core.schedule import apply_trace
+    from compiler.schedule.core.trace import Trace
     from tuner.untuned import runnable
 
     match source:

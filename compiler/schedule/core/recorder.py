@@ -1,17 +1,16 @@
-"""What a schedule is without its primitives: a function, the steps so far, and how one more is taken.
+"""What a schedule holds: the functions, what names stand for, the steps so far; and how one more step is taken.
 
-`Recorder.take` applies a primitive by its name and records the step; `replay` takes the steps of a trace again.
+`Recorder.take` applies a primitive by its name and records the step; `replay` takes the steps of a trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, TypeVar, assert_never, get_args, overload
+from typing import Any, Literal, assert_never, get_args
 
 import numpy as np
 
 from compiler.errors import IRError, ScheduleError
-from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
 from compiler.schedule.core.effects import Effects
@@ -35,32 +34,26 @@ from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 from compiler.tir.verify import Stage, verify
 
-T = TypeVar("T", BlockRV, LoopRV, ExprRV)
 RenderLevel = Literal["detail", "fast", "none"]
 
 
 class Recorder:
     """The functions scheduled, what the names of blocks, loops and values stand for, and the steps taken.
 
-    `mod` is a function or a module; steps are about its function "main", or the only one, until `work_on`. `seed`
-    drives sampling. `debug_mask`, "all" or a number other than 0, checks after each step that the function is well
-    formed. `error_render_level` is how much errors show: "detail" (the rule and the loops), "fast" (the rule), "none".
-    `enable_check` is accepted for the field's sake: the checks are part of what a step does, and always made.
-    Raises ScheduleError for functions that were lowered, IRError for what is no function or module.
+    The arguments are those of `Schedule`. Raises ScheduleError for functions that were lowered, IRError for what is no
+    function or module.
     """
 
     def __init__(
         self,
         mod: n.PrimFunc | IRModule,
-        *,
         seed: int | None = None,
         debug_mask: str | int = "none",
         error_render_level: RenderLevel = "detail",
-        enable_check: bool = True,
     ) -> None:
         self._mod = _module_of(mod)
-        self._state = _begin(self._mod)
-        self._working = self._state.main
+        self.state = _begin(self._mod)
+        self.working = self.state.main
         self._verifies = _checks_after_steps(debug_mask)
         if error_render_level not in get_args(RenderLevel):
             levels = ", ".join(get_args(RenderLevel))
@@ -69,27 +62,16 @@ class Recorder:
         self._steps: list[Step] = []
         self._decisions: list[Decision | None] = []
         self._count = {BlockRV: 0, LoopRV: 0, ExprRV: 0}
-        self._rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
 
-    @classmethod
-    def replay(
-        cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None, effects: Effects | None = None
-    ) -> Self:
-        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. Steps whose effect `effects`
-        knows are not taken again, and those that are taken are kept there."""
-        sch = cls(func, seed=seed)
-        decisions = iter(trace.decisions)
-        for step in trace.steps:
-            decision: Decision | None = None
-            if get_primitive(step.prim).draw is not None:
-                decision = next(decisions)
-                decision = sch._drawn(step) if decision is None else decision
-                sch._decisions.append(decision)
-            sch._state = apply(sch._state, step, decision, effects)
-            sch._steps.append(step)
-            for rv in step.outputs:
-                sch._count[type(rv)] = max(sch._count[type(rv)], rv.id + 1)
-        return sch
+    def copy(self) -> Recorder:
+        """A recorder of its own in the same state."""
+        other = Recorder(self._mod, None, int(self._verifies), self._render)
+        other.working, other.state = self.working, self.state
+        other._steps, other._decisions = list(self._steps), list(self._decisions)
+        other._count = dict(self._count)
+        other.rng = np.random.default_rng(int(self.rng.integers(1 << 62)))
+        return other
 
     # ------------------------------------------------------------------------------ reading
 
@@ -97,90 +79,76 @@ class Recorder:
     def func(self) -> n.PrimFunc:
         """The function that is worked on, as scheduled so far."""
         try:
-            return self._state.function(self._working)
+            return self.state.function(self.working)
         except Illegal as broken:
             raise as_error("func", None, broken) from None
 
     @property
     def mod(self) -> IRModule:
         """The module with the functions as scheduled so far."""
-        return self._mod.with_functions({g: self._state.functions[g.name_hint] for g in self._mod.functions})
-
-    @property
-    def func_working_on(self) -> GlobalVar | None:
-        """The name of the function that `get_block` looks in, None when none was chosen."""
-        return None if self._working is None else GlobalVar(self._working)
-
-    def work_on(self, func_name: str) -> None:
-        """From here on look for blocks in the function `func_name` of the module. Not a step. Raises ScheduleError when
-        there is none, or it was lowered."""
-        try:
-            self._state.function(func_name)
-        except Illegal as broken:
-            raise self._rendered(as_error("work_on", None, broken)) from None
-        self._working = func_name
-
-    @property
-    def state(self) -> State:
-        return self._state
+        return self._mod.with_functions({g: self.state.functions[g.name_hint] for g in self._mod.functions})
 
     @property
     def trace(self) -> Trace:
-        """The steps so far: the record from which `apply_trace` makes this schedule again."""
+        """The steps so far."""
         return Trace(tuple(self._steps), tuple(self._decisions))
 
-    @overload
-    def get(self, rv: LoopRV) -> n.For: ...
-    @overload
-    def get(self, rv: BlockRV | str) -> n.Block: ...
-    @overload
-    def get(self, rv: ExprRV) -> int: ...
+    def work_on(self, func_name: str) -> None:
+        """From here on look for blocks in the function `func_name`. Raises ScheduleError."""
+        try:
+            self.state.function(func_name)
+        except Illegal as broken:
+            raise self._rendered(as_error("work_on", None, broken)) from None
+        self.working = func_name
+
     def get(self, rv: RV | str) -> n.For | n.Block | int:
         """What `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
         func: n.PrimFunc | None = None
         try:
-            value = rv if isinstance(rv, str) else self._state.value(rv)
+            value = rv if isinstance(rv, str) else self.state.value(rv)
             if isinstance(value, int):
                 return value
-            func = self._state.function(self._working if isinstance(rv, str) else self._state.home(rv))
+            func = self.state.function(self.working if isinstance(rv, str) else self.state.home(rv))
             if isinstance(value, n.Var):
                 return loop_at(loop_path(func, value))
             return realize_at(block_path(func, value)).block
         except Illegal as broken:
             raise self._rendered(as_error("get", func, broken)) from None
 
-    def show(self) -> None:
-        """Print the function."""
-        print(self.func.script())
-
-    def copy(self) -> Self:
-        """A schedule of its own in the same state; variables made so far work in both."""
-        other = type(self)(self._mod, debug_mask=int(self._verifies), error_render_level=self._render)
-        other._working, other._state = self._working, self._state
-        other._steps, other._decisions = list(self._steps), list(self._decisions)
-        other._count = dict(self._count)
-        other._rng = np.random.default_rng(int(self._rng.integers(1 << 62)))
-        return other
-
     # ---------------------------------------------------------------------------- recording
+
+    def replay(self, trace: Trace, effects: Effects | None = None) -> None:
+        """Take the steps of `trace`; open decisions are drawn. Steps whose effect `effects` knows are not taken again,
+        and those that are taken are kept there."""
+        decisions = iter(trace.decisions)
+        for step in trace.steps:
+            decision: Decision | None = None
+            if get_primitive(step.prim).draw is not None:
+                decision = next(decisions)
+                decision = self._drawn(step) if decision is None else decision
+                self._decisions.append(decision)
+            self.state = apply(self.state, step, decision, effects)
+            self._steps.append(step)
+            for rv in step.outputs:
+                self._count[type(rv)] = max(self._count[type(rv)], rv.id + 1)
 
     def take(
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]:
         """Apply a primitive by its name, record the step, and name its results. A block may be given by its name: that
         is a `get_block` first."""
-        before = self._state, len(self._steps), dict(self._count)
+        before = self.state, len(self._steps), dict(self._count)
         try:
             found = [self._find(i) if isinstance(i, str) else _input(i) for i in inputs]
             return self._taken(prim, found, decision, attrs)
         except ScheduleError as error:
-            self._state, self._count = before[0], before[2]
+            self.state, self._count = before[0], before[2]
             del self._steps[before[1] :]
             raise self._rendered(error) from error.__cause__
 
     def _find(self, block_name: str) -> RV:
         """The block called `block_name` in the function that is worked on, by a step of its own."""
-        attrs = {"name": block_name, FUNC_NAME: None if self._working == self._state.main else self._working}
+        attrs = {"name": block_name, FUNC_NAME: None if self.working == self.state.main else self.working}
         [block] = self._taken("get_block", (), None, attrs)
         return block
 
@@ -192,11 +160,11 @@ class Recorder:
         step = Step(prim, tuple(inputs), primitive.stated({k: given[k] for k in primitive.attrs}))
         if primitive.draw is not None and decision is None:
             decision = self._drawn(step)
-        effect = perform(self._state, step, decision)
+        effect = perform(self.state, step, decision)
         if self._verifies:
             verify(effect.func, Stage.BLOCKS)
         outputs = tuple(self._fresh(primitive.output_type) for _ in effect.outputs)
-        self._state = bind_outputs(self._state, effect, outputs)
+        self.state = bind_outputs(self.state, effect, outputs)
         self._steps.append(Step(prim, step.inputs, step.attrs, outputs))
         if primitive.draw is not None:
             self._decisions.append(decision)
@@ -220,8 +188,8 @@ class Recorder:
         assert draw is not None
         func: n.PrimFunc | None = None
         try:
-            _, func = scene(self._state, step)
-            return draw(self._rng, func, *(resolve(self._state, i) for i in step.inputs), **attributes(step))
+            _, func = scene(self.state, step)
+            return draw(self.rng, func, *(resolve(self.state, i) for i in step.inputs), **attributes(step))
         except Illegal as broken:
             raise as_error(step.prim, func, broken) from None
 
@@ -230,17 +198,6 @@ class Recorder:
         number = self._count[kind]
         self._count[kind] = number + 1
         return kind(number)
-
-
-def one(kind: type[T], outputs: tuple[RV, ...]) -> T:
-    """The one result of a step, which is of `kind`."""
-    [rv] = all_of(kind, outputs)
-    return rv
-
-
-def all_of(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
-    """The results of a step, which are of `kind`."""
-    return [rv for rv in outputs if isinstance(rv, kind)]
 
 
 def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:

@@ -1,34 +1,128 @@
 """The schedule: a thin handle over a state and the trace of the steps that made it.
 
 Its methods carry the names and arguments of the field's `tir.Schedule`. Each one records a step and applies it;
-what a step does, with a picture, stands at its primitive (`loops`, `kinds`, `compute_at`, `inline`, `cache`,
-`reduction`, `storage`, `sampling`). All raise ScheduleError for an illegal step and then leave the
-schedule as it was.
+what a step does, with a picture, stands at its primitive (`compiler/schedule/primitives`). All raise ScheduleError
+for an illegal step and then leave the schedule as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 
+from compiler.errors import ScheduleError
 from compiler.ir.base import GlobalVar
-from compiler.schedule.core.recorder import all_of, one
-from compiler.schedule.core.rv import Block, BlockRV, ExprRV, LoopRV
-from compiler.schedule.core.schedule_buffers import BufferSteps
+from compiler.ir.module import IRModule
+from compiler.schedule.core.effects import Effects
+from compiler.schedule.core.map_text import MapLike, map_text, pad_text
+from compiler.schedule.core.recorder import Recorder, RenderLevel
+from compiler.schedule.core.rv import RV, Block, BlockRV, ExprRV, LoopRV
+from compiler.schedule.core.state import State
+from compiler.schedule.core.step import Decision, Input
+from compiler.schedule.core.trace import Trace
+from compiler.tir import nodes as n
 
-__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule"]
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "apply_trace"]
 
+T = TypeVar("T", BlockRV, LoopRV, ExprRV)
 Factor = int | ExprRV | None
+BufferOf = tuple[str, int] | str | n.Buffer  # a buffer of a block: ("read" or "write", index), its name, or itself
 
 
-class Schedule(BufferSteps):
-    """Schedules a function, or the functions of a module (`Recorder` has the arguments).
+class Schedule:
+    """Schedules a function, or the functions of a module.
 
     What is given is not changed: `func` is the scheduled function, `mod` the module with it in place. A block is what
     `get_block` returned, or its name.
+
+    `mod` is a function or a module; steps are about its function "main", or the only one, until `work_on`. `seed`
+    drives sampling. `debug_mask`, "all" or a number other than 0, checks after each step that the function is well
+    formed. `error_render_level` is how much errors show: "detail" (the rule and the loops), "fast" (the rule), "none".
+    `enable_check` is ignored, and accepted for compatibility with TVM: each step makes its checks.
+    Raises ScheduleError for functions that were lowered, IRError for what is no function or module.
     """
+
+    def __init__(
+        self,
+        mod: n.PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: RenderLevel = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        self._recorder = Recorder(mod, seed, debug_mask, error_render_level)
+
+    @classmethod
+    def replay(
+        cls, func: n.PrimFunc | IRModule, trace: Trace, seed: int | None = None, effects: Effects | None = None
+    ) -> Self:
+        """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. Steps whose effect `effects`
+        knows are not taken again, and those that are taken are kept there."""
+        sch = cls(func, seed=seed)
+        sch._recorder.replay(trace, effects)
+        return sch
+
+    # ------------------------------------------------------------------------------ reading
+
+    @property
+    def func(self) -> n.PrimFunc:
+        """The function that is worked on, as scheduled so far."""
+        return self._recorder.func
+
+    @property
+    def mod(self) -> IRModule:
+        """The module with the functions as scheduled so far."""
+        return self._recorder.mod
+
+    @property
+    def func_working_on(self) -> GlobalVar | None:
+        """The name of the function that `get_block` looks in, None when none was chosen."""
+        working = self._recorder.working
+        return None if working is None else GlobalVar(working)
+
+    def work_on(self, func_name: str) -> None:
+        """From here on look for blocks in the function `func_name` of the module. Not a step. Raises ScheduleError when
+        there is none, or it was lowered."""
+        self._recorder.work_on(func_name)
+
+    @property
+    def state(self) -> State:
+        return self._recorder.state
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far: the record from which `apply_trace` makes this schedule again."""
+        return self._recorder.trace
+
+    @overload
+    def get(self, rv: LoopRV) -> n.For: ...
+    @overload
+    def get(self, rv: BlockRV | str) -> n.Block: ...
+    @overload
+    def get(self, rv: ExprRV) -> int: ...
+    def get(self, rv: RV | str) -> n.For | n.Block | int:
+        """What `rv`, or the name of a block, stands for now: a loop, a block, or the integer decided."""
+        return self._recorder.get(rv)
+
+    def show(self) -> None:
+        """Print the function."""
+        print(self.func.script())
+
+    def copy(self) -> Self:
+        """A schedule of its own in the same state; variables made so far work in both."""
+        other = type(self).__new__(type(self))
+        other._recorder = self._recorder.copy()
+        return other
+
+    def take(
+        self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
+    ) -> tuple[RV, ...]:
+        """Apply a primitive by its name, record the step, and name its results. A block may be given by its name: that
+        is a `get_block` first."""
+        return self._recorder.take(prim, inputs, decision, **attrs)
 
     # ---------------------------------------------------------------------- blocks and loops
 
@@ -36,27 +130,27 @@ class Schedule(BufferSteps):
         """The block called `name` of the function `func_name`, without it of the one that is worked on."""
         found = self.func_working_on if func_name is None else GlobalVar(func_name)
         home = None if found is None or found.name_hint == self.state.main else found.name_hint
-        return one(BlockRV, self.take("get_block", (), name=name, func_name=home))
+        return _one(BlockRV, self.take("get_block", (), name=name, func_name=home))
 
     def get_loops(self, block: Block) -> list[LoopRV]:
         """The loops around `block`, outermost first."""
-        return all_of(LoopRV, self.take("get_loops", (block,)))
+        return _all_of(LoopRV, self.take("get_loops", (block,)))
 
     def get_child_blocks(self, block_or_loop: Block | LoopRV) -> list[BlockRV]:
         """The blocks right inside a block or loop."""
-        return all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
+        return _all_of(BlockRV, self.take("get_child_blocks", (block_or_loop,)))
 
     def get_producers(self, block: Block) -> list[BlockRV]:
         """The blocks that write what `block` reads."""
-        return all_of(BlockRV, self.take("get_producers", (block,)))
+        return _all_of(BlockRV, self.take("get_producers", (block,)))
 
     def get_consumers(self, block: Block) -> list[BlockRV]:
         """The blocks that read what `block` writes."""
-        return all_of(BlockRV, self.take("get_consumers", (block,)))
+        return _all_of(BlockRV, self.take("get_consumers", (block,)))
 
     def get_output_blocks(self, scope_block: Block) -> list[BlockRV]:
         """The blocks right inside a block that write an argument of the function."""
-        return all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
+        return _all_of(BlockRV, self.take("get_output_blocks", (scope_block,)))
 
     def split(
         self,
@@ -68,22 +162,22 @@ class Schedule(BufferSteps):
         """Split `loop` into loops of `factors` iterations, outermost first; one may be None (as many as needed).
         `disable_predication` says that they divide an extent that is not known."""
         attrs = {"preserve_unit_iters": preserve_unit_iters, "disable_predication": disable_predication}
-        return all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
+        return _all_of(LoopRV, self.take("split", (loop, *factors), **attrs))
 
     def loop_partition(
         self, loop: LoopRV, factors: Sequence[Factor], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
         """Part `loop` into loops of `factors` iterations, one after another; one may be None (the rest)."""
         steps = self.take("loop_partition", (loop, *factors), preserve_unit_iters=preserve_unit_iters)
-        return all_of(LoopRV, steps)
+        return _all_of(LoopRV, steps)
 
     def merge(self, *loops: LoopRV) -> LoopRV:
         """One loop of loops that stand one after another, in the same nests."""
-        return one(LoopRV, self.take("merge", loops))
+        return _one(LoopRV, self.take("merge", loops))
 
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
         """One loop of loops nested right inside one another, given outermost first."""
-        return one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
+        return _one(LoopRV, self.take("fuse", loops, preserve_unit_iters=preserve_unit_iters))
 
     def reorder(self, *ordered_loops: LoopRV) -> None:
         """Put nested loops in this order, outermost first."""
@@ -91,12 +185,12 @@ class Schedule(BufferSteps):
 
     def add_unit_loop(self, block_or_loop: Block | LoopRV) -> LoopRV:
         """A new loop of one iteration right around a block or loop."""
-        return one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
+        return _one(LoopRV, self.take("add_unit_loop", (block_or_loop,)))
 
     def blockize(self, target: LoopRV | Block | Sequence[Block], preserve_unit_iters: bool = True) -> BlockRV:
         """One block of a loop and what is in it, or of neighbouring blocks; returns the new block."""
         targets = (target,) if isinstance(target, LoopRV | BlockRV | str) else tuple(target)
-        return one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
+        return _one(BlockRV, self.take("blockize", targets, preserve_unit_iters=preserve_unit_iters))
 
     def reorder_block_iter_var(self, block: Block, new_order: Sequence[int]) -> None:
         """Put the axes of `block` in another order, given by their positions now."""
@@ -165,11 +259,11 @@ class Schedule(BufferSteps):
 
     def decompose_reduction(self, block: Block, loop: LoopRV) -> BlockRV:
         """Take the init of `block` out, to before `loop`; returns the init block."""
-        return one(BlockRV, self.take("decompose_reduction", (block, loop)))
+        return _one(BlockRV, self.take("decompose_reduction", (block, loop)))
 
     def rfactor(self, loop: LoopRV, factor_axis: int) -> BlockRV:
         """Reduce each iteration of `loop` apart first; returns the block of partial results."""
-        return one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
+        return _one(BlockRV, self.take("rfactor", (loop,), factor_axis=factor_axis))
 
     # ---------------------------------------------------------------------------- sampling
 
@@ -178,7 +272,7 @@ class Schedule(BufferSteps):
     ) -> ExprRV:
         """One of the integers `candidates`; `decision` is its position."""
         attrs = {"candidates": tuple(map(int, candidates)), "probs": tuple(map(float, probs))}
-        return one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
+        return _one(ExprRV, self.take("sample_categorical", (), decision, **attrs))
 
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
@@ -186,11 +280,11 @@ class Schedule(BufferSteps):
         """`n` factors whose product is the extent of `loop`; `decision` gives them."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
+        return _all_of(ExprRV, self.take("sample_perfect_tile", (loop,), factors, **attrs))
 
     def sample_compute_location(self, block: Block, decision: int | None = None) -> LoopRV:
         """A loop that `block` can be computed at; `decision` is its position among them, -1 none, -2 inline."""
-        return one(LoopRV, self.take("sample_compute_location", (block,), decision))
+        return _one(LoopRV, self.take("sample_compute_location", (block,), decision))
 
     def enter_postproc(self) -> None:
         """Mark where a search's steps end in the trace."""
@@ -198,11 +292,11 @@ class Schedule(BufferSteps):
 
     def seed(self, seed: int) -> None:
         """Start the random numbers of sampling anew from `seed`."""
-        self._rng = np.random.default_rng(seed)
+        self._recorder.rng = np.random.default_rng(seed)
 
     def fork_seed(self) -> int:
         """A seed for another schedule, drawn from this one's random numbers."""
-        return int(self._rng.integers(1, 1 << 31))
+        return int(self._recorder.rng.integers(1, 1 << 31))
 
     def sample_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 64, decision: Sequence[int] | None = None
@@ -210,4 +304,190 @@ class Schedule(BufferSteps):
         """`n` factors that cover the extent of `loop`, dividing it or not; `decision` gives all but the first."""
         factors = None if decision is None else tuple(map(int, decision))
         attrs = {"n": n, "max_innermost_factor": max_innermost_factor}
-        return all_of(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
+        return _all_of(ExprRV, self.take("sample_tile", (loop,), factors, **attrs))
+
+    # ----------------------------------------------------------------------------- buffers
+
+    def read_index(self, block: Block, buffer_name: str) -> int:
+        """The position of the buffer called `buffer_name` among the reads of `block`. Not a step."""
+        return _index(self.get(block).reads, buffer_name, "read")
+
+    def write_index(self, block: Block, buffer_name: str) -> int:
+        """The position of the buffer called `buffer_name` among the writes of `block`. Not a step."""
+        return _index(self.get(block).writes, buffer_name, "written")
+
+    def cache_read(
+        self,
+        block: Block,
+        read_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        consumer_blocks: Sequence[Block] = (),
+    ) -> BlockRV:
+        """Read a copy of a buffer, made in `storage_scope`; returns the copying block."""
+        index = _index(self.get(block).reads, read_buffer_index, "read")
+        attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
+        return _one(BlockRV, self.take("cache_read", (block, *consumer_blocks), **attrs))
+
+    def cache_write(
+        self, block: Block, write_buffer_index: int | str | n.Buffer, storage_scope: str
+    ) -> BlockRV:
+        """Compute into a buffer in `storage_scope` and copy it out; returns the copying block."""
+        index = _index(self.get(block).writes, write_buffer_index, "written")
+        attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope}
+        return _one(BlockRV, self.take("cache_write", (block,), **attrs))
+
+    def cache_inplace(
+        self, block: Block, read_buffer_index: int | str | n.Buffer, storage_scope: str
+    ) -> list[BlockRV]:
+        """Let `block` read and write a copy of one buffer; returns the blocks that copy it there and back."""
+        index = _index(self.get(block).reads, read_buffer_index, "read")
+        attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope}
+        return _all_of(BlockRV, self.take("cache_inplace", (block,), **attrs))
+
+    def cache_index(self, block: Block, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+        """Compute the indices in `block` ahead of it; returns the blocks that do, one an index."""
+        attrs: dict[str, Any] = {"storage_scope": storage_scope, "cse_thresh": cse_thresh}
+        return _all_of(BlockRV, self.take("cache_index", (block,), **attrs))
+
+    def reindex(self, block: Block, buffer: BufferOf) -> BlockRV:
+        """Use a buffer of `block` through a copy indexed by the block's axes; returns the copying block."""
+        kind, index = self._find_buffer(block, buffer)
+        attrs: dict[str, Any] = {"buffer_index": index, "buffer_index_type": kind}
+        return _one(BlockRV, self.take("reindex", (block,), **attrs))
+
+    def reindex_cache_read(
+        self,
+        block: Block,
+        read_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        index_map: MapLike,
+    ) -> BlockRV:
+        """Read a copy of a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the copying block."""
+        found = self.get(block)
+        index = _index(found.reads, read_buffer_index, "read")
+        text = map_text("reindex_cache_read", index_map, len(found.iter_vars))
+        attrs: dict[str, Any] = {"read_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
+        return _one(BlockRV, self.take("reindex_cache_read", (block,), **attrs))
+
+    def reindex_cache_write(
+        self,
+        block: Block,
+        write_buffer_index: int | str | n.Buffer,
+        storage_scope: str,
+        index_map: MapLike,
+    ) -> BlockRV:
+        """Write a buffer in `storage_scope`, at `index_map` of `block`'s axes; returns the block that copies it out."""
+        found = self.get(block)
+        index = _index(found.writes, write_buffer_index, "written")
+        text = map_text("reindex_cache_write", index_map, len(found.iter_vars))
+        attrs: dict[str, Any] = {"write_buffer_index": index, "storage_scope": storage_scope, "index_map": text}
+        return _one(BlockRV, self.take("reindex_cache_write", (block,), **attrs))
+
+    def set_scope(self, block: Block, buffer_index: int | str | n.Buffer, storage_scope: str) -> None:
+        """Keep a buffer that `block` writes in `storage_scope`."""
+        index = _index(self.get(block).writes, buffer_index, "written")
+        self.take("set_scope", (block,), buffer_index=index, storage_scope=storage_scope)
+
+    def unsafe_set_dtype(self, block: Block, buffer_index: int | str | n.Buffer, dtype: str) -> None:
+        """Keep a buffer that `block` writes in `dtype`, which may change the result."""
+        index = _index(self.get(block).writes, buffer_index, "written")
+        self.take("unsafe_set_dtype", (block,), buffer_index=index, dtype=dtype)
+
+    def storage_align(
+        self, block: Block, buffer_index: int, axis: int, factor: int, offset: int
+    ) -> None:
+        """Set neighbours along `axis` of a buffer that `block` writes a multiple of `factor`, plus `offset`, apart."""
+        attrs: dict[str, Any] = {"buffer_index": buffer_index, "axis": axis, "factor": factor, "offset": offset}
+        self.take("storage_align", (block,), **attrs)
+
+    def rolling_buffer(self, block: Block, write_buffer_index: int | str | n.Buffer) -> None:
+        """Keep a window of a buffer that `block` writes, and compute only what each iteration adds to it."""
+        index = _index(self.get(block).writes, write_buffer_index, "written")
+        self.take("rolling_buffer", (block,), write_buffer_index=index)
+
+    # ----------------------------------------------------------------------------- layouts
+
+    def transform_layout(
+        self,
+        block: Block,
+        buffer: BufferOf,
+        index_map: MapLike,
+        pad_value: MapLike | n.PrimExpr | float | None = None,
+        *,
+        assume_injective_transform: bool = False,
+        sizes: Sequence[int | ExprRV] = (),
+    ) -> None:
+        """Lay out anew a buffer of `block`: element [i, j] moves to `index_map(i, j, *sizes)`, and places without an
+        element hold `pad_value`, a number or a function of the place."""
+        kind, index = self._find_buffer(block, buffer)
+        regions = self.get(block).writes if kind == "write" else self.get(block).reads
+        rank = len(regions[index].buffer.shape) if 0 <= index < len(regions) else 0
+        text = map_text("transform_layout", index_map, rank + len(sizes))
+        attrs: dict[str, Any] = {
+            "buffer_index": index, "buffer_index_type": kind, "index_map": text,
+            "pad_value": pad_text("transform_layout", pad_value, text),
+            "assume_injective_transform": assume_injective_transform,
+        }  # fmt: skip
+        self.take("transform_layout", (block, *sizes), **attrs)
+
+    def transform_block_layout(self, block: Block, index_map: MapLike) -> None:
+        """Give `block` axes and loops at `index_map` of those it has."""
+        text = map_text("transform_block_layout", index_map, len(self.get(block).iter_vars))
+        self.take("transform_block_layout", (block,), index_map=text)
+
+    # ----------------------------------------------------------------------------- padding
+
+    def pad_einsum(self, block: Block, padding: Sequence[int]) -> None:
+        """Round the extents of `block`'s axes up to multiples of `padding`, with zeros around what it reads."""
+        self.take("pad_einsum", (block,), padding=tuple(map(int, padding)))
+
+    def winograd(self, block: Block, tile: int = 2, band: int = 0, multiple: int = 1) -> list[BlockRV]:
+        """Compute a convolution by fast filters, in tiles of `tile` × `tile` results, `band` rows of tiles at a time
+        (0: all), a multiple of `multiple`; returns the blocks that do, the last is `block`."""
+        return _all_of(BlockRV, self.take("winograd", (block,), tile=tile, band=band, multiple=multiple))
+
+    def decompose_padding(self, block: Block, loop: LoopRV) -> BlockRV:
+        """Fill what `block` pads with its constant before `loop`, and copy only what is inside; returns the block
+        that fills."""
+        return _one(BlockRV, self.take("decompose_padding", (block, loop)))
+
+    def _find_buffer(self, block: Block, buffer: BufferOf) -> tuple[str, int]:
+        """Where the buffer is among those that `block` writes, or else reads."""
+        if isinstance(buffer, tuple):
+            return buffer
+        found = self.get(block)
+        for at, region in enumerate(found.writes):
+            if region.buffer is buffer or region.buffer.name == buffer:
+                return "write", at
+        return "read", _index(found.reads, buffer, "read or written")
+
+
+def apply_trace(func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None) -> Schedule:
+    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. With `effects`, what steps did
+    to functions is kept there for the next trace, and not done again.
+
+    Raises ScheduleError when a step is illegal on this function.
+    """
+    return Schedule.replay(func, trace, seed, effects)
+
+
+def _one(kind: type[T], outputs: tuple[RV, ...]) -> T:
+    """The one result of a step, which is of `kind`."""
+    [rv] = _all_of(kind, outputs)
+    return rv
+
+
+def _all_of(kind: type[T], outputs: tuple[RV, ...]) -> list[T]:
+    """The results of a step, which are of `kind`."""
+    return [rv for rv in outputs if isinstance(rv, kind)]
+
+
+def _index(regions: tuple[n.BufferRegion, ...], buffer: int | str | n.Buffer, how: str) -> int:
+    if isinstance(buffer, int):
+        return buffer
+    for index, region in enumerate(regions):
+        if region.buffer is buffer or region.buffer.name == buffer:
+            return index
+    known = ", ".join(r.buffer.name for r in regions) or "none"
+    name = buffer if isinstance(buffer, str) else buffer.name
+    raise ScheduleError(f"buffer {name!r} is not {how} by the block", hint=f"these are: {known}")

@@ -87,10 +87,13 @@ def primitive(
     spell: Callable[[list[str], dict[str, Any]], str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[Rewrite], Rewrite]:
-    """Register the decorated rewrite as the primitive of its name (see `Primitive`)."""
+    """Register the decorated rewrite as the primitive of its name (see `Primitive`). Raises ScheduleError for a name
+    that is taken."""
 
     def register(rewrite: Rewrite) -> Rewrite:
         name = rewrite.__name__.removesuffix("_")
+        if name in _REGISTRY:
+            raise ScheduleError(f"a schedule primitive {name!r} is already registered")
         _REGISTRY[name] = Primitive(name, inputs, attrs or {}, outputs, rewrite, draw, listed, spell, defaults or {})
         return rewrite
 

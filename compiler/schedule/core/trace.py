@@ -17,23 +17,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from compiler.errors import ScheduleError
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
 from compiler.schedule.core.rv import RV, parse_rv
 from compiler.schedule.core.step import Decision, Input, Step, check_step, get_primitive
-from compiler.tir import nodes as n
-
-if TYPE_CHECKING:
-    from compiler.schedule.core.effects import Effects
-    from compiler.schedule.core.schedule import Schedule
 
 FORMAT = "tunefarm.trace"
 VERSION = 1
 _MAX_STEPS = 20_000
 _BEFORE_STEPS = f'{{"format":"{FORMAT}","version":{VERSION},"steps":'
 _BEFORE_DECISIONS = ',"decisions":'
+
+
+class Scheduled(Protocol):
+    """What a trace is applied to: a schedule."""
+
+    def take(
+        self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
+    ) -> tuple[RV, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Trace:
             tuple(self.steps[at] for at in kept), tuple(decisions[at] for at in kept if at in decisions)
         )
 
-    def apply_to_schedule(self, sch: Schedule, remove_postproc: bool = False) -> None:
+    def apply_to_schedule(self, sch: Scheduled, remove_postproc: bool = False) -> None:
         """Take these steps on `sch`, whose function may have been scheduled before. Raises ScheduleError when one is
         illegal there; those before it have been taken then."""
         trace = self.simplified(remove_postproc=True) if remove_postproc else self
@@ -149,19 +152,6 @@ class Trace:
             decision = next(decisions) if prim.draw is not None else None
             lines.append(_python_line(name, step, decision))
         return "\n".join(lines)
-
-
-def apply_trace(
-    func: n.PrimFunc, trace: Trace, seed: int | None = None, effects: Effects | None = None
-) -> Schedule:
-    """The schedule that `trace` makes of `func`; open decisions are drawn from `seed`. With `effects`, what steps did
-    to functions is kept there for the next trace, and not done again.
-
-    Raises ScheduleError when a step is illegal on this function.
-    """
-    from compiler.schedule.core.schedule import Schedule
-
-    return Schedule.replay(func, trace, seed, effects)
 
 
 # -------------------------------------------------------------------------------- reading JSON

@@ -12,8 +12,8 @@ from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
 from compiler.interp.interpreter import run
 from compiler.runtime.core.ndarray import array
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func

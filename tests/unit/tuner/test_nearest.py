@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from compiler.interp import interpreter as interp
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from tests.kit.records.runs import statements

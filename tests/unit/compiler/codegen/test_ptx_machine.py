@@ -9,7 +9,8 @@ import pytest
 
 from compiler.driver.build import compile_artifact, lower
 from compiler.interp import interpreter as interp
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.gpu import ptx_machine
 from tuner.space.generate import generate

@@ -10,8 +10,8 @@ from compiler.driver.build import compile_artifact
 from compiler.driver.pipeline import lower_func
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.te.operation import placeholder

@@ -13,8 +13,8 @@ from compiler.driver.pipeline import lower_func
 from compiler.errors import LoweringError
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func

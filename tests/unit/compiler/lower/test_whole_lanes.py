@@ -9,7 +9,8 @@ import pytest
 from compiler.driver.pipeline import lower_func
 from compiler.ir.visit import walk
 from compiler.lower.loops.whole_lanes import whole_lanes
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir import ops

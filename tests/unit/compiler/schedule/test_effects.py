@@ -7,9 +7,9 @@ import pytest
 from compiler.ir.structural import structural_equal
 from compiler.schedule.core import step as steps
 from compiler.schedule.core.effects import Effects
-from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.step import Step
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.trace import Trace
 from tests.kit.compiler import schedule_workloads as w
 
 FUNC = w.matmul(12, 16, 10)

@@ -7,8 +7,8 @@ import pytest
 
 from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
 from tests.kit.compiler import schedule_workloads as w

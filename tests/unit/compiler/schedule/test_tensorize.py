@@ -11,8 +11,8 @@ from compiler.driver import build as driver
 from compiler.driver.pipeline import lower_func
 from compiler.errors import IRError, ScheduleError
 from compiler.runtime.core.ndarray import array
-from compiler.schedule.core.schedule import LoopRV, Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import LoopRV, Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc

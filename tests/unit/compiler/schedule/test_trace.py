@@ -13,10 +13,10 @@ from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
 from compiler.schedule.analysis.tree import tree_text
 from compiler.schedule.core.rv import LoopRV, parse_rv
-from compiler.schedule.core.schedule import Schedule
+from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.state import State
-from compiler.schedule.core.step import Step, apply
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.step import Step, apply, get_primitive, primitive
+from compiler.schedule.core.trace import Trace
 from tests.kit.compiler import schedule_workloads as w
 
 
@@ -281,3 +281,13 @@ def test_an_attribute_called_decisions() -> None:
     for wrong in (f"{text}}}", f'{text}],"decisions":[]}}', f'{text},["b0"]],"decisions":[]}}'):
         with pytest.raises(ScheduleError, match="trace:"):
             Trace.from_json(wrong)
+
+
+def test_a_primitive_is_registered_once() -> None:
+    def get_block(func, name):
+        raise AssertionError
+
+    before = get_primitive("get_block")
+    with pytest.raises(ScheduleError, match="a schedule primitive 'get_block' is already registered"):
+        primitive(attrs={"name": (str,)}, outputs="block")(get_block)
+    assert get_primitive("get_block") is before

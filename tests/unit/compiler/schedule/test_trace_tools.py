@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.errors import ScheduleError
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from tests.kit.compiler import schedule_workloads as w
 
 

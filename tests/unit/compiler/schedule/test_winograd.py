@@ -9,8 +9,8 @@ import pytest
 
 from compiler.interp.interpreter import run
 from compiler.schedule.analysis.cook_toom import POINTS, fast_filter
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func

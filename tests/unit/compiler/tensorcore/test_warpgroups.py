@@ -16,8 +16,8 @@ from compiler.interp.thread_memory import RaceError
 from compiler.ir.base import Node
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import map_children, replace
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder

@@ -9,8 +9,8 @@ from compiler.errors import ScheduleError
 from compiler.ir.module import IRModule
 from compiler.ir.visit import walk
 from compiler.runtime.core.registry import register_func
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tests.kit.compiler import schedule_workloads as w

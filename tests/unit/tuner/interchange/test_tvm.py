@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from compiler.interp.interpreter import run
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from tests.kit.cli.run import run_cli
 from tests.kit.compiler import schedule_workloads as w
 from tests.kit.places import TESTS

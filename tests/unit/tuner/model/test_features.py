@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.ir.visit import walk
-from compiler.schedule.core.trace import apply_trace
+from compiler.schedule.core.schedule import apply_trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int

@@ -21,7 +21,8 @@ from compiler.runtime.core import native
 from compiler.runtime.core.cpu_function import kernel_failure
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.cpu_features import host_cpu
 from compiler.target.target import Target
 from compiler.te.operation import compute, placeholder, reduce_axis

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.compiler.narrow_products import product
 from tuner.space.generate import generate

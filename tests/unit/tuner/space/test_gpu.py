@@ -11,7 +11,8 @@ from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact, lower
 from compiler.interp import interpreter as interp
 from compiler.ir.module import IRModule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.te.operation import placeholder
 from compiler.te.prim_func import create_prim_func

@@ -8,8 +8,8 @@ import pytest
 from compiler.driver.pipeline import lower_func
 from compiler.dtype import holds_all_of
 from compiler.interp.interpreter import run
-from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import Schedule, apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from tests.kit.compiler.narrow_products import numbers, operands, product
 from tuner.space.generate import generate

@@ -15,7 +15,8 @@ from compiler.ir.module import IRModule
 from compiler.lower.blocks.split_preproc import LAYOUT_FREE, split_layout_rewrite
 from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.load import load_artifact
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.executor.trial import Trials

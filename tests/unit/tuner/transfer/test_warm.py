@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.schedule.core.trace import Trace, apply_trace
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
 from tests.kit.tuner.models import candidates, fill, made_up_cost, task
 from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
