@@ -10,7 +10,7 @@ from compiler.tir import hooks, ops
 from compiler.tir import nodes as n
 from compiler.tir.nodes import IterType, Stmt
 from compiler.tir.text.parse_buffers import interval
-from compiler.tir.text.parser import BlockParts, TirParser
+from compiler.tir.text.parse_expr import BlockParts, TirParser
 
 AXES = {
     "spatial": IterType.DATA_PAR,

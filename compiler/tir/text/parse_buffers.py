@@ -10,7 +10,7 @@ from compiler.dtype import parse_dtype
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-from compiler.tir.text.parser import TirParser, extent
+from compiler.tir.text.parse_expr import TirParser, extent
 from compiler.tir.text.vocabulary import TypeName
 
 _NAMES = ("shape", "dtype", "data", "strides", "elem_offset", "scope", "align", "offset_factor", "buffer_type",

@@ -10,7 +10,7 @@ from compiler.tir import ops
 from compiler.tir.nodes import Stmt
 from compiler.tir.text import parse_buffers as buffers
 from compiler.tir.text.parse_blocks import AXES
-from compiler.tir.text.parser import TirParser
+from compiler.tir.text.parse_expr import TirParser
 
 # A statement; one that holds all statements behind it; or nothing but names.
 Item = Stmt | Callable[[Stmt], Stmt] | None

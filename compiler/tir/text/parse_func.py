@@ -19,7 +19,7 @@ from compiler.tir.ir_builder import closed
 from compiler.tir.text import parse_buffers as buffers
 from compiler.tir.text import parse_stmt as statements
 from compiler.tir.text import vocabulary
-from compiler.tir.text.parser import BlockParts, TirParser
+from compiler.tir.text.parse_expr import BlockParts, TirParser
 from compiler.tir.text.vocabulary import TypeName
 
 

@@ -13,7 +13,7 @@ from compiler.tir.nodes import ForKind, Stmt
 from compiler.tir.text import parse_buffers as buffers
 from compiler.tir.text.parse_blocks import AXES, axis, block
 from compiler.tir.text.parse_definitions import DEFINITIONS, Item, launch_thread, let, remap
-from compiler.tir.text.parser import TirParser, extent
+from compiler.tir.text.parse_expr import TirParser, extent
 from compiler.tir.text.vocabulary import TypeName, binary, divide
 
 LOOPS = {
