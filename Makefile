@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 LINTED := $(VENV)/lint.log
 PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
-.PHONY: help setup test pytest browser emulators lint lint-beside ruff mypy contracts demo fuzz soak bench clean
+.PHONY: help setup test pytest browser emulators lint lint-beside ruff mypy contracts demo fuzz attack soak bench clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -41,7 +41,7 @@ lint-beside:
 pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(STAMP)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
+	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -62,6 +62,9 @@ fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FR
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
 	FUZZ_CASES=$(or $(FRAMES),30000) FUZZ_SEED=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) \
 	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/rpc/test_wire_fuzz.py tests/e2e/relay/test_fuzz.py
+
+attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" tests/attack
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)

@@ -21,6 +21,7 @@ import zmq
 
 from rpc_server.box.children import PYTHON, environment
 from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.wire.connection_guard import seed_routing_ids
 from rpc_server.wire.curve import Doorkeeper
 from rpc_server.wire.keys import KeyRing, Principal
 from rpc_server.wire.sockets import endpoint, is_loopback, resolve
@@ -103,6 +104,7 @@ def entrance(
         options.host, options.port, keyed=identity is not None, insecure=options.insecure, danger=danger, logger=logger
     )
     context = zmq.Context(io_threads=1)
+    seed_routing_ids()
     sock = context.socket(zmq.ROUTER)
     try:
         prepare(sock)

@@ -37,6 +37,7 @@ from rpc_server.wire.tracker_messages import LIMITS, Admin, FromClient, Query, T
 logger = logging.getLogger("tracker.client")
 
 BEAT_S = 1.0
+_SIGN_OF_LIFE_S = 4.0
 _BURST = 256
 
 
@@ -244,6 +245,8 @@ class Channel:
             try:
                 for message in self._on_beat():
                     self._send(message, Kind.NOTE)
+                if self.silent_s > _SIGN_OF_LIFE_S:  # the tracker cuts off connections that say nothing
+                    self._send(Query("events", limit=1), Kind.REQUEST)
             except Exception:
                 logger.exception("the line to the tracker failed; it goes on")
 

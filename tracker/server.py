@@ -29,10 +29,11 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
-from rpc_server.wire.codec import Kind, check_frames, encode_error
-from rpc_server.wire.sockets import prepare
+from rpc_server.wire.codec import Buffer, Kind, check_frames, encode_error
+from rpc_server.wire.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.sockets import prepare, receive_frames
 from rpc_server.wire.tracker_messages import (
-    LIMITS,
+    TO_TRACKER,
     Admin,
     AdminDone,
     BoxHello,
@@ -64,6 +65,9 @@ _LONGEST_POLL_S = 0.25
 _STALL_S = 1.0
 _OVERLOAD_S = 5.0
 _QUEUE = 10_000
+_QUEUE_IN = 128  # messages of one peer, of half a MiB each at most; then its own end waits
+_BUDGET = Budget(connections=16_384, per_key=1024, per_address=16_384)
+_PAUSE_S = 0.05
 _ROUTE_IDLE_S = 300.0
 _LOOK_AT_KEYS_S = 1.0
 
@@ -91,10 +95,13 @@ def serve(options: TrackerOptions) -> None:
     Raises ServerStartError when it cannot start: port in use, unknown host, or a host that others can reach
     while nothing authenticates them.
     """
-    with entrance(options, "lend out and take back every device", logger, _prepare) as door:
+    with (
+        entrance(options, "lend out and take back every device", logger, _prepare) as door,
+        contextlib.closing(ConnectionGuard(door.socket, _BUDGET)) as guard,
+    ):
         port = bind(door.socket, options.host, door.address, options.port, options.port_end)
         gate = None if door.who is None or door.ring is None else Gate(door.who, door.ring.authorized)
-        loop = TrackerLoop(door.socket, options.timing, options.log_size, gate)
+        loop = TrackerLoop(door.socket, guard, options.timing, options.log_size, gate)
         with stoppable(options, loop.stop), _relay_beside(options) as relay_port:
             announce(options, port)
             if relay_port and not options.silent:
@@ -103,10 +110,10 @@ def serve(options: TrackerOptions) -> None:
 
 
 def _prepare(front: zmq.Socket[bytes]) -> None:
-    prepare(front, LIVENESS, LIMITS)
+    prepare(front, LIVENESS, TO_TRACKER)
     # A peer that does not read loses messages rather than filling this process; both sides say things again.
     front.setsockopt(zmq.SNDHWM, _QUEUE)
-    front.setsockopt(zmq.RCVHWM, _QUEUE)
+    front.setsockopt(zmq.RCVHWM, _QUEUE_IN)
 
 
 @contextlib.contextmanager
@@ -140,9 +147,15 @@ class TrackerLoop:
     """Receives, lets the state machine decide, sends."""
 
     def __init__(
-        self, front: zmq.Socket[bytes], timing: Timing, log_size: int, gate: Gate | None = None
+        self,
+        front: zmq.Socket[bytes],
+        guard: ConnectionGuard,
+        timing: Timing,
+        log_size: int,
+        gate: Gate | None = None,
     ) -> None:
         self._front = front
+        self._guard = guard
         self._gate = gate
         self._state = TrackerState(run=secrets.token_hex(4), timing=timing)
         self._log = EventLog(log_size)
@@ -164,21 +177,35 @@ class TrackerLoop:
         poller = zmq.Poller()
         poller.register(self._front, zmq.POLLIN)
         poller.register(self._wake_fd, zmq.POLLIN)
+        poller.register(self._guard.socket, zmq.POLLIN)
         while self._stop_reason is None:
-            poller.poll(self._poll_ms())
-            self._read_clock()
-            drained = self._receive()
-            due = self._state.next_tick
-            # A tick decides who is dead: not before what has arrived is read, unless that never ends.
-            if due is not None and self._now >= due + (0.0 if drained else _OVERLOAD_S):
-                self._obey(self._state.handle(Tick(), self._now))
-            if self._now >= self._sweep_at:
-                self._sweep_routes()
-            if self._gate is not None and self._now >= self._look_at:
-                self._look_at = self._now + _LOOK_AT_KEYS_S
-                for peer, reason in self._gate.revoked():
-                    self._obey(self._state.handle(KeyRevoked(peer, reason), self._now))
+            try:
+                poller.poll(self._poll_ms())
+                self._turn()
+            except zmq.ZMQError:
+                raise
+            except Exception:  # a defect of ours must not cost the farm its tracker
+                logger.exception("a turn of the tracker failed; it goes on")
+                time.sleep(_PAUSE_S)
         logger.info("the tracker ends: %s", self._stop_reason)
+
+    def _turn(self) -> None:
+        self._read_clock()
+        self._guard.drain()
+        drained = self._receive()
+        due = self._state.next_tick
+        # A tick decides who is dead: not before what has arrived is read, unless that never ends.
+        if due is not None and self._now >= due + (0.0 if drained else _OVERLOAD_S):
+            self._obey(self._state.handle(Tick(), self._now))
+        if self._now >= self._sweep_at:
+            self._sweep_routes()
+        if self._gate is not None and self._now >= self._look_at:
+            self._look_at = self._now + _LOOK_AT_KEYS_S
+            for peer, reason in self._gate.revoked():
+                self._obey(self._state.handle(KeyRevoked(peer, reason), self._now))
+        now = time.monotonic()
+        if (look := self._guard.due()) is not None and now >= look:
+            self._guard.look(now)
 
     def _poll_ms(self) -> int:
         due = self._state.next_tick
@@ -193,24 +220,28 @@ class TrackerLoop:
         """Take in what has arrived, up to a burst. Says whether that was all."""
         for _ in range(_BURST):
             try:
-                # As a frame it knows where it comes from; the others are cheaper as bytes.
-                first = self._front.recv(zmq.NOBLOCK, copy=False)
+                first, parts, over = receive_frames(self._front, TO_TRACKER.max_frames)
             except zmq.Again:
                 return True
-            route, frames = first.bytes, []
-            while self._front.getsockopt(zmq.RCVMORE):
-                frames.append(self._front.recv())
+            route, frames = first.bytes, [part.bytes for part in parts]
+            peer = self._guard.heard(route, first)
             try:
+                if over:
+                    self._guard.refuse_long(route, over)
                 self._on_message(route, frames, first)
+                self._guard.vouch(peer)
             except TunefarmError as error:
                 self._answer_error(route, frames, error)
+                if isinstance(error, ProtocolError):
+                    self._guard.doubt(peer)
             except Exception as error:  # a defect of ours must not cost the farm its tracker
                 logger.exception("a message failed")
                 self._answer_error(route, frames, RemoteError(f"{type(error).__name__}: {error}"))
+                self._guard.doubt(peer)
         return False
 
     def _on_message(self, route: bytes, frames: list[bytes], first: zmq.Frame) -> None:
-        header = check_frames(frames, LIMITS)
+        header = check_frames(frames, TO_TRACKER)
         message = to_tracker.decode_body(frames[1])
         if self._gate is not None:
             try:
@@ -285,18 +316,20 @@ class TrackerLoop:
 
     def _send(self, route: bytes, message: ToBox | ToClient, kind: Kind = Kind.NOTE, request_id: int = 0) -> None:
         # ROUTER drops what a vanished or stuck peer cannot take; both sides say things again.
-        frames = from_tracker.encode(message, kind, request_id=request_id)
+        self._pass_on(route, from_tracker.encode(message, kind, request_id=request_id))
+
+    def _pass_on(self, route: bytes, frames: list[Buffer]) -> None:
         with contextlib.suppress(zmq.Again):
             self._front.send_multipart([route, *frames], zmq.NOBLOCK)
+            self._guard.sent(route, frames)
 
     def _answer_error(self, route: bytes, frames: list[bytes], error: TunefarmError) -> None:
         request_id = 0
         with contextlib.suppress(TunefarmError, IndexError):
-            request_id = check_frames(frames, LIMITS).request_id
+            request_id = check_frames(frames, TO_TRACKER).request_id
         if isinstance(error, ProtocolError):
             logger.warning("refused a message: %s", error.message)
-        with contextlib.suppress(zmq.Again):
-            self._front.send_multipart([route, *encode_error(error, request_id)], zmq.NOBLOCK)
+        self._pass_on(route, encode_error(error, request_id))
 
     def _sweep_routes(self) -> None:
         """Forget the ways to peers that have said nothing since the last sweep."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import zmq
 
 from rpc_server.box.crash import GPU_LOST, ExitReport
 from rpc_server.box.executor_pool import PoolConfig
@@ -44,16 +45,18 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
+from rpc_server.wire.connection_guard import ConnectionGuard
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import KeyRing, Principal, Role
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT
-from rpc_server.wire.sockets import Liveness, Monitor, prepare, resolve
+from rpc_server.wire.sockets import Liveness, prepare, resolve
 from rpc_server.wire.tracker_records import DeviceSpec
 
 logger = logging.getLogger("rpc_server")
 
+_QUEUE_IN = 128  # messages of one client that wait to be read; then its own end waits
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
@@ -69,11 +72,16 @@ def serve(options: ServerOptions) -> None:
         options,
         "run code on this machine",
         logger,
-        lambda front: prepare(front, Liveness()),
+        _prepare,
         lambda ring, public: _admit(ring, public, leases),
-    ) as door, contextlib.closing(watch_connections(door.socket)) as monitor:
+    ) as door, contextlib.closing(watch_connections(door.socket)) as guard:
         port = bind(door.socket, options.host, door.address, options.port, options.port_end)
-        _serve_on(door, monitor, port, options, leases)
+        _serve_on(door, guard, port, options, leases)
+
+
+def _prepare(front: zmq.Socket[bytes]) -> None:
+    prepare(front, Liveness())
+    front.setsockopt(zmq.RCVHWM, _QUEUE_IN)
 
 
 def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal | None:
@@ -85,7 +93,7 @@ def _admit(ring: KeyRing, public: str, leases: LeaseTable | None) -> Principal |
 
 
 def _serve_on(
-    door: Entrance, monitor: Monitor, port: int, options: ServerOptions, leases: LeaseTable | None
+    door: Entrance, guard: ConnectionGuard, port: int, options: ServerOptions, leases: LeaseTable | None
 ) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
     try:
@@ -103,7 +111,7 @@ def _serve_on(
         disk = _disk_limit(options, folder.path)
         supervisor = Supervisor(
             door.socket,
-            monitor,
+            guard,
             folder.path,
             SupervisorConfig(
                 box=name,

@@ -11,7 +11,7 @@ import getpass
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import assert_never
 
@@ -56,7 +56,8 @@ from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.box.supervisor_state import SupervisorState
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
 from rpc_server.farm_link.leases import LeaseTable
-from rpc_server.wire.codec import Address, Buffer, Kind, check_frames, encode_error, total_size
+from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, Kind, check_frames, encode_error, total_size
+from rpc_server.wire.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
 from rpc_server.wire.messages import (
@@ -76,26 +77,31 @@ from rpc_server.wire.messages import (
     describe,
     public_codec,
 )
-from rpc_server.wire.polling import PollTable
-from rpc_server.wire.sockets import Monitor, came_before, send_frames
+from rpc_server.wire.polling import PollTable, poll_ms
+from rpc_server.wire.sockets import came_before, receive_frames, send_frames
 
 logger = logging.getLogger("rpc_server")
 
 MEMORY_SAMPLE_S = 0.05
 DISK_SAMPLE_S = 0.5
 _POLLOUT = int(zmq.POLLOUT)
+_PAUSE_S = 0.05  # after a defect, which may show again at once
+_MOST_FRAMES = DEFAULT_LIMITS.max_frames
 _BURST = 64  # messages taken from one source before the others get a turn
 
 
-def watch_connections(front: zmq.Socket[bytes]) -> Monitor:
-    """News of every connection to `front`: call before it is bound, or the end of the first ones goes unseen."""
-    return Monitor(front, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+BUDGET = Budget(connections=1024, per_address=512)
+
+
+def watch_connections(front: zmq.Socket[bytes]) -> ConnectionGuard:
+    """A guard over every connection to `front`: call before it is bound, or the first ones go unseen."""
+    return ConnectionGuard(front, BUDGET)
 
 
 class Supervisor:
     """Runs in one thread: `run()` returns after `stop(reason)`, which any thread or signal handler may call.
 
-    `front` is a bound ROUTER made by `prepare`, and `monitor` its `watch_connections`, called before it was bound: it
+    `front` is a bound ROUTER made by `prepare`, and `guard` its `watch_connections`, called before it was bound: it
     takes both over. `folder` is a private folder the supervisor may fill and empty.
     `info` gives the static part of BoxStatus. `who` names the holder of the key a message came with, where keys are
     used: then only clients may ask for more than the status, and `keys` tells whose sessions end because theirs was
@@ -105,7 +111,7 @@ class Supervisor:
     def __init__(
         self,
         front: zmq.Socket[bytes],
-        monitor: Monitor,
+        guard: ConnectionGuard,
         folder: Path,
         config: SupervisorConfig,
         executor: ExecutorSettings,
@@ -116,7 +122,8 @@ class Supervisor:
         keys: KeyWatch | None = None,
     ) -> None:
         self._front = front
-        self._monitor = monitor
+        self._guard = guard
+        guard.needed, guard.on_news = self._is_needed, self._on_connection
         self._who = who
         self._keys = keys
         self._config = config
@@ -156,24 +163,33 @@ class Supervisor:
     def run(self) -> None:
         self._front.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._poll.watch(self._front, self._on_front)
-        self._poll.watch(self._monitor.socket, lambda _: self._on_monitor())
+        self._poll.watch(self._guard.socket, lambda _: self._guard.drain())
         self._poll.watch(self._wake_fd, lambda _: self._on_wake())
         stopping = False
         try:
             self._handle(TimePassed())
             while not (stopping and self._executors.all_gone):
-                self._executors.flush()
-                self._poll.wait(self._poll_ms())
-                self._executors.flush()  # before anything that no call waits for
-                self._on_time()
-                if self._stop_reason and not stopping:
-                    stopping = True
-                    self._handle(ShutdownAsked(self._stop_reason))
+                try:
+                    self._turn()
+                    if self._stop_reason and not stopping:
+                        stopping = True
+                        self._handle(ShutdownAsked(self._stop_reason))
+                except zmq.ZMQError:
+                    raise
+                except Exception:  # a defect of ours must not end the sessions
+                    logger.exception("a turn of the server failed; it goes on")
+                    time.sleep(_PAUSE_S)
         finally:
             self._executors.kill_all()
-            self._monitor.close()
+            self._guard.close()
             self._front.close(linger=500)
             os.close(self._wake_fd)
+
+    def _turn(self) -> None:
+        self._executors.flush()
+        self._poll.wait(self._poll_ms())
+        self._executors.flush()  # before anything that no call waits for
+        self._on_time()
 
     def _poll_ms(self) -> int | None:
         self._due = self._state.next_wakeup()
@@ -185,8 +201,9 @@ class Supervisor:
             times.append(self._next_disk_sample if self._config.disk_limit is not None else None)
         if self._keys is not None:
             times.append(self._keys.due())
+        times.append(self._guard.due())
         due = min((time for time in times if time is not None), default=None)
-        return None if due is None else max(0, int((due - time.monotonic()) * 1000) + 1)
+        return None if due is None else poll_ms(due - time.monotonic())
 
     def _on_time(self) -> None:
         now = time.monotonic()
@@ -197,6 +214,8 @@ class Supervisor:
         if self._keys is not None and (due := self._keys.due()) is not None and now >= due:
             for conn, reason in self._keys.revoked(now):
                 self._handle(KeyRevoked(conn, reason))
+        if (due := self._guard.due()) is not None and now >= due:
+            self._guard.look(now)
         self._sample(now)
 
     def _sample(self, now: float) -> None:
@@ -227,18 +246,25 @@ class Supervisor:
     def _on_front(self, _events: int) -> None:
         for _ in range(_BURST):
             try:
-                parts = self._front.recv_multipart(zmq.NOBLOCK, copy=False)
+                first, parts, over = receive_frames(self._front, _MOST_FRAMES)
             except zmq.Again:
                 return
-            conn = parts[0].bytes
-            frames = [part.buffer for part in parts[1:]]
+            conn = first.bytes
+            frames = [part.buffer for part in parts]
+            peer = self._guard.heard(conn, first)
             try:
-                self._on_message(conn, frames, parts[0])
+                if over:
+                    self._guard.refuse_long(conn, over)
+                self._on_message(conn, frames, first)
+                self._guard.vouch(peer)
             except TunefarmError as error:
                 self._handle_error(conn, frames, error)
+                if isinstance(error, ProtocolError):
+                    self._guard.doubt(peer)
             except Exception as error:  # a defect of ours must not cost the other sessions
                 logger.exception("a client's message failed")
                 self._handle_error(conn, frames, RemoteError(f"{type(error).__name__}: {error}"))
+                self._guard.doubt(peer)
 
     def _on_message(self, conn: bytes, frames: list[memoryview], first: zmq.Frame) -> None:
         header = check_frames(frames)
@@ -283,7 +309,7 @@ class Supervisor:
 
     def _open(self, conn: bytes, request_id: int, body: OpenSession, first: zmq.Frame) -> None:
         # A request may be read after its sender has gone, even after another took over its descriptor.
-        self._on_monitor()
+        self._guard.drain()
         fd = first.get(zmq.SRCFD)
         if isinstance(fd, int) and fd >= 0:
             if fd in self._vacant:
@@ -309,14 +335,16 @@ class Supervisor:
         complete = self._blobs.put(conn, body.digest, body.size, body.offset, buffers[0])
         self._answer(conn, request_id, BlobStored(body.digest, complete))
 
-    def _on_monitor(self) -> None:
-        for event, fd in self._monitor.drain():
-            if event == zmq.EVENT_ACCEPTED:
-                self._vacant.discard(fd)
-                continue
-            self._vacant.add(fd)
-            if (conn := self._conn_of_fd.pop(fd, None)) is not None:
-                self._lost(conn)
+    def _on_connection(self, event: int, fd: int) -> None:
+        if event == zmq.EVENT_ACCEPTED:
+            self._vacant.discard(fd)
+            return
+        self._vacant.add(fd)
+        if (conn := self._conn_of_fd.pop(fd, None)) is not None:
+            self._lost(conn)
+
+    def _is_needed(self, conn: bytes) -> bool:
+        return self._state.has_session(conn)
 
     def _lost(self, conn: bytes) -> None:
         self._blobs.forget_owner(conn)
@@ -351,10 +379,11 @@ class Supervisor:
     def _answer(self, conn: bytes, request_id: int, body: AnyMessage) -> None:
         self._send(conn, public_codec.encode(body, Kind.REPLY, request_id=request_id))
 
-    def _send(self, conn: bytes, frames: Iterable[Buffer]) -> None:
+    def _send(self, conn: bytes, frames: Sequence[Buffer]) -> None:
         # EHOSTUNREACH: the client is gone; the monitor tells, and ends its session.
         with contextlib.suppress(zmq.ZMQError):
             send_frames(self._front, [conn, *frames])
+            self._guard.sent(conn, frames)
 
     # --- commands -----------------------------------------------------------------------------------------
 

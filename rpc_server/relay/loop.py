@@ -35,9 +35,11 @@ from rpc_server.relay.passes import (
 )
 from rpc_server.relay.splice import Splice, Splicer, tune
 from rpc_server.wire.codec import Kind
+from rpc_server.wire.connection_guard import ConnectionGuard
 from rpc_server.wire.event_loop import READ, EventLoop, Timer
 from rpc_server.wire.keys import Principal
-from rpc_server.wire.relay_messages import HEARTBEAT_S, CallBack, GoAway, HereToo, to_box, to_relay
+from rpc_server.wire.relay_messages import HEARTBEAT_S, LIMITS, CallBack, GoAway, HereToo, to_box, to_relay
+from rpc_server.wire.sockets import receive_frames
 
 logger = logging.getLogger("rpc_server.relay")
 
@@ -52,6 +54,7 @@ _MAX_MEETINGS = 4096
 _MAX_EARLY = 512
 _BACKLOG = 1024
 _PAUSE_S = 0.2
+_LOOK_S = 0.25
 
 
 @dataclass(eq=False, slots=True)
@@ -112,18 +115,20 @@ def listen(address: str, port: int, backlog: int) -> socket.socket:
 
 
 class RelayLoop:
-    """`control` is a bound ROUTER made by `prepare`, at port `control_port`; `listener` a listening socket. `who` names
-    the holder of the key a message came with, where keys are used."""
+    """`control` is a bound ROUTER made by `prepare`, at port `control_port`, with its `guard`; `listener` a listening
+    socket. `who` names the holder of the key a message came with, where keys are used."""
 
     def __init__(
         self,
         control: zmq.Socket[bytes],
+        guard: ConnectionGuard,
         control_port: int,
         listener: socket.socket,
         doors: Doors,
         who: Callable[[zmq.Frame], Principal | None] | None = None,
     ) -> None:
         self._control, self._control_port, self._who = control, control_port, who
+        self._guard = guard
         self._listener, self._doors = listener, doors
         self._loop = EventLoop()
         self._splicer = Splicer(self._loop)
@@ -140,7 +145,9 @@ class RelayLoop:
         self._control.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._loop.attend(self._control, self._on_control)
         self._loop.watch(self._listener.fileno(), lambda _: self._on_listener())
+        self._loop.attend(self._guard.socket, self._guard.drain)
         self._loop.after(HEARTBEAT_S, self._expire)
+        self._loop.after(_LOOK_S, self._look)
         try:
             self._loop.run()
             logger.info("the relay ends: %s", self._loop.stop_reason)
@@ -151,21 +158,25 @@ class RelayLoop:
                 self._end(meeting)
             self._splicer.close()
             self._loop.leave(self._control)
+            self._loop.leave(self._guard.socket)
             self._loop.close()
 
     # --- boxes --------------------------------------------------------------------------------------------
 
     def _on_control(self) -> None:
-        route = self._control.recv(zmq.NOBLOCK, copy=False)  # as a frame it knows whose key it came with
-        frames = []
-        while self._control.getsockopt(zmq.RCVMORE):
-            frames.append(self._control.recv())
+        route, parts, over = receive_frames(self._control, LIMITS.max_frames)  # `route` knows whose key it came with
+        frames = [part.bytes for part in parts]
+        peer = self._guard.heard(route.bytes, route)
         try:
+            if over:
+                self._guard.refuse_long(route.bytes, over)
             said = to_relay.decode(frames).body
             passes = [pass_of_text(text) for text in said.passes]
         except TunefarmError as error:
             logger.warning("refused a message: %s", error.message)
+            self._guard.doubt(peer)
             return
+        self._guard.vouch(peer)
         public = ""
         if self._who is not None:
             principal = self._who(route)
@@ -189,11 +200,19 @@ class RelayLoop:
 
     def _say(self, route: bytes, message: HereToo | GoAway | CallBack) -> bool:
         """Whether the box is there to hear it."""
+        frames = to_box.encode(message, Kind.NOTE)
         try:
-            self._control.send_multipart([route, *to_box.encode(message, Kind.NOTE)], zmq.NOBLOCK)
+            self._control.send_multipart([route, *frames], zmq.NOBLOCK)
         except zmq.ZMQError:
             return False
+        self._guard.sent(route, frames)
         return True
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if (due := self._guard.due()) is not None and now >= due:
+            self._guard.look(now)
+        self._loop.after(_LOOK_S, self._look)
 
     def _expire(self) -> None:
         if silent := [box.name for box in self._desk.expire(time.monotonic())]:

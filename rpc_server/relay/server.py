@@ -18,6 +18,7 @@ import zmq
 
 from rpc_server.errors import ServerStartError
 from rpc_server.relay.loop import Doors, RelayLoop, listen
+from rpc_server.relay.pass_table import MAX_BOXES
 from rpc_server.service import (
     ChildService,
     ServiceOptions,
@@ -27,6 +28,7 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
+from rpc_server.wire.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.keys import KeyRing, Principal, Role
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT, prepare_control
 
@@ -34,6 +36,8 @@ logger = logging.getLogger("rpc_server.relay")
 
 DOORS = 64
 _QUEUE = 1000
+_QUEUE_IN = 64
+_BUDGET = Budget(connections=MAX_BOXES, per_key=256, per_address=MAX_BOXES, stranger_bytes=1 << 17, unfinished=1 << 20)
 _BACKLOG = 1024
 
 
@@ -68,11 +72,12 @@ def serve(options: RelayOptions) -> None:
     first, last = options.ports
     with (
         entrance(options, "pose as a box", logger, _prepare, _box) as door,
+        contextlib.closing(ConnectionGuard(door.socket, _BUDGET)) as guard,
         _listener(options, door.address) as listener,
     ):
         control_port = bind(door.socket, options.host, door.address, first)
         doors = Doors(door.address, first + 1 if first else 0, last)
-        relay = RelayLoop(door.socket, control_port, listener, doors, door.who)
+        relay = RelayLoop(door.socket, guard, control_port, listener, doors, door.who)
         with stoppable(options, relay.stop):
             announce(options, listener.getsockname()[1])
             relay.run()
@@ -81,7 +86,7 @@ def serve(options: RelayOptions) -> None:
 def _prepare(control: zmq.Socket[bytes]) -> None:
     prepare_control(control)
     control.setsockopt(zmq.SNDHWM, _QUEUE)
-    control.setsockopt(zmq.RCVHWM, _QUEUE)
+    control.setsockopt(zmq.RCVHWM, _QUEUE_IN)
 
 
 def _listener(options: RelayOptions, address: str) -> socket.socket:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import zmq
 
+logger = logging.getLogger("rpc_server")
+
 READABLE = int(zmq.POLLIN)
 WRITABLE = int(zmq.POLLOUT)
 
 Handler = Callable[[int], None]
+
+LONGEST_POLL_S = 3600.0
+
+
+def poll_ms(wait_s: float) -> int:
+    """Milliseconds to poll for to be woken in `wait_s`: an hour at most, whatever a peer asked for."""
+    if wait_s <= 0.0:
+        return 0
+    return int((wait_s if wait_s < LONGEST_POLL_S else LONGEST_POLL_S) * 1000) + 1
+
 
 
 class PollTable:
@@ -38,4 +51,7 @@ class PollTable:
         """Wait for something to happen and call the handlers."""
         for source, events in self._poller.poll(timeout_ms):
             if (handler := self._handlers.get(source)) is not None:
-                handler(events)
+                try:
+                    handler(events)
+                except Exception:  # a defect in one source's handler must not cost the others
+                    logger.exception("a handler failed")

@@ -33,7 +33,7 @@ def prepare(sock: zmq.Socket[bytes], liveness: Liveness, limits: Limits = DEFAUL
     sock.setsockopt(zmq.LINGER, 0)
     sock.setsockopt(zmq.MAXMSGSIZE, max(limits.max_body, limits.max_buffer))
     sock.setsockopt(zmq.SNDHWM, 0)  # what may be unanswered is bounded by the protocol, not by blocking
-    sock.setsockopt(zmq.RCVHWM, 0)
+    sock.setsockopt(zmq.RCVHWM, 0)  # a server bounds it, see `ConnectionGuard`
     sock.setsockopt(zmq.HEARTBEAT_IVL, int(liveness.interval_s * 1000))
     sock.setsockopt(zmq.HEARTBEAT_TIMEOUT, int(liveness.timeout_s * 1000))
     sock.setsockopt(zmq.HEARTBEAT_TTL, int(liveness.timeout_s * 1000))
@@ -57,6 +57,24 @@ def send_frames(sock: zmq.Socket[bytes], frames: Sequence[Buffer]) -> None:
         sock.send(frame, _LAST if index == last else _MORE, copy=len(frame) < _COPY_BELOW)
 
 
+def receive_frames(sock: zmq.Socket[bytes], most: int) -> tuple[zmq.Frame, list[zmq.Frame], int]:
+    """A message without waiting for one: its first frame (a ROUTER's: whose), the others up to `most`, and how many
+    came after those. They are read and dropped: ZeroMQ itself has no limit to the frames of a message.
+
+    Raises zmq.Again.
+    """
+    part = first = sock.recv(zmq.NOBLOCK, copy=False)
+    frames: list[zmq.Frame] = []
+    over = 0
+    while part.more:
+        part = sock.recv(copy=False)
+        if len(frames) < most:
+            frames.append(part)
+        else:
+            over += 1
+    return first, frames, over
+
+
 _monitor_numbers = itertools.count()
 _EVENT = struct.Struct("=Hi")  # zmq_socket_monitor(3); pyzmq's reader of it imports asyncio, a tenth of a start
 
@@ -71,6 +89,7 @@ class Monitor:
         sock.monitor(address, events)
         self.socket = sock.context.socket(zmq.PAIR)
         self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.RCVHWM, 0)  # ZeroMQ's thread, which says them, would wait for news to be taken
         self.socket.connect(address)
 
     def drain(self) -> list[tuple[int, int]]:

@@ -35,6 +35,7 @@ MAX_SLOTS = 64
 """Most devices one box may register."""
 
 LIMITS = Limits(max_body=1 << 20, max_buffer=0, max_buffers=0)
+TO_TRACKER = Limits(max_body=1 << 19, max_buffer=0, max_buffers=0)
 
 
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, tag=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -356,7 +357,7 @@ ToClient = (
     | FarmNumbers
 )
 
-to_tracker: Codec[FromBox | FromClient] = Codec(FromBox | FromClient, LIMITS)
+to_tracker: Codec[FromBox | FromClient] = Codec(FromBox | FromClient, TO_TRACKER)
 to_box: Codec[ToBox] = Codec(ToBox, LIMITS)
 to_client: Codec[ToClient] = Codec(ToClient, LIMITS)
 from_tracker: Codec[ToBox | ToClient] = Codec(ToBox | ToClient, LIMITS)

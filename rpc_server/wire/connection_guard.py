@@ -1,0 +1,394 @@
+"""Bounds on what the connections of one ROUTER may cost its process: how many, how long silent, how much memory.
+
+libzmq 4.3.5 has limits for a frame and for whole messages, but none for the frames of a message that never ends, for
+answers that nobody reads, or for connections that say nothing. And a peer may choose its routing id, also one that the
+socket would have given out itself: when the counter of those gets there, libzmq aborts the process. So the counter
+starts at a random number (`seed_routing_ids`), and few connections are open at a time.
+
+The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
+each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import logging
+import os
+import socket
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import zmq
+
+from rpc_server.errors import ProtocolError
+from rpc_server.wire.codec import Buffer
+from rpc_server.wire.sockets import Monitor, came_before
+
+logger = logging.getLogger("rpc_server")
+
+_TCP_INFO_SIZE = 136
+_BYTES = struct.Struct("=QQ")  # tcpi_bytes_acked, tcpi_bytes_received
+_BYTES_AT = 120
+_UNREAD_STEP = 8 << 20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_GROWTH = 8 << 20
+_LOOK_S = 0.25
+_LOOK_OFTEN_S = 0.1
+_TELL_S = 10.0
+_KEY = "key "
+_FRAMES_OVER = 64  # a mistake may have so many
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Sizes in bytes. A *stranger* is a connection that has not yet sent a message which makes sense.
+
+    `unfinished`: what a connection may have sent of a message that is not whole. `unread`: answers it has not taken.
+    `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
+    in a row that make no sense.
+    """
+
+    connections: int = 4096
+    per_key: int = 256
+    per_address: int = 1024
+    strangers: int = 256
+    silent_s: float = 10.0
+    unfinished: int = 6 << 20
+    stranger_bytes: int = 2 << 20
+    unfinished_total: int = 64 << 20
+    unread: int = 64 << 20
+    unread_total: int = 256 << 20
+    errors: int = 64
+
+
+def seed_routing_ids() -> None:
+    """Make the routing ids that the next ROUTER gives out start at a number nobody can guess.
+
+    libzmq takes it from libc's `rand`, which nobody seeds, so that it is the same in every process.
+    """
+    ctypes.CDLL(None).srand(ctypes.c_uint(int.from_bytes(os.urandom(4), "little")))
+
+
+class Peer:
+    """A connection. `inode` is its socket's: the descriptor may be another's by now."""
+
+    __slots__ = (
+        "active",
+        "conn",
+        "errors",
+        "fd",
+        "heard_at",
+        "holder",
+        "inode",
+        "known",
+        "opened_at",
+        "settled",
+        "taken",
+        "unread",
+        "unread_step",
+    )
+
+    def __init__(self, fd: int, inode: int, holder: str, now: float) -> None:
+        self.fd, self.inode, self.holder = fd, inode, holder
+        self.opened_at = self.heard_at = now
+        self.conn: bytes | None = None
+        self.known = False
+        self.active = False  # a message came since the last look
+        self.settled = 0  # bytes received when that was so
+        self.errors = 0
+        self.unread = self.taken = 0
+        self.unread_step = _UNREAD_STEP
+
+
+class ConnectionGuard:
+    """Watches `sock`, a ROUTER: make it before the socket is bound.
+
+    Its `socket` is to be polled, and `drain` called when it is readable. `heard` must be told of every message that
+    arrives, `sent` of every one that leaves; `look` must be called when `due`. `needed` says whether a connection must
+    not make room for others (it has a session). `on_news` is called with what the monitor tells: an event of accepting
+    or disconnecting, and a descriptor. One thread.
+    """
+
+    def __init__(
+        self,
+        sock: zmq.Socket[bytes],
+        budget: Budget | None = None,
+        needed: Callable[[bytes], bool] = lambda _conn: False,
+    ) -> None:
+        self.budget = budget or Budget()
+        self.needed = needed
+        self.on_news: Callable[[int, int], None] = lambda _event, _fd: None
+        self._monitor = Monitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self.socket = self._monitor.socket
+        self._by_fd: dict[int, Peer] = {}
+        self._by_conn: dict[bytes, Peer] = {}
+        self._strangers: dict[Peer, None] = {}  # the oldest first
+        self._held: dict[str, int] = {}  # connections by holder
+        self._next_look = 0.0
+        self._resident = 0
+        self._told_at = float("-inf")
+        self._untold = 0
+
+    def __len__(self) -> int:
+        return len(self._by_fd)
+
+    # --- connections come and go --------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take in what the monitor tells."""
+        for event, fd in self._monitor.drain():
+            if event == zmq.EVENT_ACCEPTED:
+                self._opened(fd, time.monotonic())
+            else:
+                self._forget(self._by_fd.get(fd))
+            self.on_news(event, fd)
+
+    def _opened(self, fd: int, now: float) -> None:
+        self._forget(self._by_fd.get(fd))
+        seen = _look_at(fd)
+        if seen is None:
+            return  # it is gone already
+        peer = Peer(fd, *seen, now)
+        self._by_fd[fd] = peer
+        self._strangers[peer] = None
+        self._count(peer.holder, 1)
+        if not self._next_look:
+            self._next_look = now + _LOOK_OFTEN_S
+        if len(self._strangers) > self.budget.strangers:
+            self.cut(next(iter(self._strangers)), "more connections than may be silent at a time")
+        self._make_room(peer)
+
+    def _make_room(self, newcomer: Peer) -> None:
+        of_all = len(self._by_fd) > self.budget.connections
+        most = self.budget.per_key if newcomer.holder.startswith(_KEY) else self.budget.per_address
+        if not of_all and self._held[newcomer.holder] <= most:
+            return
+        others = (p for p in self._by_fd.values() if of_all or p.holder == newcomer.holder)
+        free = [p for p in others if p.conn is None or not self.needed(p.conn)]
+        victim = min(free, key=lambda p: (p is newcomer, p.heard_at), default=newcomer)
+        self.cut(victim, "more connections than there may be" + ("" if of_all else f" of {victim.holder}"))
+
+    def _count(self, holder: str, change: int) -> None:
+        left = self._held.get(holder, 0) + change
+        if left:
+            self._held[holder] = left
+        else:
+            self._held.pop(holder, None)
+
+    def _forget(self, peer: Peer | None) -> None:
+        if peer is None or self._by_fd.get(peer.fd) is not peer:
+            return
+        del self._by_fd[peer.fd]
+        self._strangers.pop(peer, None)
+        self._count(peer.holder, -1)
+        if peer.conn is not None and self._by_conn.get(peer.conn) is peer:
+            del self._by_conn[peer.conn]
+
+    # --- messages -----------------------------------------------------------------------------------------
+
+    def heard(self, conn: bytes, first: zmq.Frame) -> Peer | None:
+        """A message came on `conn`, whose first frame is `first`. None: the connection is gone."""
+        peer = self._by_conn.get(conn)
+        if peer is None:
+            peer = self._introduce(conn, first)
+            if peer is None:
+                return None
+        peer.active, peer.heard_at = True, time.monotonic()
+        return peer
+
+    def _introduce(self, conn: bytes, first: zmq.Frame) -> Peer | None:
+        self.drain()
+        try:
+            fd = first.get(zmq.SRCFD)
+        except zmq.ZMQError:  # it came from this process
+            return None
+        peer = self._by_fd.get(fd) if isinstance(fd, int) else None
+        if peer is None or (peer.conn is not None and not came_before(peer.conn, conn)):
+            return None
+        if peer.conn is not None:  # the descriptor is another's now, though nothing was said of the end of the first
+            self._by_conn.pop(peer.conn, None)
+        peer.conn = conn
+        self._by_conn[conn] = peer
+        with contextlib.suppress(zmq.ZMQError):
+            if key := str(first.get("User-Id") or ""):
+                self._count(peer.holder, -1)
+                peer.holder = _KEY + key
+                self._count(peer.holder, 1)
+                self._make_room(peer)
+        return peer
+
+    def vouch(self, peer: Peer | None) -> None:
+        """What it said made sense."""
+        if peer is not None and (peer.errors or not peer.known):
+            peer.errors, peer.known = 0, True
+            self._strangers.pop(peer, None)
+
+    def doubt(self, peer: Peer | None) -> None:
+        """What it said made none."""
+        if peer is not None:
+            peer.errors += 1
+            if peer.errors >= self.budget.errors:
+                self.cut(peer, "too many messages that make no sense")
+
+    def refuse_long(self, conn: bytes, over: int) -> None:
+        """A message had `over` frames more than any may have: raises ProtocolError, and ends the connection if they
+        were very many."""
+        if over > _FRAMES_OVER:
+            self.drop(conn, f"a message of {over} frames more than any has")
+        raise ProtocolError(f"a message has {over} frames more than any of this protocol")
+
+    def sent(self, conn: bytes, frames: Sequence[Buffer]) -> None:
+        """A message was queued for `conn`."""
+        peer = self._by_conn.get(conn)
+        if peer is None:
+            return
+        peer.unread += sum(map(len, frames))
+        if peer.unread >= peer.unread_step:
+            self._look_at_unread(peer)
+
+    def _look_at_unread(self, peer: Peer) -> None:
+        self._refresh_unread(peer)
+        if peer.unread > self.budget.unread:
+            self.cut(peer, f"it has left {peer.unread >> 20} MiB of answers unread")
+            return
+        total = peer.unread
+        if total > _UNREAD_STEP:
+            # What the others have queued may have been taken since.
+            for other in self._by_fd.values():
+                if other is not peer and other.unread > _UNREAD_STEP // 8:
+                    self._refresh_unread(other)
+                    total += other.unread
+            if total > self.budget.unread_total:
+                self.cut(max(self._by_fd.values(), key=lambda p: p.unread), "too many answers are left unread")
+        peer.unread_step = peer.unread + _UNREAD_STEP
+
+    def _refresh_unread(self, peer: Peer) -> None:
+        counts = _bytes_of(peer.fd)
+        if counts is None:
+            return
+        taken, _ = counts
+        peer.unread = max(0, peer.unread - (taken - peer.taken))
+        peer.taken = taken
+
+    # --- from time to time --------------------------------------------------------------------------------
+
+    def due(self) -> float | None:
+        """When to call `look` next (monotonic seconds)."""
+        return self._next_look if self._by_fd else None
+
+    def look(self, now: float) -> None:
+        """Cut off who has been silent for too long, or sends a message that never ends."""
+        self._next_look = now + (_LOOK_OFTEN_S if self._strangers else _LOOK_S)
+        for peer in list(self._strangers):
+            if now < peer.opened_at + self.budget.silent_s:
+                break
+            self.cut(peer, f"it has said nothing that makes sense for {self.budget.silent_s:g} s")
+        resident = _resident()
+        if self._resident - _GROWTH < resident < self._resident + _GROWTH:
+            return
+        self._next_look = now + _LOOK_OFTEN_S
+        # Only a process that grows has a reason to ask thousands of connections what they do.
+        grows, self._resident = resident > self._resident, resident
+        if grows:
+            self._look_at_unfinished()
+
+    def _look_at_unfinished(self) -> None:
+        open_ends: list[tuple[int, Peer]] = []
+        for peer in list(self._by_fd.values()):
+            counts = _bytes_of(peer.fd)
+            if counts is None:
+                continue
+            if peer.active:
+                peer.active, peer.settled = False, counts[1]
+                continue
+            unfinished = counts[1] - peer.settled - _waiting_in_kernel(peer.fd)
+            limit = self.budget.unfinished if peer.known else self.budget.stranger_bytes
+            if unfinished > limit:
+                self.cut(peer, f"it has sent {unfinished >> 20} MiB of a message that does not end")
+            elif unfinished > _GROWTH // 8:
+                open_ends.append((unfinished, peer))
+        total = sum(size for size, _ in open_ends)
+        for size, peer in sorted(open_ends, key=lambda pair: -pair[0]):
+            if total <= self.budget.unfinished_total:
+                break
+            self.cut(peer, "too much of messages that are not whole yet has arrived")
+            total -= size
+
+    # --- the end of a connection --------------------------------------------------------------------------
+
+    def drop(self, conn: bytes, why: str) -> None:
+        """Cut a connection off."""
+        if (peer := self._by_conn.get(conn)) is not None:
+            self.cut(peer, why)
+
+    def cut(self, peer: Peer, why: str) -> None:
+        """Shut a connection's socket down, if it is still the one that was accepted. The monitor tells when libzmq has
+        noticed; then it is forgotten."""
+        self._strangers.pop(peer, None)
+        with contextlib.suppress(OSError):
+            fd = os.dup(peer.fd)  # what is looked at and what is shut down is the same, whatever is closed meanwhile
+            if os.fstat(fd).st_ino != peer.inode:
+                os.close(fd)
+            else:
+                with socket.socket(fileno=fd) as sock:
+                    sock.shutdown(socket.SHUT_RDWR)
+        self._tell(f"a connection of {peer.holder} was cut off: {why}")
+
+    def _tell(self, text: str) -> None:
+        """Log it; of many, one every few seconds."""
+        now = time.monotonic()
+        if now < self._told_at + _TELL_S:
+            self._untold += 1
+            return
+        more, self._untold, self._told_at = self._untold, 0, now
+        logger.warning("%s%s", text, f" (and {more} before it)" if more else "")
+
+    def close(self) -> None:
+        self._monitor.close()
+
+
+def _look_at(fd: int) -> tuple[int, str] | None:
+    """The inode of a connection's socket and the address of its other end."""
+    try:
+        with socket.socket(fileno=os.dup(fd)) as sock:
+            address = sock.getpeername()
+            host = str(address[0]) if isinstance(address, tuple) else "this machine"
+            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:")
+    except OSError:
+        return None
+
+
+def _bytes_of(fd: int) -> tuple[int, int] | None:
+    """Bytes that the other end has acknowledged, and bytes that came from it; None where that cannot be known."""
+    try:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
+    except OSError:
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
+    except OSError:
+        return None
+    finally:
+        sock.detach()
+    return _BYTES.unpack_from(info, _BYTES_AT) if len(info) >= _TCP_INFO_SIZE else None
+
+
+def _waiting_in_kernel(fd: int) -> int:
+    """Bytes that came and that libzmq has not read yet."""
+    answer = bytearray(4)
+    try:
+        fcntl.ioctl(fd, termios.FIONREAD, answer)
+    except OSError:
+        return 0
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * _PAGE

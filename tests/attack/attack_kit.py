@@ -1,0 +1,119 @@
+"""A hostile peer on loopback: raw ZMTP 3.1 connections, and a ROUTER with its guard to try them on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import zmq
+
+from rpc_server.wire.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.sockets import Liveness, prepare
+
+_GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
+MORE, LONG, COMMAND = 1, 2, 4
+
+
+def _property(name: bytes, value: bytes) -> bytes:
+    return bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
+
+
+def zmtp_frame(body: bytes, flags: int = 0) -> bytes:
+    if len(body) < 256:
+        return bytes([flags, len(body)]) + body
+    return bytes([flags | LONG]) + struct.pack(">Q", len(body)) + body
+
+
+class RawPeer:
+    """A plain socket that speaks ZMTP as a DEALER would, with any routing id."""
+
+    def __init__(self, port: int, routing_id: bytes = b"", host: str = "127.0.0.1") -> None:
+        self.sock = socket.create_connection((host, port), timeout=10)
+        ready = b"\x05READY" + _property(b"Socket-Type", b"DEALER") + _property(b"Identity", routing_id)
+        self.sock.sendall(_GREETING + zmtp_frame(ready, COMMAND))
+        said = b""
+        while len(said) < len(_GREETING) + 2 or len(said) < len(_GREETING) + 2 + said[len(_GREETING) + 1]:
+            part = self.sock.recv(1024)
+            if not part:
+                break
+            said += part
+
+    def send(self, *frames: bytes, unfinished: bool = False) -> None:
+        last = len(frames) - 1
+        for number, frame in enumerate(frames):
+            more = MORE if unfinished or number < last else 0
+            self.sock.sendall(zmtp_frame(bytes(frame), more))
+
+    def is_cut_off(self, timeout_s: float) -> bool:
+        """Whether the other end closes the connection in time; what it says meanwhile is read and dropped."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            self.sock.settimeout(left)
+            try:
+                if not self.sock.recv(65536):
+                    return True
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+        return False
+
+    def flood(self, data: bytes, times: int, meanwhile=lambda: None) -> bool:
+        """Send bytes again and again; whether that was put an end to."""
+        try:
+            for number in range(times):
+                self.sock.sendall(data)
+                if number % 64 == 0:
+                    meanwhile()
+        except OSError:
+            return True
+        return False
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+@contextlib.contextmanager
+def guarded_router(budget: Budget, on_message=lambda sock, route, frames: None):
+    """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense."""
+    context = zmq.Context()
+    sock = context.socket(zmq.ROUTER)
+    prepare(sock, Liveness())
+    guard = ConnectionGuard(sock, budget)
+    port = sock.bind_to_random_port("tcp://127.0.0.1")
+    done = threading.Event()
+
+    def serve() -> None:
+        poller = zmq.Poller()
+        poller.register(sock, zmq.POLLIN)
+        poller.register(guard.socket, zmq.POLLIN)
+        while not done.is_set():
+            poller.poll(20)
+            guard.drain()
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    parts = sock.recv_multipart(zmq.NOBLOCK, copy=False)
+                    peer = guard.heard(parts[0].bytes, parts[0])
+                    try:
+                        for frames in on_message(sock, parts[0].bytes, [part.bytes for part in parts[1:]]) or ():
+                            sock.send_multipart([parts[0].bytes, *frames], zmq.NOBLOCK)
+                            guard.sent(parts[0].bytes, frames)
+                        guard.vouch(peer)
+                    except ValueError:
+                        guard.doubt(peer)
+            if (due := guard.due()) is not None and time.monotonic() >= due:
+                guard.look(time.monotonic())
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield port, guard
+    finally:
+        done.set()
+        thread.join(30)
+        guard.close()
+        sock.close(linger=0)
+        context.term()
