@@ -41,6 +41,7 @@ class Dialect:
 
 
 _dialects: dict[str, Dialect] = {}
+_loaded: set[str] = set()  # built-in ones, with all their packages
 
 
 def register(dialect: Dialect) -> None:
@@ -57,10 +58,11 @@ def unregister(name: str) -> None:
 
 
 def find(name: str) -> Dialect | None:
-    """The dialect called `name`; one that comes with the compiler is loaded now."""
-    if name not in _dialects and name in _BUILT_IN:
+    """The dialect called `name`; one that comes with the compiler is loaded whole now."""
+    if name in _BUILT_IN and name not in _loaded:
         for package in _BUILT_IN[name][1]:
             importlib.import_module(package)
+        _loaded.add(name)
     return _dialects.get(name)
 
 

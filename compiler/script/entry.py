@@ -11,8 +11,7 @@ from typing import Any
 
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
-from compiler.script import module, source
-from compiler.script.dialect import FunctionReader
+from compiler.script import dialect, module, source
 from compiler.script.source import ScriptError
 
 _TEXT_NAME = "<script>"
@@ -35,15 +34,18 @@ def from_source(text: str, extra_vars: Mapping[str, Any] | None = None) -> BaseF
         parsed.fail(parsed.tree, "the text is nested too deeply")
 
 
-def read_decorated(func: Callable[..., Any], frame: FrameType, read: FunctionReader) -> Any:
-    """The IR of the Python function `func`, decorated in `frame`. Its body never runs.
+def read_decorated(func: Callable[..., Any], frame: FrameType, space: str, name: str) -> Any:
+    """The IR of the Python function `func`, which has the decorator `name` of the dialect `space` in `frame`.
 
-    In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
+    The function's body never runs. In a class under `@I.ir_module` it is left for the class to read.
+    Raises ScriptError.
     """
     if _in_module(frame):
         return func
     where = source.of_code(func.__code__)
-    return read(where, source.definition(where, func.__code__), _captured(func, frame))
+    found = dialect.find(space)
+    assert found is not None
+    return found.functions[name](where, source.definition(where, func.__code__), _captured(func, frame))
 
 
 def ir_module(cls: type | None = None, check_well_formed: bool = True) -> Any:

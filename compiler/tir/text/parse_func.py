@@ -121,7 +121,7 @@ def prim_func(
     global symbol. `root_block=False`: no root block is put around blocks (as in half lowered functions).
     In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
     """
-    return prim_func if func is None else read_decorated(func, sys._getframe(1), function)
+    return prim_func if func is None else read_decorated(func, sys._getframe(1), "tir", "prim_func")
 
 
 register(Dialect("tir", "T", {"prim_func": function}, vocabulary.lookup, vocabulary.names, signature))

@@ -133,7 +133,7 @@ def _read(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) ->
 
 VOCABULARY = {"join": _join}
 Toy = SimpleNamespace(
-    __script_namespace__="toy", board=lambda func: read_decorated(func, sys._getframe(1), _read), **VOCABULARY
+    __script_namespace__="toy", board=lambda func: read_decorated(func, sys._getframe(1), "toy", "board"), **VOCABULARY
 )
 
 

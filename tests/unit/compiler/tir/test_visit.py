@@ -7,7 +7,7 @@ import pytest
 from compiler.driver.pipeline import stages
 from compiler.ir.base import Node
 from compiler.ir.structural import structural_equal
-from compiler.ir.visit import map_children, walk
+from compiler.ir.visit import child_list, map_children, walk
 from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt, decl_buffer
@@ -83,3 +83,19 @@ def test_a_sequence_takes_in_the_sequences_put_into_it() -> None:
     outer = n.SeqStmt((one, two))
     new = map_children(outer, lambda node: n.SeqStmt((one, two)) if node is one else node)
     assert new.seq == (one, two, two)
+
+
+@pytest.mark.parametrize("func", FUNCS)
+def test_methods_that_are_quicker_say_what_the_class_declares(func: n.PrimFunc) -> None:
+    for node in walk(func):
+        declared: list[object] = []
+        for name in type(node).CHILDREN:
+            value = getattr(node, name)
+            declared += value if isinstance(value, tuple) else () if value is None else (value,)
+        if hasattr(node, "child_list"):
+            assert [*map(id, child_list(node))] == [*map(id, declared)]
+
+
+def test_a_function_is_walked_too() -> None:
+    func = FUNCS[0]
+    assert list(walk(func)) == [func, *walk(func.body)]
