@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import pwd
 import resource
 import sys
 import time
@@ -23,7 +22,7 @@ import llvmlite.binding as llvm
 import msgspec
 
 from compiler.runtime.core import native
-from rpc_server.executor.isolation import become, die_with_parent, limit_resources
+from rpc_server.executor.isolation import become, die_with_parent, ids_of, limit_resources, tasks_of
 
 _LANES = 16
 _ROUNDS = 400_001  # odd: x * -1 + c gives c - x after an odd number of rounds, and any error on the way stays
@@ -131,10 +130,10 @@ def main(text: str) -> int:
     settings = msgspec.json.decode(text, type=CalibrationSettings)
     die_with_parent(settings.parent)
     files = min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    user = pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid()
-    limit_resources(_MEMORY, files, settings.cpus, _FILE, _TASKS, user)
+    user = ids_of(settings.user)[0] if settings.user else os.geteuid()
+    limit_resources(_MEMORY, files, settings.cpus, _FILE, _TASKS + tasks_of(user))
     if settings.user:
-        become(settings.user)
+        become(*ids_of(settings.user))
         die_with_parent(settings.parent)  # changing the user forgot it
     try:
         found = calibrate()

@@ -30,6 +30,19 @@ def environment(**added: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": search_path(), **added}
 
 
+_PASSED_ON = ("PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "CUDA_HOME",
+              "CUDA_PATH", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "OMP_NUM_THREADS", "OMP_PLACES",
+              "OMP_PROC_BIND")  # fmt: skip
+"""All of this process's environment that an executor gets: a client's code reads it, and may tell the client."""
+
+
+def executor_environment(**added: str) -> dict[str, str]:
+    """The environment of a process that runs clients' code: nothing that is not listed here, and what is `added`."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    passed |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
+    return {**passed, "PYTHONPATH": search_path(), **added}
+
+
 def answer_of(module: str, settings: msgspec.Struct, kind: type[T], timeout_s: float, **added: str) -> T | str:
     """What `python -m module SETTINGS` prints as JSON; or, in words, how it ended without: "did not end within 5 s".
 

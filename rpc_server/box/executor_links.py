@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pwd
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import msgspec
 from compiler.errors import TunefarmError
 from rpc_server.box.blobs import BlobStore
 from rpc_server.box.crash import ExitReport
-from rpc_server.box.folders import disk_usage
+from rpc_server.box.folders import disk_usage, move_files
 from rpc_server.box.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.box.stray_processes import Strays
 from rpc_server.box.supervisor_events import (
@@ -30,10 +29,11 @@ from rpc_server.box.supervisor_events import (
 )
 from rpc_server.box.task_groups import TaskGroups
 from rpc_server.errors import ProtocolError
+from rpc_server.executor.isolation import EACH, ids_of
 from rpc_server.wire.codec import Kind, check_frames
 from rpc_server.wire.messages import Data, Need
 from rpc_server.wire.polling import WRITABLE, PollTable
-from rpc_server.wire.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
+from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.wire.stream import StreamClosed
 
 logger = logging.getLogger("rpc_server")
@@ -62,16 +62,20 @@ class ExecutorLinks:
         self._sessions: dict[int, int] = {}  # by executor
         self._homes: dict[int, Path] = {}  # of executors that have no session yet
         self._session_folders: dict[int, Path] = {}
-        self._warned = False
         self._pids: set[int] = set()
-        self._strays = Strays(poll, self._pids, pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid())
-        stays_root = os.geteuid() == 0 and not settings.user
-        self._groups = TaskGroups(settings.max_processes) if stays_root else None
+        user = os.geteuid() if settings.user in ("", EACH) else ids_of(settings.user)[0]
+        self._strays = Strays(poll, self._pids, user)
+        self._stays_root = os.geteuid() == 0 and not settings.user
+        self._groups = TaskGroups(settings.max_processes, settings.memory_limit)
+        if self._stays_root and not self._groups.limits_processes:
+            logger.warning(
+                "executors run as root, and no control group can be made here: nothing limits their processes"
+            )
 
     @property
     def limits_processes(self) -> bool:
         """Whether something keeps a session from forking without end."""
-        return self._groups is None or self._groups.usable
+        return not self._stays_root or self._groups.limits_processes
 
     @property
     def all_gone(self) -> bool:
@@ -83,18 +87,18 @@ class ExecutorLinks:
         """Start an executor in a folder that only it (and root) can enter: that of the session it will serve."""
         home = self._homes[number] = self._folder / f"executor-{number}"
         try:
-            home.mkdir(mode=0o700)
-            if self._settings.user:
-                shutil.chown(home, self._settings.user)
-            process = ExecutorProcess(msgspec.structs.replace(self._settings, executor=number, folder=str(home)))
+            home.mkdir(mode=0o700)  # its warden gives it to the executor's user
+            groups = self._groups.make(number)
+            process = ExecutorProcess(
+                msgspec.structs.replace(self._settings, executor=number, folder=str(home), groups=groups)
+            )
         except OSError as error:
             self._leave_home(number)
+            self._groups.remove(number)
             self._emit(ExecutorExited(number, ExitReport(stderr=str(error))))
             return
         self._processes[number] = process
-        self._pids.add(process.pid)
-        if self._groups is not None:
-            self._groups.hold(number, process.pid)
+        self._pids.add(process.warden)
         self._poll.watch(process.stream.fileno(), lambda events: self._on_stream(process, events))
         self._poll.watch(process.pidfd, lambda _: self._on_exit(process))
         if (fd := process.stderr_fd) is not None:
@@ -125,15 +129,15 @@ class ExecutorLinks:
                     self._poll.want_write(process.stream.fileno(), process.waits_to_write)
 
     def begin(self, number: int, session: int) -> None:
-        """Give an executor a session. Its first one stays in the folder it is set up in already; another, after a
-        crash within the session, goes to that folder.
+        """Give an executor a session, which stays in the folder the executor is set up in already. After a crash within
+        the session its files move there: an executor sees no other folder.
         """
         self._sessions[number] = session
-        if (folder := self._session_folders.get(session)) is None:
-            self._session_folders[session] = self._homes.pop(number)
-        else:
-            self._leave_home(number)
-            self.send(number, private_codec.encode(Begin(str(folder)), Kind.NOTE))
+        home = self._homes.pop(number)
+        if (folder := self._session_folders.get(session)) is not None:
+            move_files(folder, home)
+            shutil.rmtree(folder, ignore_errors=True)
+        self._session_folders[session] = home
 
     def forget(self, session: int) -> None:
         """Delete a session's folder."""
@@ -150,9 +154,9 @@ class ExecutorLinks:
         return 0 if session is None else disk_usage(self._session_folders[session])
 
     def resident_memory(self, number: int) -> int | None:
+        """Bytes of memory that all of an executor's session takes; None when it is gone."""
         process = self._processes.get(number)
-        sample = process.sample_memory() if process is not None else None
-        return None if sample is None else sample.resident
+        return None if process is None else process.session_memory()
 
     # --- what executors do --------------------------------------------------------------------------------
 
@@ -175,7 +179,7 @@ class ExecutorLinks:
         except StreamClosed:
             # It is ending, and its pidfd will tell how; or it closed its end and is of no use any more.
             self._poll.unwatch(process.stream.fileno())
-            process.kill()
+            process.finish()
         except TunefarmError as error:
             self._emit(ExecutorBrokeProtocol(process.number, error.message))
 
@@ -188,9 +192,6 @@ class ExecutorLinks:
         match body:
             case Hello():
                 process.note_warm()
-                if body.warning and not self._warned:
-                    self._warned = True
-                    logger.warning("%s", body.warning)
                 self._emit(ExecutorReady(process.number, process.pid, body.lane, body.lane_token))
             case LaneOpened():
                 self._emit(ExecutorOnLane(process.number))
@@ -221,8 +222,7 @@ class ExecutorLinks:
         self._leave_home(process.number)
         self._unsent.pop(process.number, None)
         report = process.reap()
-        self._pids.discard(process.pid)
+        self._pids.discard(process.warden)
         self._strays.sweep()
-        if self._groups is not None:
-            self._groups.forget(process.number)
+        self._groups.remove(process.number)
         self._emit(ExecutorExited(process.number, report))

@@ -10,35 +10,44 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rpc_server.box.children import PYTHON, environment
+from rpc_server.box.children import PYTHON, executor_environment
 from rpc_server.box.crash import ExitReport
 from rpc_server.box.stray_processes import MARK
 from rpc_server.gpu.gpus import visible
-from rpc_server.wire.shared_window import Window, make_window_memory
+from rpc_server.isolation.levels import Level
+from rpc_server.wire.shared_window import WINDOW_SIZE, Window, make_window_memory
 from rpc_server.wire.stream import FrameStream, stream_pair
 
 _STDERR_KEPT = 8192
 _STDERR_LINES = 30
 _STDERR_BURST = 16
+_MOST_PROCESSES = 4096
+_FILES_EVERY = 10
+_WINDOWS = 2 * WINDOW_SIZE
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """What an executor is told at birth, as JSON on its command line. Sizes in bytes.
 
-    `socket` and `window` are descriptors it inherits; -1: none.
+    `socket`, `window` and `lifeline` are descriptors it inherits; -1: none. The last ends it when its other end closes.
     `folder` is where it works: its session's, if it gets one. `user` is whom to become when started as root ("" to
-    stay). `memory_limit` bounds what it may allocate on top of what it takes when idle, `disk_limit` the size of a file
-    it may write, and `max_processes` what it may add to the processes and threads of its user. `cpus` pins it; empty:
+    stay). `isolation` is how far it is kept from all else, and `scratch` the size of its own /tmp and /dev/shm;
+    `groups` are the files of control groups that it joins. `memory_limit` bounds what it may allocate on top of what it
+    takes when idle, `disk_limit` the size of a file it may write, and `max_processes` what it may add to the processes
+    and threads of its user. `cpus` pins it; empty:
     every core the server may use. `gpu` is the UUID of the one GPU it sees.
     """
 
     executor: int = 0
     socket: int = -1
     window: int = -1
-    parent: int = 0
+    lifeline: int = -1
     folder: str = ""
     user: str = ""
+    isolation: Level = Level.NONE
+    scratch: int = 64 << 20
+    groups: tuple[str, ...] = ()
     memory_limit: int | None = None
     max_open_files: int = 1024
     max_processes: int = 512
@@ -57,7 +66,8 @@ class MemorySample:
 
 
 class ExecutorProcess:
-    """One child, leader of its own session and process group. `stream` talks to it, without blocking.
+    """One executor and its warden, which is the child, and leader of its own session and process group. `stream` talks
+    to the executor, without blocking.
 
     Raises OSError when it cannot be started.
     """
@@ -68,18 +78,21 @@ class ExecutorProcess:
             on_failure.callback(ours.close)
             shared = _window_memory(given)
             window = None if shared < 0 else Window(shared, made=True)
-            settings = msgspec.structs.replace(settings, socket=theirs.fileno(), window=shared, parent=os.getpid())
+            lifeline, holds = os.pipe()
+            given.callback(os.close, lifeline)
+            on_failure.callback(os.close, holds)
+            settings = msgspec.structs.replace(settings, socket=theirs.fileno(), window=shared, lifeline=lifeline)
             read_end, write_end = os.pipe()
             on_failure.callback(os.close, read_end)
             try:
                 self._child = subprocess.Popen(
-                    [*PYTHON, "-m", "rpc_server.executor.main", msgspec.json.encode(settings).decode()],
+                    [*PYTHON, "-m", "rpc_server.executor.warden", msgspec.json.encode(settings).decode()],
                     cwd=settings.folder,
-                    env={**_environment(), **(visible(settings.gpu) if settings.gpu else {})},
+                    env=_environment(settings.gpu),
                     stdin=subprocess.DEVNULL,
                     stdout=write_end,
                     stderr=write_end,
-                    pass_fds=tuple(fd for fd in (theirs.fileno(), shared) if fd >= 0),
+                    pass_fds=tuple(fd for fd in (theirs.fileno(), shared, lifeline) if fd >= 0),
                     start_new_session=True,
                 )
             finally:
@@ -90,7 +103,15 @@ class ExecutorProcess:
         ours.setblocking(False)
         os.set_blocking(read_end, False)
         self.number = settings.executor
-        self.pid = self._child.pid
+        self.warden = self._child.pid
+        self.pid = self.warden
+        """The executor's, once it is warm."""
+        self._inner: int | None = None  # a pidfd of the warden's child: when that is killed, so is all below
+        self._executor: int | None = None
+        self._lifeline: int | None = holds
+        self._group_head = self.warden  # orphans of the executor become its children
+        self._samples = self._hidden = 0
+        self._private = settings.isolation is Level.FULL
         self.stream = FrameStream(ours, window=window)
         self.waits_to_write = False
         self.stderr_fd: int | None = read_end
@@ -130,29 +151,70 @@ class ExecutorProcess:
             self._last_address_space = sample.address_space
         return sample
 
+    def session_memory(self) -> int | None:
+        """Bytes that the executor, all it started, and what they wrote to memory take together; None when it is gone.
+
+        Pages that processes share are counted once. Memory files that nobody maps are looked for now and then.
+        """
+        alone = self.sample_memory()
+        if alone is None:
+            return None
+        pids = [self.pid, *_below(self.pid)] if self.pid == self.warden else _below(self._group_head)
+        total = alone.resident if len(pids) <= 1 else sum(map(_share_of_memory, pids))
+        if self._private:
+            total += sum(_used(f"/proc/{self.pid}/root{path}") for path in ("/tmp", "/dev/shm"))
+        self._samples += 1
+        if self._samples % _FILES_EVERY == 0:
+            self._hidden = _hidden_memory(pids)
+        return total + self._hidden
+
     def note_warm(self) -> None:
-        """Remember its size before it runs anything."""
+        """Find the executor below its warden, and remember its size before it runs anything."""
+        below = [self.warden]
+        while len(below) < (3 if self._private else 2) and (children := children_of(below[-1])):
+            below.append(children[0])
+        if len(below) > 1:
+            self.pid, self._group_head = below[-1], below[-2]
+            with contextlib.suppress(OSError):
+                self._inner = os.pidfd_open(below[1])
+                self._executor = os.pidfd_open(self.pid)
         self.sample_memory()
         self._base_address_space = self._last_address_space
 
+    def finish(self) -> None:
+        """SIGKILL an executor that has hung up, if it still runs, and leave the rest to its warden, which says how it
+        ended. One that never became warm ends by itself, or at its deadline."""
+        if self._executor is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._executor, signal.SIGKILL)
+
     def kill(self) -> None:
-        """SIGKILL the child and everything in its process group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        """SIGKILL the executor and all it started. Its warden ends when that is done."""
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)  # an executor of the same user may have stopped it
+        if self._inner is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._inner, signal.SIGKILL)
 
     def reap(self) -> ExitReport:
         """Collect a child that has ended (its pidfd is readable), and close everything held for it."""
         self.read_stderr()
+        self.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)  # what it left behind in its group
-        _, status, usage = os.wait4(self.pid, 0)
+            os.killpg(self.warden, signal.SIGKILL)  # what it left behind in its group
+        _, status, usage = os.wait4(self.warden, 0)
         code = os.waitstatus_to_exitcode(status)
         self._child.returncode = code
         self.close_stderr()
         self.stream.close()
         os.close(self.pidfd)
+        for fd in (self._inner, self._executor):
+            if fd is not None:
+                os.close(fd)
+        self._inner = self._executor = None
         return ExitReport(
             exit_code=code if code >= 0 else None,
             signal=-code if code < 0 else None,
@@ -178,10 +240,66 @@ def _window_memory(given: contextlib.ExitStack) -> int:
     return fd
 
 
-def _environment() -> dict[str, str]:
-    """The server's environment, with this package importable and numpy kept from starting threads."""
+def _environment(gpu: str) -> dict[str, str]:
+    """An executor's: what of the server's is no secret, the one GPU it sees, and numpy kept from starting threads."""
     more = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", MARK: str(os.getpid())}
-    return environment(**more)
+    return executor_environment(**more, **(visible(gpu) if gpu else {}))
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that another one started and has not waited for."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    return found
+
+
+def _below(pid: int) -> list[int]:
+    """A process's children, theirs, and so on."""
+    found: list[int] = []
+    open_ = [pid]
+    while open_ and len(found) < _MOST_PROCESSES:
+        children = children_of(open_.pop())
+        found += children
+        open_ += children
+    return found
+
+
+def _share_of_memory(pid: int) -> int:
+    """Bytes of a process's memory, of shared pages its share."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def _used(path: str) -> int:
+    """Bytes that a file system in memory takes."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return 0
+    return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
+
+
+def _hidden_memory(pids: list[int]) -> int:
+    """Bytes in memory files that processes have open and do not map, beyond what is shared with the box and client."""
+    files: dict[tuple[int, int], int] = {}
+    mapped = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    path = f"/proc/{pid}/fd/{name}"
+                    if os.readlink(path).startswith("/memfd:"):
+                        found = os.stat(path)
+                        files[found.st_dev, found.st_ino] = found.st_blocks * 512
+            with open(f"/proc/{pid}/status", "rb") as file:
+                mapped += sum(int(line.split()[1]) << 10 for line in file if line.startswith(b"RssShmem:"))
+    return max(0, sum(files.values()) - mapped - _WINDOWS)
 
 
 def _kernel_oom_kills() -> int:

@@ -6,7 +6,6 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-import pwd
 import shutil
 import sys
 import tempfile
@@ -30,9 +29,12 @@ from rpc_server.box.server_options import AUTO, DEFAULT_PORT, ServerOptions
 from rpc_server.box.supervisor import Supervisor, watch_connections
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.executor.isolation import EACH, ids_of
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.farm_link.registrar import Registrar, cpu_device, gpu_device, split_address
 from rpc_server.gpu.gpus import Gpu, ProbeSettings, chosen, probe
+from rpc_server.isolation.levels import ROOT, Isolation, Level, choose
+from rpc_server.isolation.probe import find_means
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.passes import via
@@ -51,12 +53,13 @@ from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import KeyRing, Principal, Role
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.relay_messages import DEFAULT_RELAY_PORT
-from rpc_server.wire.sockets import Liveness, prepare, resolve
+from rpc_server.wire.sockets import Liveness, is_loopback, prepare, resolve
 from rpc_server.wire.tracker_records import DeviceSpec
 
 logger = logging.getLogger("rpc_server")
 
 _QUEUE_IN = 128  # messages of one client that wait to be read; then its own end waits
+_MOST_SCRATCH = 256 << 20
 _EVERY_INTERFACE = ("0.0.0.0", "::", "*", "")
 
 
@@ -97,13 +100,14 @@ def _serve_on(
 ) -> None:
     parent = Path(options.folder) if options.folder else Path(tempfile.gettempdir())
     try:
-        user = _executor_user(options.user, parent)
-        folder = ServerFolder(parent, shared=bool(user))
+        isolation = _isolation(options, parent)
+        user = isolation.user
+        folder = ServerFolder(parent, shared=bool(user) and isolation.level is not Level.FULL)
     except OSError as error:
         raise ServerStartError(f"cannot make a folder in {parent}: {error.strerror}") from None
     try:
         folder.remove_leftovers()
-        fingerprint, gpu = local_fingerprint(), _gpu(options.gpu, user)
+        fingerprint, gpu = local_fingerprint(), _gpu(options.gpu, _own_code_runs_as(user))
         if gpu is not None:
             fingerprint = fingerprint.with_gpu(gpu)
         name = options.name or f"{fingerprint.hostname}:{port}"
@@ -125,6 +129,8 @@ def _serve_on(
             ),
             ExecutorSettings(
                 user=user,
+                isolation=isolation.level,
+                scratch=_scratch(memory),
                 memory_limit=memory,
                 max_processes=options.processes,
                 disk_limit=disk,
@@ -133,13 +139,24 @@ def _serve_on(
                 gpu="" if gpu is None else gpu.uuid,
             ),
             leases=leases,
-            info=BoxStatus(name, options.key, _version(), fingerprint.to_builtins(), (), 0, 0.0, 0),
+            info=BoxStatus(
+                name,
+                options.key,
+                _version(),
+                fingerprint.to_builtins(),
+                (),
+                0,
+                0.0,
+                0,
+                isolation=isolation.level.value,
+                is_open=isolation.is_open,
+            ),
             blob_capacity=options.blob_capacity,
             who=door.who,
             keys=None if door.doorkeeper is None else KeyWatch(door.doorkeeper.lookup),
         )
         device = _device(options, fingerprint, gpu)
-        check = HealthCheck(user, options.cpus, gpu="" if gpu is None else gpu.uuid)
+        check = HealthCheck(_own_code_runs_as(user), options.cpus, gpu="" if gpu is None else gpu.uuid)
         with (
             stoppable(options, supervisor.stop),
             _registered(options, name, port, fingerprint, device, leases, door.ring, check) as registrar,
@@ -179,21 +196,34 @@ def _doubt_gpu(registrar: Registrar, report: ExitReport) -> None:
 # --- starting ----------------------------------------------------------------------------------------------
 
 
-def _executor_user(wanted: str, parent: Path) -> str:
-    """Whom executors become: only root can choose, and they must reach their folders below `parent`."""
-    if os.geteuid() != 0 or not wanted or wanted == "root":
-        return ""
-    try:
-        pwd.getpwnam(wanted)
-    except KeyError:
-        raise ServerStartError(
-            f"there is no user {wanted!r} to run executors as", hint="name another, or none to stay root"
-        ) from None
-    closed = [folder for folder in (parent, *parent.resolve().parents) if not folder.stat().st_mode & 0o001]
-    if closed:
-        logger.warning("executors run as root: user %r cannot enter %s", wanted, closed[-1])
-        return ""
-    return wanted
+def _isolation(options: ServerOptions, parent: Path) -> Isolation:
+    """How far sessions are kept apart, said in the log. Raises ServerStartError."""
+    if options.user not in ("", ROOT, EACH):
+        try:
+            ids_of(options.user)
+        except KeyError:
+            hint = "name another, or leave the option out: each session is a user of its own then"
+            raise ServerStartError(f"there is no user {options.user!r} to run executors as", hint=hint) from None
+    host = "127.0.0.1" if options.host in _EVERY_INTERFACE else resolve(options.host, options.port)[0]
+    isolation = choose(
+        options.isolation,
+        options.user or ROOT,
+        find_means(options.user, parent),
+        root=os.geteuid() == 0,
+        reachable=bool(options.relay) or options.host in _EVERY_INTERFACE or not is_loopback(host),
+    )
+    logger.log(logging.INFO if isolation.level is Level.FULL else logging.WARNING, "%s", isolation)
+    return isolation
+
+
+def _own_code_runs_as(user: str) -> str:
+    """Whom checks of the box run as, which run no client's code: a user that has a name."""
+    return "nobody" if user == EACH else user
+
+
+def _scratch(memory: int | None) -> int:
+    """Bytes of an executor's own /tmp, and of its /dev/shm."""
+    return _MOST_SCRATCH if memory is None else min(_MOST_SCRATCH, memory // 4)
 
 
 def _memory_limit(options: ServerOptions, total: int) -> int | None:

@@ -22,7 +22,9 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.
     `disk_limit` bounds what a session may write to its folder; -1 takes half of what is free over the sessions, 0 sets
     none. `processes` is what a session may add to the processes and threads of its user.
-    `user` is whom executors run as when the server is root ("" to stay root). `cpus` pins executors.
+    `user` is whom executors run as when the server is root ("each": each as a number of its own, "root" or "" to stay
+    root). `isolation` is how far sessions are kept apart (`rpc_server.isolation.levels`); "auto": as far as the kernel
+    allows, and it must allow all where others can reach the box. `cpus` pins executors.
     `gpu` (a UUID, or a number in the order of `nvidia-smi -L`) is the GPU that the box lends, in place of its CPU.
     `keys` is a folder of keys (`rpc_server.wire.keys`): if it holds an identity, connections are encrypted and only
     authorized clients, and those a tracker lends the box to, come in; the tracker's key is looked for there too.
@@ -48,7 +50,8 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     memory_limit: int = AUTO
     disk_limit: int = AUTO
     processes: int = 512
-    user: str = "nobody"
+    user: str = "each"
+    isolation: str = "auto"
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
     gpu: str = ""

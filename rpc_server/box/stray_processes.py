@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rpc_server.executor.isolation import is_number_of_each
+
 if TYPE_CHECKING:  # an executor reads MARK here, and starts without ZeroMQ
     from rpc_server.wire.polling import PollTable
 
@@ -24,7 +26,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Strays:
-    """`ours` are the pids of children that are no strays, `user` is the uid that executors run as."""
+    """`ours` are the pids of children that are no strays, `user` is the uid that executors run as, where they
+    share one."""
 
     def __init__(self, poll: PollTable, ours: Container[int], user: int) -> None:
         self._poll = poll
@@ -66,7 +69,8 @@ def _comes_from_an_executor(pid: int, user: int) -> bool:
     process = Path(f"/proc/{pid}")
     try:
         uids = next(line for line in (process / "status").read_text().splitlines() if line.startswith("Uid:"))
-        if int(uids.split()[2]) == user != os.geteuid():
+        uid = int(uids.split()[2])
+        if uid == user != os.geteuid() or is_number_of_each(uid):
             return True
         return f"{MARK}={os.getpid()}".encode() in (process / "environ").read_bytes().split(b"\0")
     except (OSError, StopIteration):

@@ -55,6 +55,7 @@ from rpc_server.box.supervisor_events import (
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.box.supervisor_state import SupervisorState
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
+from rpc_server.executor.isolation import EACH
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, Kind, check_frames, encode_error, total_size
 from rpc_server.wire.connection_guard import Budget, ConnectionGuard
@@ -137,7 +138,7 @@ class Supervisor:
         self._vacant: set[int] = set()  # descriptors whose connection has ended
         self._started = time.monotonic()
         self._folder = folder
-        self._user = executor.user or _own_name()
+        self._user = "users of their own" if executor.user == EACH else executor.user or _own_name()
         self._due: float | None = None  # when the state last wanted to be told that time passed
         self._next_sample = 0.0
         self._next_disk_sample = 0.0

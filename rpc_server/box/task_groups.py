@@ -1,54 +1,62 @@
-"""A limit of processes for executors that stay root: the kernel's limit for a user (RLIMIT_NPROC) does not hold root, a
-control group does (Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst)."""
+"""Limits of a session as a whole, by the kernel, where it lets this process make control groups (Linux, Documentation/
+admin-guide/cgroup-v2.rst and cgroup-v1/pids.rst): of its processes, which for root nothing else limits, and in version
+2 of its memory."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-logger = logging.getLogger("rpc_server")
-
 _ROOT = Path("/sys/fs/cgroup")
 _NAME = "tunefarm-"
+_OF_OUR_OWN = 3  # the warden, process 1, and what one starts for a moment
+_BASE_MEMORY = 512 << 20  # an executor without a session, and what the kernel keeps for it
 
 
 class TaskGroups:
-    """One control group for each executor, below this process's own. `usable`: whether the system lets it make them."""
+    """One control group for each executor, below this process's own."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._home = next((folder for folder in _own_groups() if _can_limit(folder)), None)
-        if self._home is None:
-            logger.warning(
-                "executors run as root, and no control group can be made here: nothing limits their processes"
-            )
-        else:
+    def __init__(self, processes: int, memory: int | None) -> None:
+        limits = {"pids.max": str(processes + _OF_OUR_OWN)}
+        if memory is not None:
+            limits |= {"memory.max": str(memory + _BASE_MEMORY), "memory.swap.max": "0"}
+        self._home: Path | None = None
+        self._limits: dict[str, str] = {}
+        for folder in _own_groups():
+            here = {name: limits[name] for name in _writable(folder, limits)}
+            if len(here) > len(self._limits):
+                self._home, self._limits = folder, here
+        if self._home is not None:
             _remove_leftovers(self._home)
 
     @property
-    def usable(self) -> bool:
-        return self._home is not None
+    def limits_processes(self) -> bool:
+        return "pids.max" in self._limits
 
-    def hold(self, number: int, pid: int) -> None:
-        """Limit a process, and all it forks, together."""
+    @property
+    def limits_memory(self) -> bool:
+        return "memory.max" in self._limits
+
+    def make(self, number: int) -> tuple[str, ...]:
+        """Make an executor's group; the files that its warden writes itself to. Raises OSError."""
         if self._home is None:
-            return
+            return ()
         group = self._group(self._home, number)
-        try:
-            group.mkdir()
-            (group / "pids.max").write_text(str(self._limit))
-            (group / "cgroup.procs").write_text(str(pid))
-        except OSError as error:
-            logger.warning("nothing limits the processes of executor %d: %s", number, error)
+        group.mkdir(exist_ok=True)
+        for name, value in self._limits.items():
+            (group / name).write_text(value)
+        return (str(group / "cgroup.procs"),)
 
-    def forget(self, number: int) -> None:
-        """Call when the process has ended. A group that something still runs in stays for the next server to remove."""
+    def remove(self, number: int) -> None:
+        """Call when the executor has ended: kills what is left. A group that does not end stays for the next server."""
         if self._home is not None:
+            group = self._group(self._home, number)
             with contextlib.suppress(OSError):
-                self._group(self._home, number).rmdir()
+                (group / "cgroup.kill").write_text("1")
+            with contextlib.suppress(OSError):
+                group.rmdir()
 
     @staticmethod
     def _group(home: Path, number: int) -> Path:
@@ -69,17 +77,17 @@ def _own_groups() -> Iterator[Path]:
             yield _ROOT / path.lstrip("/")
 
 
-def _can_limit(folder: Path) -> bool:
-    """Whether a group made there has the limit: in v2, only where the controller was handed down."""
+def _writable(folder: Path, names: dict[str, str]) -> list[str]:
+    """Which limits a group made there has: in v2, those of the controllers that were handed down."""
     probe = folder / f"{_NAME}{os.getpid()}-probe"
     try:
         probe.mkdir()
         try:
-            return os.access(probe / "pids.max", os.W_OK)
+            return [name for name in names if os.access(probe / name, os.W_OK)]
         finally:
             probe.rmdir()
     except OSError:
-        return False
+        return []
 
 
 def _remove_leftovers(folder: Path) -> None:

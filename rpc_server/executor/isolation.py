@@ -15,23 +15,24 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 
-def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGKILL when the supervisor ends, however it does; exit if it has already."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Have the kernel send SIGKILL when the parent ends, however it does; exit if it has already. One in another PID
+    namespace has no number here: None."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if parent is not None and os.getppid() != parent:
         sys.exit(0)
 
 
 def limit_resources(
-    memory: int | None, open_files: int, cpus: Iterable[int], file_size: int | None, processes: int, uid: int
+    memory: int | None, open_files: int, cpus: Iterable[int], file_size: int | None, processes: int
 ) -> None:
     """No core dumps, few open files, an address space of what is in use now plus `memory` bytes, chosen cores, files of
-    up to `file_size` bytes, and as many processes and threads of user `uid` as there are now plus `processes`. The
-    kernel does not hold root to the last."""
+    up to `file_size` bytes, and `processes` processes and threads of the user it will be. The kernel does not hold root
+    to the last."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, open_files)
-    _lower(resource.RLIMIT_NPROC, tasks_of(uid) + processes)
+    _lower(resource.RLIMIT_NPROC, processes)
     if file_size is not None:
         _lower(resource.RLIMIT_FSIZE, file_size)
     if memory is not None:
@@ -57,20 +58,35 @@ def tasks_of(uid: int) -> int:
     return count
 
 
-def become(user: str) -> str:
-    """Give up root for `user`, for good; return "" or, when the system forbids that, a warning.
+EACH = "each"
+"""The user of executors of which each gets a number of its own."""
+_FIRST_OF_EACH = 0x70000000  # systemd and its like give out none from here to 0x7fffffff
+
+
+def number_of_each(pid: int) -> int:
+    """The user number of the executor that a process stands for: no two live processes of a machine share it."""
+    return _FIRST_OF_EACH + pid
+
+
+def is_number_of_each(uid: int) -> bool:
+    return uid >= _FIRST_OF_EACH
+
+
+def ids_of(user: str) -> tuple[int, int]:
+    """(uid, gid) of a user. Raises KeyError: there is none of that name."""
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid
+
+
+def become(uid: int, gid: int) -> None:
+    """Give up root, for good. Raises OSError where the system forbids it.
 
     Afterwards the process may be unable to read its own installation: import everything first.
     """
-    entry = pwd.getpwnam(user)
-    try:
-        os.setgroups([])
-        os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
-        os.setresuid(entry.pw_uid, entry.pw_uid, entry.pw_uid)
-    except PermissionError as error:
-        return f"executors run as root: they cannot become {user!r} ({error.strerror})"
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
     ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    return ""
 
 
 def _lower(limit: int, value: int) -> None:

@@ -1,8 +1,8 @@
-"""The process that runs user code for one session: `python -m rpc_server.executor.main SETTINGS`.
+"""The process that runs user code for one session: the innermost process of `rpc_server.executor.warden`.
 
 It is started warm, before a session needs it, talks to nobody but the supervisor over an inherited socket,
-and is killed, never reused, when its session ends. Everything it may need is imported before it gives up
-root: afterwards it may be unable to read its own installation.
+and is killed, never reused, when its session ends. Everything it may need is imported before it is isolated:
+afterwards it may be unable to read its own installation.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import faulthandler
 import gc
 import importlib
 import os
-import pwd
 import select
 import socket
-import sys
 import tempfile
 import time
 from collections import deque
+from collections.abc import Callable
+from typing import assert_never
 
-import msgspec
 import numpy as np
 
 from compiler.artifact import ArgSpec, Artifact
@@ -34,13 +33,17 @@ from compiler.runtime.measure.preprocess import flush_caches
 from rpc_server.box.processes import ExecutorSettings
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor.compare import disagreement, fill
-from rpc_server.executor.isolation import become, die_with_parent, limit_resources
+from rpc_server.executor.isolation import EACH, become, die_with_parent, limit_resources, tasks_of
 from rpc_server.executor.session import ExecutorSession
 from rpc_server.executor.trial_subject import end_if_lost
+from rpc_server.isolation import landlock
+from rpc_server.isolation.levels import Level
+from rpc_server.isolation.syscall_filter import Sockets, filter_system_calls
+from rpc_server.isolation.view import gpu_paths, installation
 from rpc_server.wire.codec import Address, Buffer, Kind, Limits, check_frames, encode_error
 from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
 from rpc_server.wire.messages import Data, public_codec
-from rpc_server.wire.private_messages import Begin, Fetch, Hello, LaneOpened, Phase, private_codec
+from rpc_server.wire.private_messages import Fetch, Hello, LaneOpened, Phase, private_codec
 from rpc_server.wire.shared_window import Window
 from rpc_server.wire.stream import FrameStream, StreamClosed
 
@@ -61,9 +64,8 @@ class Supervised:
         self._flushed = 0.0
         self._spin_s = 0.0  # how long to look again before it sleeps
 
-    def hello(self, warning: str) -> None:
-        user = pwd.getpwuid(os.getuid()).pw_name if os.getuid() else "root"
-        note = Hello(user, warning, self._lane.address, self._lane.token)
+    def hello(self) -> None:
+        note = Hello(self._lane.address, self._lane.token)
         self._stream.send(private_codec.encode(note, Kind.NOTE))
 
     def phase(self, name: str, timeout_s: float | None = None) -> None:
@@ -149,9 +151,6 @@ def serve_session(supervised: Supervised, session: ExecutorSession) -> None:
         origin, frames = supervised.next()
         header = check_frames(frames)
         if header.kind is Kind.NOTE:
-            begin = private_codec.decode(frames).body
-            if isinstance(begin, Begin):
-                session = _session_in(begin.folder, supervised)
             continue
         try:
             message = public_codec.decode(frames)
@@ -210,9 +209,13 @@ def _warm_up_gpu() -> None:
         importlib.import_module("pynvml")
 
 
-def main(text: str) -> int:
-    settings = msgspec.json.decode(text, type=ExecutorSettings)
-    die_with_parent(settings.parent)
+def run(
+    settings: ExecutorSettings,
+    ids: tuple[int, int] | None,
+    listener: socket.socket,
+    isolate: Callable[[], None],
+) -> int:
+    """Be an executor; `isolate` takes the machine out of its sight, `ids` are whom it becomes. Returns its status."""
     faulthandler.enable()
     stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
     for library in settings.libraries:
@@ -220,24 +223,27 @@ def main(text: str) -> int:
     _warm_up()
     if settings.gpu:
         _warm_up_gpu()
-    lane = LaneServer()
+    lane = LaneServer(listener)
+    alone = settings.isolation is Level.FULL and settings.user in ("", EACH)
+    tasks = 1 if alone else tasks_of(os.geteuid() if ids is None else ids[0])
+    isolate()
     limit_resources(
         None if settings.gpu else settings.memory_limit,  # CUDA maps far more addresses than it uses memory
         settings.max_open_files,
         settings.cpus,
         settings.disk_limit,
-        settings.max_processes,
-        pwd.getpwnam(settings.user).pw_uid if settings.user else os.geteuid(),
+        settings.max_processes + tasks,
     )
-    warning = ""
-    if settings.user:
-        warning = become(settings.user)
-        die_with_parent(settings.parent)  # changing the user forgot it
+    if ids is not None:
+        parent = os.getppid()  # 0 in a PID namespace: nobody that is seen here
+        become(*ids)
+        die_with_parent(parent)  # changing the user forgot it
+    _hold_back(settings)
     supervised = Supervised(stream, lane)
     session = _session_in(settings.folder, supervised)
     gc.collect()
     gc.freeze()
-    supervised.hello(warning)
+    supervised.hello()
     try:
         serve_session(supervised, session)
     except StreamClosed:
@@ -245,5 +251,20 @@ def main(text: str) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+def _hold_back(settings: ExecutorSettings) -> None:
+    """Refuse this process what its level does. What the kernel does not have was said when the server started."""
+    match settings.isolation:
+        case Level.FULL:
+            with contextlib.suppress(OSError):
+                filter_system_calls(Sockets.OF_ITS_NETWORK)
+        case Level.PARTIAL:
+            devices = ("/dev/null", "/dev/zero", "/dev/full", *(gpu_paths() if settings.gpu else ()))
+            seen = ("/proc", "/sys", "/dev/random", "/dev/urandom", *settings.libraries)
+            with contextlib.suppress(OSError):
+                landlock.restrict((*installation(), *seen), (settings.folder, *devices))
+            with contextlib.suppress(OSError):
+                filter_system_calls(Sockets.UNIX if settings.gpu else Sockets.NONE)
+        case Level.NONE:
+            pass
+        case _:
+            assert_never(settings.isolation)

@@ -22,7 +22,7 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.cuda.module import CUDAFunction, CUDAHostModule, cuda_api
 from compiler.runtime.measure.nvml import gpu_state
 from compiler.target.gpu_arch import arch_of_version
-from rpc_server.executor.isolation import become, die_with_parent
+from rpc_server.executor.isolation import become, die_with_parent, ids_of
 from rpc_server.gpu.gpus import Gpu, Probed, ProbeSettings
 
 _ROUNDS = 63  # odd: x * -1 + c gives c - x after an odd number of rounds, and any error on the way stays
@@ -143,7 +143,7 @@ def main(text: str) -> int:
             importlib.import_module(driver)
     repr(np.zeros(1))
     if settings.user:  # who may be unable to read this installation: all is imported
-        become(settings.user)
+        become(*ids_of(settings.user))
         die_with_parent(settings.parent)  # changing the user forgot it
     try:
         found = probe(settings.uuid, cuda(0), kernel)

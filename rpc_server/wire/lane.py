@@ -23,7 +23,7 @@ from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Address, Buffer, Kind, Message, read_header
 from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, describe_request, public_codec
 from rpc_server.wire.shared_window import Window, make_window_memory, reserve_addresses
-from rpc_server.wire.stream import FrameStream, StreamClosed
+from rpc_server.wire.stream import FrameStream, StreamClosed, lane_listener
 
 SPIN_S = 100e-6
 """How long each end looks again, yielding its core, before it sleeps: waking up costs more than a small call takes."""
@@ -36,20 +36,18 @@ _FLUSH_AFTER = 32
 
 
 class LaneServer:
-    """The executor's end. `address` and `token` are what the client needs; at most one client gets in.
+    """The executor's end. `address` and `token` are what the client needs; at most one client gets in. `listener` was
+    made by `lane_listener`, before the process left the machine's network.
 
     It is made before the process is held to its limits: what it shares with the client is not the session's to pay for.
     """
 
-    def __init__(self) -> None:
-        self.address = f"tunefarm-{os.urandom(16).hex()}"
+    def __init__(self, listener: socket.socket | None = None) -> None:
+        self._listener = listener or lane_listener()
+        self.address = self._listener.getsockname()[1:].decode()
         self.token = os.urandom(_TOKEN_BYTES)
         self.stream: FrameStream | None = None
         self._reserved = reserve_addresses()
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind("\0" + self.address)
-        self._listener.listen(_MAX_STRANGERS)
-        self._listener.setblocking(False)
         self._strangers: deque[_Stranger] = deque()
 
     def fileno(self) -> int:

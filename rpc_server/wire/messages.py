@@ -259,6 +259,7 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     """`fingerprint` is a `Fingerprint` as builtins. `time`: the box's clock, Unix seconds; `user`:
     whom kernels run as; `memory_limit` of a session in bytes, None: none; `disk_free` bytes where sessions keep files,
     and whether code may be run from there. `limits_processes`: whether a session cannot fork without end.
+    `isolation`: how far sessions are kept apart (`rpc_server.isolation.levels`), and what `is_open` all the same.
     """
 
     box: str
@@ -275,6 +276,8 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     disk_free: int = 0
     disk_executes: bool = True
     limits_processes: bool = True
+    isolation: str = ""
+    is_open: tuple[str, ...] = ()
 
 
 class Data(Reply, frozen=True, tag="data"):

@@ -9,23 +9,14 @@ from rpc_server.wire.messages import Data, Need
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
-    """Executor → supervisor, once warm. `user` is whom it runs as; `warning` what the operator should know;
-    `lane` and `lane_token` let a client on this machine in (see lane.py)."""
+    """Executor → supervisor, once warm. `lane` and `lane_token` let a client on this machine in (see lane.py)."""
 
-    user: str
-    warning: str = ""
     lane: str = ""
     lane_token: bytes = b""
 
 
 class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
     """Executor → supervisor: the client is on the lane."""
-
-
-class Begin(msgspec.Struct, frozen=True, tag="begin"):
-    """Supervisor → executor: take over a session from one that crashed; go on in its `folder`."""
-
-    folder: str
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
@@ -41,6 +32,6 @@ class Phase(msgspec.Struct, frozen=True, tag="phase"):
     timeout_s: float | None = None
 
 
-AnyPrivate = Hello | LaneOpened | Begin | Fetch | Phase | Data | Need
+AnyPrivate = Hello | LaneOpened | Fetch | Phase | Data | Need
 
 private_codec: Codec[AnyPrivate] = Codec(AnyPrivate, Limits(max_buffer=1 << 30))

@@ -26,7 +26,7 @@ from rpc_server.wire.codec import Buffer
 SLOT = 2 << 20  # a chunk of an array
 SLOTS = 8
 """Of each side; where one has none left, frames go through the socket."""
-_SIZE = mmap.PAGESIZE + 2 * SLOTS * SLOT
+WINDOW_SIZE = mmap.PAGESIZE + 2 * SLOTS * SLOT
 _Slot = ctypes.c_ubyte * SLOT
 _INACCESSIBLE = 0
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -36,7 +36,7 @@ def make_window_memory() -> int:
     """A descriptor of fresh memory for two `Window`s. It takes pages only as slots are used. Raises OSError."""
     fd = os.memfd_create("tunefarm-window", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        os.ftruncate(fd, _SIZE)
+        os.ftruncate(fd, WINDOW_SIZE)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
     except OSError:
         os.close(fd)
@@ -46,7 +46,7 @@ def make_window_memory() -> int:
 
 def reserve_addresses() -> mmap.mmap:
     """Address space for a window that is mapped later, when it is limited: close this just before."""
-    return mmap.mmap(-1, _SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=_INACCESSIBLE)
+    return mmap.mmap(-1, WINDOW_SIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=_INACCESSIBLE)
 
 
 class Window:
@@ -100,9 +100,9 @@ def _checked_size(fd: int) -> int:
         sealed = fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     except OSError:
         sealed = 0
-    if not sealed or os.fstat(fd).st_size != _SIZE:
+    if not sealed or os.fstat(fd).st_size != WINDOW_SIZE:
         raise ProtocolError("shared memory of another size, or that could change its size")
-    return _SIZE
+    return WINDOW_SIZE
 
 
 def _start(slot: int) -> int:

@@ -11,6 +11,7 @@ follow.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 from collections import deque
@@ -30,6 +31,7 @@ _WORTH_KEEPING = 1 << 16
 _LARGEST_KEPT = 4 << 20
 _MOST_KEPT = 16
 _SOCKET_BUFFER = 1 << 20
+_MAX_WAITING = 4
 _SO_SNDBUFFORCE = 32  # Linux; root only
 _IN_WINDOW = 1 << 31
 _SLOT_AT = 24
@@ -57,6 +59,16 @@ def _inline(sizes: Sequence[int]) -> int:
 class StreamLimits:
     max_frames: int = 18
     max_message: int = (1 << 30) + (1 << 20)
+
+
+def lane_listener() -> socket.socket:
+    """Where an executor waits for its client on the same machine: a Unix socket of a random, abstract name (see
+    lane.py). It belongs to the network that this process is in when it makes it."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(f"\0tunefarm-{os.urandom(16).hex()}")
+    listener.listen(_MAX_WAITING)
+    listener.setblocking(False)
+    return listener
 
 
 def stream_pair() -> tuple[socket.socket, socket.socket]:

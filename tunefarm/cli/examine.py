@@ -122,6 +122,10 @@ def judge_status(name: str, status: BoxStatus, version: str, now: float) -> Iter
                 "set one of at least 1 GiB: `tunefarm server --memory-limit`")  # fmt: skip
     yield found("user", status.user != "root", f"kernels run as {status.user}",
                 "start the server so that it can become another user: `tunefarm server --user`")  # fmt: skip
+    if status.isolation:
+        is_open = f"; not kept apart: {'; '.join(status.is_open)}" if status.is_open else ""
+        yield found("isolation", status.isolation == "full", status.isolation + is_open,
+                    "docs/security.md says what full isolation of sessions takes")  # fmt: skip
     limited = status.limits_processes
     yield found("processes", limited, "limited" if limited else "kernels run as root may fork without end",
                 "start it so that it can become another user, or make control groups (Delegate=pids)")  # fmt: skip

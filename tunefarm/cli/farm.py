@@ -95,7 +95,14 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--memory-limit", type=Size(), help="Memory of a session, such as 8GiB; 0: no limit.  [default: 3/4]")
 @click.option("--disk-limit", type=Size(), help="Files of a session, such as 2GiB; 0: no limit.  [default: half]")
 @click.option("--processes", type=Whole(min=1), default=512, show_default=True, help="Processes of a session.")
-@click.option("--user", default="nobody", show_default=True, help="User that kernels run as when started as root.")
+@click.option("--user", default="each", show_default=True, help="As root: who kernels run as; each: all another.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["auto", "full", "partial", "none"]),
+    default="auto",
+    show_default=True,
+    help="How far sessions are kept apart; auto: as far as the system allows.",
+)
 @click.option("--hours", default="", help='Lend it only then, such as "Mon-Fri 19:00-07:00, Sat, Sun".')
 @click.option("--timezone", default="", metavar="ZONE", help="Where the hours count.  [default: the box's own]")
 @click.option("--end-at-close", is_flag=True, help="End leases at closing time.  [default: let them finish]")
@@ -134,6 +141,7 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
             address=given["told"],
             relay=given["relay"] or "",
             user=given["user"],
+            isolation=given["isolation"],
             hours=given["hours"],
             timezone=given["timezone"],
             end_at_close=given["end_at_close"],

@@ -150,7 +150,7 @@ def test_a_fork_bomb_ends_with_its_session_and_hurts_no_other(server):
 
 
 def test_a_fork_bomb_that_is_root_is_held_by_a_control_group(server):
-    if os.geteuid() != 0 or not TaskGroups(64).usable:
+    if os.geteuid() != 0 or not TaskGroups(64, None).limits_processes:
         pytest.skip("only root can stay root, and this system lets it make no control groups")
     with (
         Server(port=0, folder=str(server.folder), user="", processes=64, silent=True) as own,
@@ -179,7 +179,7 @@ def test_a_fork_bomb_that_is_root_is_held_by_a_control_group(server):
             time.sleep(0.05)
         thread.join()
         assert isinstance(raised[0], DeadlineExceeded)
-        assert most <= 64
+        assert most <= 64 + 3  # the warden is counted too
     end = time.monotonic() + 60.0
     while processes_in(folder):
         assert time.monotonic() < end, "some of the bomb lives on"

@@ -161,6 +161,15 @@ def kernel(kind: str, n: int = 1024, name: str = "kernel") -> Artifact:
         text = Template(_LOOP + _PACKED).substitute(name=name, body=_BODIES[kind], n=n)
     else:
         text = Template(_WHOLE[kind] + _PACKED).substitute(name=name)
+    return _artifact(text, n, name)
+
+
+def artifact_of(template: str, n: int = 1024, name: str = "kernel", **words: object) -> Artifact:
+    """A kernel of one's own: a template of LLVM IR that defines @$name over two pointers."""
+    return _artifact(Template(template + _PACKED).substitute(name=name, **words), n, name)
+
+
+def _artifact(text: str, n: int, name: str) -> Artifact:
     target = Target.host()
     args = (ArgSpec("a", "float32", (n,)), ArgSpec("b", "float32", (n,)))
     entry = EntryPoint(name, name, args, outputs=(1,))
