@@ -11,7 +11,7 @@ from tuner.engine.options import RunOptions
 from tuner.errors import TuningError
 from tuner.records.model import Run, RunState
 from tuner.records.store import RecordStore
-from tuner.search.registry import STRATEGIES
+from tuner.search.registry import check_strategy
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
@@ -33,8 +33,7 @@ def queue_run(
     """
     if not workloads:
         raise TuningError("a run needs workloads")
-    if strategy not in STRATEGIES:
-        raise TuningError(f"no strategy {strategy!r}", hint=f"there are {', '.join(sorted(STRATEGIES))}")
+    check_strategy(strategy)
     specs = [WorkloadSpec.parse(text) for text in workloads]
     resolved = str(Target(target))
     tasks = [TuningTask.from_spec(spec, resolved) for spec in specs]

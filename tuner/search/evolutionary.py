@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class _Known:
 
 class EvolutionarySearch:
     """Ask/tell evolution; see the module's text."""
+
+    guided: ClassVar[bool] = True
 
     def __init__(
         self,

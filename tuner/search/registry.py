@@ -1,42 +1,71 @@
-"""The search strategies by name."""
+"""The search strategies by name. A strategy is one file, and a row here. Importing this costs nothing."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tuner.errors import TuningError
-from tuner.model.guide import Guide
-from tuner.search.base import SearchStrategy
-from tuner.search.evolutionary import EvolutionarySearch
-from tuner.search.genetic import GeneticSearch
-from tuner.search.grid import GridSearch
-from tuner.search.optuna import OptunaSearch
-from tuner.search.random import RandomSearch
-from tuner.space.sketch import Sketch
 
-Factory = Callable[[Sequence[Sketch], int, Iterable[str]], SearchStrategy]
+if TYPE_CHECKING:
+    from tuner.model.guide import Guide
+    from tuner.search.base import SearchStrategy
+    from tuner.space.sketch import Sketch
 
-STRATEGIES: dict[str, Factory] = {
-    "evolutionary": EvolutionarySearch,
-    "genetic": GeneticSearch,
-    "grid": GridSearch,
-    "optuna": OptunaSearch,
-    "random": RandomSearch,
+Factory = Callable[..., Any]
+"""Makes a strategy of sketches, a seed, and digests already seen. One with a true attribute `guided` also takes
+`guide`: the features and scores it goes by."""
+
+STRATEGIES: dict[str, str | Factory] = {
+    "evolutionary": "tuner.search.evolutionary:EvolutionarySearch",
+    "genetic": "tuner.search.genetic:GeneticSearch",
+    "grid": "tuner.search.grid:GridSearch",
+    "optuna": "tuner.search.optuna:OptunaSearch",
+    "random": "tuner.search.random:RandomSearch",
 }
+"""What each strategy's name stands for, or where that is. It is imported when a search begins."""
+
+
+def strategy_names() -> tuple[str, ...]:
+    """Return the names of the strategies, in their order."""
+    return tuple(sorted(STRATEGIES))
+
+
+def register_strategy(name: str, factory: Factory, override: bool = False) -> None:
+    """Add a strategy. Raises TuningError when the name is taken and `override` is false."""
+    if name in STRATEGIES and not override:
+        raise TuningError(f"there is a search strategy {name!r}", hint="pass override=True to replace it")
+    STRATEGIES[name] = factory
+
+
+def check_strategy(name: str) -> str:
+    """Return `name`. Raises TuningError naming the known strategies when it is none of them."""
+    if name not in STRATEGIES:
+        raise TuningError(f"no search strategy is called {name!r}", hint=f"known: {', '.join(strategy_names())}")
+    return name
+
+
+def find_strategy(name: str) -> Factory:
+    """Return what makes the strategy called `name`. Raises TuningError naming the known ones."""
+    row = STRATEGIES[check_strategy(name)]
+    if isinstance(row, str):
+        module, attribute = row.split(":")
+        row = STRATEGIES[name] = getattr(importlib.import_module(module), attribute)
+    return row  # type: ignore[return-value]
 
 
 def is_guided(name: str) -> bool:
-    """Whether the strategy goes by a guide's features and scores."""
-    return STRATEGIES.get(name) is EvolutionarySearch
+    """Tell whether the strategy goes by a guide's features and scores. Raises TuningError for an unknown one."""
+    return bool(getattr(find_strategy(name), "guided", False))
 
 
 def make_strategy(
     name: str, sketches: Sequence[Sketch], seed: int, seen: Iterable[str], guide: Guide | None = None
 ) -> SearchStrategy:
-    """The strategy called `name`; `guide` is for those that can be guided. Raises TuningError naming the known ones."""
-    factory = STRATEGIES.get(name)
-    if factory is None:
-        raise TuningError(f"no search strategy is called {name!r}", hint=f"known: {', '.join(STRATEGIES)}")
-    if is_guided(name):
-        return EvolutionarySearch(sketches, seed, seen, guide=guide)
-    return factory(sketches, seed, seen)
+    """Make the strategy called `name`; `guide` is for guided ones. Raises TuningError naming the known strategies."""
+    factory = find_strategy(name)
+    made: SearchStrategy = (
+        factory(sketches, seed, seen, guide=guide) if is_guided(name) else factory(sketches, seed, seen)
+    )
+    return made

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from tuner.engine.options import RunOptions
 from tuner.records.model import Run, RunState, TrialStatus
 from tuner.records.store import RecordStore
-from tuner.search.registry import STRATEGIES
+from tuner.search.registry import strategy_names
 from webui.api.params import LARGEST, After, Before, Id
 from webui.api.replies import body_of
 from webui.api.runs import current_progress, trial_page
@@ -59,7 +59,7 @@ def runs(context: Ctx, before: Before = None) -> Response:
         older_than=before,
         launcher=context.launcher,
         keys=sorted({device.key for device in context.fleet.view().devices if device.key}),
-        strategies=sorted(STRATEGIES),
+        strategies=strategy_names(),
         defaults=RunOptions(),
     )
 

@@ -9,8 +9,7 @@ import pytest
 
 from tuner.errors import TuningError
 from tuner.search.base import Candidate
-from tuner.search.names import STRATEGY_NAMES
-from tuner.search.registry import STRATEGIES, make_strategy
+from tuner.search.registry import STRATEGIES, find_strategy, make_strategy, strategy_names
 from tuner.space.sketch import Decision, Sketch
 
 
@@ -53,8 +52,11 @@ def play(strategy, trials: int, outstanding: int = 4) -> list[Candidate]:
     return asked
 
 
-def test_every_strategy_is_named_without_importing_it():
-    assert sorted(STRATEGIES) == list(STRATEGY_NAMES)
+def test_every_strategy_is_there_under_its_name():
+    assert list(STRATEGIES) == list(strategy_names())
+    assert all(callable(find_strategy(name)) for name in STRATEGIES)
+    with pytest.raises(TuningError, match="known: evolutionary, genetic"):
+        find_strategy("guess")
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
