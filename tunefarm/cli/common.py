@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from compiler.errors import TunefarmError
 from tunefarm.cli.importing import EXIT_INTERRUPTED as EXIT_INTERRUPTED
+from tuner.search.registry import strategy_names
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -50,10 +52,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     _CoresType = click.ParamType[tuple[int, ...]]
+    _NameType = click.ParamType[str]
     _SizeType = click.ParamType[int]
     _SpanType = click.ParamType[float]
 else:  # generic only from click 8.5 on
-    _CoresType = _SizeType = _SpanType = click.ParamType
+    _CoresType = _NameType = _SizeType = _SpanType = click.ParamType
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _PIPE_WIDTH = 200
@@ -170,3 +173,21 @@ def exit_code(error: TunefarmError) -> int:
             return EXIT_REGRESSION
         case _:
             return EXIT_ERROR
+
+
+class StrategyName(_NameType):
+    """The name of a search strategy that is registered when the command runs."""
+
+    name = "strategy"
+
+    def get_metavar(self, *args: Any, **named: Any) -> str | None:
+        return click.Choice(strategy_names()).get_metavar(*args, **named)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return click.Choice(strategy_names()).convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return click.Choice(strategy_names()).shell_complete(ctx, param, incomplete)
+
+
+STRATEGY = StrategyName()

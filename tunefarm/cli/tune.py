@@ -10,15 +10,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from tunefarm.cli.common import Number, Whole
+from tunefarm.cli.common import STRATEGY, Number, Whole
 from tunefarm.cli.importing import ends_quietly
 from tunefarm.settings import Settings
 from tuner.build.spawning import start_fork_server
 from tuner.devices.private_server import PrivateServer
 from tuner.engine.scheduling import Policy
-from tuner.search.registry import strategy_names
 
 _EPILOG = """\b
 Examples:
@@ -31,23 +29,6 @@ Examples:
 \b
 Exit status: 0 done, 1 an error or a kernel given up, 2 wrong usage, 130 stopped.
 """
-
-
-
-class StrategyName(click.ParamType):
-    """The name of a search strategy that is registered when the command runs."""
-
-    name = "strategy"
-
-    def get_metavar(self, *args: Any, **named: Any) -> str | None:
-        return click.Choice(strategy_names()).get_metavar(*args, **named)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return click.Choice(strategy_names()).convert(value, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return click.Choice(strategy_names()).shell_complete(ctx, param, incomplete)
-
 
 _FIXED = (
     "target", "strategy", "warm_start", "seed", "timeout", "scheduler", "total_trials", "seconds", "task_seconds",
@@ -64,7 +45,7 @@ _FIXED = (
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
 @click.option(
-    "--strategy", "--search", "strategy", type=StrategyName(), help="How.  [default: evolutionary]"
+    "--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]"
 )
 @click.option(
     "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"

@@ -52,7 +52,7 @@ def find_strategy(name: str) -> Factory:
     if isinstance(row, str):
         module, attribute = row.split(":")
         row = STRATEGIES[name] = getattr(importlib.import_module(module), attribute)
-    return row  # type: ignore[return-value]
+    return row
 
 
 def is_guided(name: str) -> bool:
