@@ -37,6 +37,8 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
 }  # fmt: skip
 _MAX_EXPONENT = 1024
+# The methods that read expressions.
+_RULES: dict[type[ast.AST], str] = {kind: f"value_{kind.__name__}" for kind in ast.expr.__subclasses__()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,15 @@ class Parser:
 
     def value(self, node: ast.AST) -> Any:
         """What an expression stands for: IR, or a Python value where it is made of constants."""
-        rule = getattr(self, f"value_{type(node).__name__}", None)
+        rule = getattr(self, _RULES.get(type(node), ""), None)
         if rule is None:
             self.fail(node, f"{_kind(node)} has no place in a script", self.EXPECTED)
-        with self.source.at(node):
+        try:  # as `Source.at` does, without its cost for each node
             return rule(node)
+        except ScriptError:
+            raise
+        except IRError as error:
+            self.fail(node, error.message, error.hint)
 
     def constant(self, node: ast.AST, kind: type, what: str) -> Any:
         """A Python value of type `kind`."""

@@ -76,7 +76,6 @@ def number_as(value: Any, dtype: str, what: str) -> PrimExpr:
     return cast(dtype, given)
 
 
-
 def const(value: bool | int | float, dtype: str | None = None, span: object = None) -> PrimExpr:
     """A constant. Without a dtype: bool → bool, int → int32, float → float32. `span` is taken and left unused."""
     if type(value) is int and -(1 << 31) <= value < 1 << 31 and dtype in ("int32", "int64", None):

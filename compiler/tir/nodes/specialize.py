@@ -95,7 +95,8 @@ class Renewed:
                 "elem_offset": None if buffer.elem_offset is None else self._expr(buffer.elem_offset),
             }
             same = buffer.elem_offset is parts["elem_offset"] and all(
-                a is b for a, b in zip((*buffer.shape, *buffer.strides), (*parts["shape"], *parts["strides"]))  # type: ignore[misc]
+                a is b
+                for a, b in zip((*buffer.shape, *buffer.strides), (*parts["shape"], *parts["strides"]))  # type: ignore[misc]
             )
             found = self._buffers[buffer] = buffer if same else replace(buffer, **parts)
         return found
@@ -108,4 +109,3 @@ class Renewed:
     def _region(self, region: BufferRegion) -> BufferRegion:
         dims = tuple(Range(self._expr(r.min), self._expr(r.extent), r.span) for r in region.region)
         return BufferRegion(self.buffer(region.buffer), dims)
-

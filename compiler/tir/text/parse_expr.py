@@ -175,9 +175,7 @@ class TirParser(Parser):
             return n.BufferLoad(owner, self.point(owner, node), None, self.span(node))
         if isinstance(owner, vocabulary.TypeName):
             self.fail(node, f"T.{owner.dtype} has no elements")
-        raise self.source.error(
-            node.value, f"{ast.unparse(node.value)} is no buffer", "only buffers have elements"
-        )
+        raise self.source.error(node.value, f"{ast.unparse(node.value)} is no buffer", "only buffers have elements")
 
     def _let(self, node: ast.Call) -> PrimExpr:
         """T.Let(body, where={v: value})."""
