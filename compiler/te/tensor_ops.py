@@ -1,10 +1,23 @@
-"""The arithmetic operators of whole tensors: `A + B` is topi's broadcasting add."""
+"""The arithmetic operators of whole tensors: `A + B` is the broadcasting add.
+
+What builds the results (`compiler.te.broadcast`) comes after tensors, so it registers itself here with `operator`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from compiler.tir import ops
+
+F = TypeVar("F", bound=Callable[[Any, Any], Any])
+_build: dict[str, Callable[[Any, Any], Any]] = {}
+
+
+def operator(build: F) -> F:
+    """Decorator: let the Python operator called as the function build its result with it."""
+    _build[build.__name__] = build
+    return build
 
 
 class TensorOps:
@@ -47,9 +60,7 @@ class TensorOps:
 
 
 def _apply(name: str, lhs: Any, rhs: Any) -> Any:
-    from compiler.topi import broadcast  # topi is written in te
-
     alone = not (isinstance(lhs, TensorOps) and isinstance(rhs, TensorOps))
     if alone and all(getattr(side, "ndim", 0) == 0 for side in (lhs, rhs)):
         lhs, rhs = ops.as_expr(lhs), ops.as_expr(rhs)
-    return getattr(broadcast, name)(lhs, rhs)
+    return _build[name](lhs, rhs)

@@ -1,17 +1,14 @@
 """Operators as te definitions, and schedules for them by kind of target."""
 
+from compiler.te.broadcast import add, divide, floor_divide, floor_mod, mod, multiply, subtract
 from compiler.topi import nn
 from compiler.topi.broadcast import (
-    add,
     atan2,
     bitwise_and,
     bitwise_or,
     bitwise_xor,
     broadcast_to,
-    divide,
     equal,
-    floor_divide,
-    floor_mod,
     fmod,
     greater,
     greater_equal,
@@ -25,12 +22,9 @@ from compiler.topi.broadcast import (
     logical_xor,
     maximum,
     minimum,
-    mod,
-    multiply,
     not_equal,
     power,
     right_shift,
-    subtract,
     trunc_divide,
     trunc_mod,
     where,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.te.broadcast import broadcast_shape, element
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor
 from compiler.tir import composed, ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr
-from compiler.topi.broadcast import broadcast_shape, element, truth
+from compiler.topi.broadcast import truth
 from compiler.topi.checks import is_float, refusal
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler.errors import IRError
+from compiler.te.broadcast import broadcast_shape, element
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor, as_shape, check_dtype, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
-from compiler.topi.broadcast import broadcast_shape, element
 from compiler.topi.checks import (
     described,
     differ,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.errors import IRError
+from compiler.te.broadcast import broadcast_shape
 from compiler.te.operation import compute, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor, shape_text
@@ -12,7 +13,6 @@ from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import IterVar, PrimExpr, Var
 from compiler.tir.ops import as_int
-from compiler.topi.broadcast import broadcast_shape
 from compiler.topi.checks import described, refusal
 from compiler.topi.reduction import normal_axes
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.te.broadcast import broadcast_shape
 from compiler.te.extern import extern
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.ir_builder import BufferVar, create
 from compiler.tir.nodes import PrimExpr, Stmt, Var
-from compiler.topi.broadcast import broadcast_shape
 from compiler.topi.checks import (
     described,
     differ,

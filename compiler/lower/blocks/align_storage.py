@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace
+from compiler.schedule.primitives.storage import BUFFER_DIM_ALIGN
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.tir.transform import tir_pass
 from compiler.tir.visit import walk_stmts
-
-BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute that stands for it once it dissolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from compiler.ir.structural import structural_equal
 from compiler.ir.visit import children, walk
 from compiler.launches import TensorMap
 from compiler.lower.blocks.shape_vars import shape_vars
+from compiler.lower.gpu.tensor_maps import tensor_maps
 from compiler.lower.gpu.thread_axes import bound_extents
-from compiler.tensorcore.tensor_maps import tensor_maps
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt

@@ -5,7 +5,6 @@ from __future__ import annotations
 from compiler.dtype import holds_all_of, lanes_of, parse_dtype, with_lanes
 from compiler.ir.base import Node
 from compiler.ir.visit import replace, transform, walk
-from compiler.lower.blocks.align_storage import BUFFER_DIM_ALIGN
 from compiler.schedule.analysis import tree
 from compiler.schedule.analysis.dataflow import is_parameter, swap_buffers
 from compiler.schedule.core.state import Effect, Illegal, block_path, realize_at, replaced
@@ -13,6 +12,8 @@ from compiler.schedule.core.step import primitive
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import Stmt
+
+BUFFER_DIM_ALIGN = "buffer_dim_align"  # a block's annotation, and the attribute that stands for it once it dissolved
 
 
 def check_scope(scope: str, name: str) -> None:

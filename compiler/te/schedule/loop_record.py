@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.schedule.analysis.tree import extent_text
+from compiler.te.operation import thread_axis
 from compiler.te.scan import ScanOp
 from compiler.te.schedule.relations import (
     Fuse,
@@ -193,8 +194,6 @@ class LoopRecord:
 
     def bind(self, ivar: IterVar, thread_ivar: IterVar | str) -> None:
         """Run each iteration of `ivar` on the device thread or block `thread_ivar`, a `te.thread_axis`."""
-        from compiler.te.operation import thread_axis
-
         thread = thread_axis(thread_ivar) if isinstance(thread_ivar, str) else thread_ivar
         if thread.iter_type is not IterType.THREAD_INDEX:
             raise self._illegal("bind", f"{axis_name(thread)!r} is no thread axis", ivar, hint="use te.thread_axis")
