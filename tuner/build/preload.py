@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 from contextlib import suppress
 
-import tuner.build.worker  # noqa: F401
 from compiler.driver.build import compile_artifact
 from compiler.target.target import Target
 from compiler.te.operation import compute

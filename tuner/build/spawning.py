@@ -13,7 +13,7 @@ from types import ModuleType
 
 from rpc_server.box.children import search_path
 
-_PRELOAD = "tuner.build.preload"
+_PRELOAD = ["tuner.build.worker", "tuner.build.preload"]  # in this order: the second freezes what there is
 _one_at_a_time = threading.Lock()
 
 
@@ -31,7 +31,7 @@ def start_fork_server() -> None:
     }
     resource_tracker.ensure_running()  # here, because it unblocks SIGINT when it has started
     with _one_at_a_time, _environment(settings), sigint_blocked():
-        forkserver.set_forkserver_preload([_PRELOAD])
+        forkserver.set_forkserver_preload(_PRELOAD)
         forkserver.ensure_running()
 
 
