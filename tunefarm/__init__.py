@@ -23,6 +23,7 @@ _NAMES = {
     "ir": "tunefarm.ir",
     "meta_schedule": "tunefarm.meta_schedule",
     "nd": "tunefarm.nd",
+    "relax": "tunefarm.relax",
     "rpc": "tunefarm.rpc",
     "runtime": "tunefarm.runtime",
     "script": "tunefarm.script",
@@ -90,6 +91,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import ir as ir
     from tunefarm import meta_schedule as meta_schedule
     from tunefarm import nd as nd
+    from tunefarm import relax as relax
     from tunefarm import rpc as rpc
     from tunefarm import runtime as runtime
     from tunefarm import script as script

@@ -1,7 +1,7 @@
 """What every level of the IR shares."""
 
 from compiler.ir import module
-from compiler.ir.base import GlobalVar, Node, Op, Span
+from compiler.ir.base import GlobalVar, Node, Op, RelaxExpr, Span
 from compiler.ir.module import IRModule
 from compiler.ir.structural import (
     assert_structural_equal,
@@ -9,6 +9,7 @@ from compiler.ir.structural import (
     structural_equal,
     structural_hash,
 )
+from compiler.relax.nodes import VDevice
 from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import Range
 from tunefarm import instrument, transform
@@ -19,7 +20,9 @@ __all__ = [
     "Node",
     "Op",
     "Range",
+    "RelaxExpr",
     "Span",
+    "VDevice",
     "assert_structural_equal",
     "get_first_structural_mismatch",
     "instrument",

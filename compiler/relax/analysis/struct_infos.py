@@ -1,0 +1,97 @@
+"""Questions about StructInfo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from compiler.relax.nodes import (
+    BaseCheckResult,
+    Call,
+    Expr,
+    FuncStructInfo,
+    FuncType,
+    ObjectType,
+    PackedFuncType,
+    PrimStructInfo,
+    PrimType,
+    ShapeStructInfo,
+    ShapeType,
+    StructInfo,
+    TensorStructInfo,
+    TensorType,
+    TupleStructInfo,
+    TupleType,
+    Type,
+    Var,
+)
+from compiler.relax.nodes.symbols import dims_of, symbols_in, symbols_set_by
+from compiler.relax.struct_info.derive import call_result
+from compiler.relax.struct_info.erase import erase
+from compiler.relax.struct_info.lca import common
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+
+def get_static_type(sinfo: StructInfo) -> Type:
+    """The type of a value described by `sinfo`: what is left of it without shapes."""
+    match sinfo:
+        case TensorStructInfo():
+            return TensorType(sinfo.ndim, sinfo.dtype)
+        case ShapeStructInfo():
+            return ShapeType(sinfo.ndim)
+        case PrimStructInfo():
+            return PrimType(sinfo.dtype)
+        case TupleStructInfo():
+            return TupleType(tuple(map(get_static_type, sinfo.fields)))
+        case FuncStructInfo():
+            if sinfo.params is None:
+                return PackedFuncType()
+            return FuncType(tuple(map(get_static_type, sinfo.params)), get_static_type(sinfo.ret))
+    return ObjectType()
+
+
+def erase_to_well_defined(
+    sinfo: StructInfo,
+    shape_var_map: Mapping[n.Var, PrimExpr] | None = None,
+    var_map: Mapping[Var, Expr] | None = None,
+) -> StructInfo:
+    """`sinfo` in terms of the given values; a shape with a dimension or variable that has none becomes unknown."""
+    dims, exprs = shape_var_map or {}, var_map or {}
+    return erase(sinfo, dims.get, exprs.get)
+
+
+def struct_info_base_check(base: StructInfo, derived: StructInfo) -> BaseCheckResult:
+    """How far `base` covers the values of `derived`."""
+    return base.check(derived)
+
+
+def derive_call_ret_struct_info(func_sinfo: FuncStructInfo, call: Call, ctx: Any) -> StructInfo:
+    """What `call` of a function described by `func_sinfo` returns; `ctx` is a `BlockBuilder`."""
+    return call_result(call, func_sinfo, ctx)
+
+
+def struct_info_lca(lhs: StructInfo, rhs: StructInfo) -> StructInfo:
+    """The most that holds of values of `lhs` and of `rhs`."""
+    return common(lhs, rhs)
+
+
+def tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
+    """The variables that the dimensions of `sinfo` mention."""
+    return symbols_in(sinfo)
+
+
+def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[n.Var]:
+    """The variables that a value described by `sinfo` gives a value to: those that are a whole dimension."""
+    return symbols_set_by(sinfo)
+
+
+def collect_non_negative_expressions(sinfo: StructInfo) -> list[PrimExpr]:
+    """The dimensions of tensors and shapes in `sinfo` that are no constants: none of them is negative."""
+    return [value for value in _sizes(sinfo) if not isinstance(value, n.IntImm)]
+
+
+def _sizes(sinfo: StructInfo) -> list[PrimExpr]:
+    if isinstance(sinfo, TupleStructInfo):
+        return [value for item in sinfo.fields for value in _sizes(item)]
+    return [] if isinstance(sinfo, PrimStructInfo) else list(dims_of(sinfo))

@@ -1,0 +1,76 @@
+"""What stays known of a value outside of the place where its dimensions have names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from compiler.relax.nodes import (
+    Expr,
+    FuncStructInfo,
+    PrimStructInfo,
+    ShapeExpr,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    Var,
+)
+from compiler.relax.nodes.dims import simplified, variables
+from compiler.tir import nodes as n
+from compiler.tir.nodes import IntImm, PrimExpr
+from compiler.tir.visit import substitute
+
+DimOf = Callable[[n.Var], PrimExpr | None]
+"""What stands outside for a dimension's variable; None where nothing does."""
+ExprOf = Callable[[Var], Expr | None]
+"""What stands outside for a variable that is used as a shape."""
+
+
+def erase(info: StructInfo, dim_of: DimOf, expr_of: ExprOf = lambda var: None) -> StructInfo:
+    """`info` in terms of what is known outside; shapes that cannot be said there keep their number of dimensions."""
+    match info:
+        case TensorStructInfo(shape=ShapeExpr() as shape):
+            dims = _dims(shape.values, dim_of)
+            if dims is shape.values:
+                return info
+            if dims is None:
+                return TensorStructInfo(None, info.dtype, info.vdevice, info.ndim, info.span)
+            return TensorStructInfo(ShapeExpr(dims), info.dtype, info.vdevice, -1, info.span)
+        case TensorStructInfo(shape=Var() as held):
+            kept = expr_of(held)
+            return info if kept is held else TensorStructInfo(kept, info.dtype, info.vdevice, info.ndim, info.span)
+        case ShapeStructInfo() if info.values is not None:
+            dims = _dims(info.values, dim_of)
+            return info if dims is info.values else ShapeStructInfo(dims, info.ndim, info.span)
+        case PrimStructInfo() if info.value is not None:
+            found = _dims((info.value,), dim_of)
+            if found is not None and found[0] is info.value:
+                return info
+            return PrimStructInfo(info.dtype, None if found is None else found[0], info.span)
+        case TupleStructInfo():
+            fields = tuple([erase(item, dim_of, expr_of) for item in info.fields])
+            return info if all(a is b for a, b in zip(fields, info.fields)) else TupleStructInfo(fields, info.span)
+        case FuncStructInfo():
+            return info  # its dimensions are its own
+    return info
+
+
+def _dims(values: tuple[PrimExpr, ...], dim_of: DimOf) -> tuple[PrimExpr, ...] | None:
+    """The dimensions outside; the same object where they are the same, None where one has no value there."""
+    found: list[PrimExpr] = []
+    for value in values:
+        if isinstance(value, IntImm):
+            found.append(value)
+            continue
+        known = {var: dim_of(var) for var in variables(value)}
+        if None in known.values():
+            return None
+        changed = {var: new for var, new in known.items() if new is not None and new is not var}
+        found.append(simplified(substitute(value, changed)) if changed else value)
+    return values if all(a is b for a, b in zip(found, values)) else tuple(found)
+
+
+def known_of(symbols: Sequence[n.Var] | set[n.Var] | frozenset[n.Var]) -> DimOf:
+    """Dimensions that keep their variable if it is among `symbols`, and are unknown otherwise."""
+    held = frozenset(symbols)
+    return lambda var: var if var in held else None

@@ -1,0 +1,170 @@
+"""Kernels made of te functions: what a graph passes becomes te tensors, what comes back a call of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.base import RelaxExpr
+from compiler.relax.nodes import (
+    DataTypeImm,
+    PrimStructInfo,
+    PrimValue,
+    ShapeExpr,
+    ShapeStructInfo,
+    StringImm,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    describe,
+    info_of,
+)
+from compiler.relax.nodes.dims import int64, simplified, variables
+from compiler.te.operation import compute
+from compiler.te.prim_func import create_prim_func
+from compiler.te.tensor import PlaceholderOp, Tensor, placeholder
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+from compiler.tir.visit import substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A TensorIR function, and how a graph calls it. `outputs` has several entries where te gave a list."""
+
+    func: n.PrimFunc
+    args: tuple[RelaxExpr, ...]
+    outputs: tuple[TensorStructInfo, ...]
+    several: bool
+    tir_vars: tuple[PrimExpr, ...]
+
+
+def make_kernel(
+    func: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    name: str,
+    attrs: Mapping[str, Any] | None = None,
+) -> Kernel:
+    """The kernel that computes `func(*args, **kwargs)`, tensors given as expressions of known StructInfo.
+
+    Known dimensions are constants of the kernel. Variables become its own: one that is a dimension of an argument
+    is read from there, any other is a scalar argument. Raises IRError for an argument that te cannot take.
+    """
+    inputs = _Inputs()
+    te_args = [inputs.convert(arg) for arg in args]
+    te_kwargs = {key: inputs.convert(value) for key, value in kwargs.items()}
+    result = func(*te_args, **te_kwargs)
+    several = isinstance(result, tuple | list)
+    outs = [_own_output(out, name) for out in (result if several else [result])]
+    bound = {size for tensor in inputs.tensors for size in tensor.shape if isinstance(size, n.Var)}
+    scalars = [var for var in inputs.variables.values() if var not in bound]
+    made = create_prim_func([*inputs.tensors, *outs, *scalars], name).without_attr("global_symbol")
+    outer: dict[n.Var, PrimExpr] = {own: var for var, own in inputs.variables.items()}
+    return Kernel(
+        made.with_attrs(attrs) if attrs else made,
+        tuple(inputs.exprs),
+        tuple([_output_info(out, outer) for out in outs]),
+        several,
+        tuple([outer[var] for var in scalars]),
+    )
+
+
+class _Inputs:
+    """The tensors and variables of a kernel, and what of the graph they stand for."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.exprs: list[RelaxExpr] = []
+        self.variables: dict[n.Var, n.Var] = {}
+
+    def convert(self, value: Any) -> Any:
+        """An argument as te takes it."""
+        match value:
+            case PrimValue():
+                return self.scalar(value.value)
+            case ShapeExpr():
+                return [self.scalar(size) for size in value.values]
+            case StringImm() | DataTypeImm():
+                return value.value
+            case Tuple():
+                return [self.convert(item) for item in value.fields]
+            case RelaxExpr():
+                return self._expr(value)
+            case PrimExpr():
+                return self.scalar(value)
+            case list():
+                return [self.convert(item) for item in value]
+            case tuple():
+                return tuple([self.convert(item) for item in value])
+            case dict():
+                return {key: self.convert(item) for key, item in value.items()}
+        return value
+
+    def _expr(self, value: RelaxExpr) -> Any:
+        match info_of(value):
+            case TensorStructInfo() as info:
+                return self._tensor(value, info)
+            case ShapeStructInfo(values=tuple() as values):
+                return [self.scalar(size) for size in values]
+            case PrimStructInfo(value=PrimExpr() as scalar):
+                return self.scalar(scalar)
+            case TupleStructInfo() as info:
+                return [self._expr(TupleGetItem(value, index)) for index in range(len(info.fields))]
+            case None:
+                raise IRError(f"nothing is known yet of {describe(value)}", hint="emit it before")
+            case other:
+                raise IRError(f"te cannot take {describe(value)}, which is {other}")
+
+    def _tensor(self, value: RelaxExpr, info: TensorStructInfo) -> Tensor:
+        if info.dims is None:
+            raise IRError(
+                f"te cannot take {describe(value)}, whose shape is not known: {info}",
+                hint="give its dimensions names with match_cast",
+            )
+        if not info.dtype:
+            raise IRError(f"te cannot take {describe(value)}, whose element type is not known: {info}")
+        name = _letter(len(self.tensors))
+        made: Tensor = placeholder([self.scalar(size) for size in info.dims], info.dtype, name)
+        self.tensors.append(made)
+        self.exprs.append(value)
+        return made
+
+    def scalar(self, value: PrimExpr) -> Any:
+        """A scalar of the graph in the kernel's variables; constant dimensions are plain ints."""
+        if isinstance(value, n.IntImm):
+            return value.value if value.dtype == "int64" else value
+        found = variables(value)
+        for var in found:
+            if var not in self.variables:
+                self.variables[var] = type(var)(var.name, var.dtype)
+        return substitute(value, {var: self.variables[var] for var in found})
+
+
+def _own_output(out: Any, name: str) -> Tensor:
+    """A result that the kernel computes: one that is an argument itself is copied."""
+    if not isinstance(out, Tensor):
+        raise IRError(f"the te function {name} must return tensors, got {out!r} ({type(out).__name__})")
+    if isinstance(out.op, PlaceholderOp):
+        copied: Tensor = compute(out.shape, lambda *i: out(*i), name="T_identity", tag="elemwise")
+        return copied
+    return out
+
+
+def _output_info(out: Tensor, outer: Mapping[n.Var, PrimExpr]) -> TensorStructInfo:
+    dims = [_outer_dim(size, outer) for size in out.shape]
+    return TensorStructInfo(ShapeExpr(tuple(dims)), out.dtype)
+
+
+def _outer_dim(size: PrimExpr, outer: Mapping[n.Var, PrimExpr]) -> PrimExpr:
+    if isinstance(size, n.IntImm):
+        return int64(size.value)
+    found = simplified(substitute(size, outer))
+    return found if found.dtype == "int64" else n.Cast("int64", found)
+
+
+def _letter(position: int) -> str:
+    return chr(ord("A") + position) if position < 26 else f"A{position}"

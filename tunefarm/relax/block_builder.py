@@ -1,0 +1,5 @@
+"""Building graphs."""
+
+from compiler.relax.block_builder import BlockBuilder, DataflowScope, FunctionScope, TestingScope
+
+__all__ = ["BlockBuilder", "DataflowScope", "FunctionScope", "TestingScope"]

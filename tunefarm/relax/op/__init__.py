@@ -1,0 +1,8 @@
+"""Operators of graphs."""
+
+from compiler.relax.op import *  # noqa: F403
+from compiler.relax.op import __all__ as _operators
+from tunefarm.relax.op import nn
+
+__all__ = [*_operators]
+assert nn

@@ -1,0 +1,5 @@
+"""Types without shapes."""
+
+from compiler.relax.nodes import ObjectType, PackedFuncType, ShapeType, TensorType
+
+__all__ = ["ObjectType", "PackedFuncType", "ShapeType", "TensorType"]
