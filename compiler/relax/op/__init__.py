@@ -1,6 +1,6 @@
 """The operators of graphs. Importing this package declares all of them."""
 
-from compiler.relax.op import nn
+from compiler.relax.op import nn as nn
 from compiler.relax.op.arithmetic import (
     add,
     divide,
@@ -36,6 +36,6 @@ from compiler.relax.op.manipulate import astype, permute_dims, reshape
 __all__ = [
     "add", "assert_op", "astype", "call_builtin_with_ctx", "call_dps_packed", "call_inplace_packed",
     "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "divide", "equal", "floor_divide",
-    "get_shape_of", "greater", "greater_equal", "less", "less_equal", "matmul", "maximum", "minimum", "multiply", "nn",
+    "get_shape_of", "greater", "greater_equal", "less", "less_equal", "matmul", "maximum", "minimum", "multiply",
     "not_equal", "permute_dims", "power", "print", "reshape", "shape_of", "subtract",
 ]  # fmt: skip

@@ -11,6 +11,8 @@ from compiler.relax.op.rules import like
 from compiler.relax.op.use import Use
 from compiler.relax.op.work import per_output
 
+__all__ = ["relu", "softmax"]
+
 _NO_GRADIENT_YET = refused("gradients are not written yet")
 
 

@@ -4,5 +4,4 @@ from compiler.relax.op import *  # noqa: F403
 from compiler.relax.op import __all__ as _operators
 from tunefarm.relax.op import nn
 
-__all__ = [*_operators]
-assert nn
+__all__ = [*_operators, "nn"]
