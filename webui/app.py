@@ -28,10 +28,8 @@ from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
 from webui.launcher import Launcher
 from webui.left_runs import LeftRuns
-from webui.pages import devices as device_pages
-from webui.pages import explore
-from webui.pages import farm as farm_pages
-from webui.pages import routes as pages
+from webui.pages.render import error_page
+from webui.pages.table import PAGES
 from webui.remembered import Freshness, Remembered
 
 _STATIC = Path(__file__).parent / "static"
@@ -99,10 +97,8 @@ def create_app(
     for router in _API:
         app.include_router(router, prefix="/api/v1")
     app.include_router(metrics.router)
-    app.include_router(pages.router)
-    app.include_router(explore.router)
-    app.include_router(farm_pages.router)
-    app.include_router(device_pages.router)
+    for page in PAGES:
+        app.include_router(page.load())
     app.include_router(export.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
@@ -142,4 +138,4 @@ def _error_page(request: Request, error: Exception) -> Response:
     """JSON for programs, a page for people."""
     if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return error_response(error)
-    return pages.error_page(request, error)
+    return error_page(request, error)

@@ -14,9 +14,9 @@ from tuner.records.model import Run, Trial
 from tuner.records.store import RecordStore
 from webui.context import Context
 from webui.errors import BadRequest
+from webui.pages.compare import chosen_in, pairs_of
 from webui.pages.devices import task_names
-from webui.pages.explore import chosen_in, pairs_of
-from webui.pages.farm import changes_of
+from webui.pages.releases import changes_of
 
 _PAGE = 1000
 

@@ -1,8 +1,8 @@
-"""The pages to look closer with: workloads, what a run's candidates chose, two runs side by side."""
+"""What a run's candidates chose, and two runs side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter
@@ -11,72 +11,20 @@ from starlette.responses import HTMLResponse, Response
 from compiler.runtime.measure.statistics import Interval
 from tuner.records.errors import RecordNotFound
 from tuner.records.lookup.best import Verdict, compare, interval
-from tuner.records.model import BestConfig, Run, RunTask, Trial, TrialPurpose
+from tuner.records.model import Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
-from webui.api.params import After, Id, Number
+from webui.api.params import Id, Number
 from webui.context import Ctx
 from webui.decisions import Candidate, Choice, choices_of, rank_choices, rank_pairs
 from webui.errors import BadRequest
-from webui.fleet import FleetDevice
 from webui.forecasts import accuracy_of, forecasts_of
-from webui.format import speed
-from webui.pages.figures import Achieved, Ceiling, Roofline, roofline, scatter, strands
+from webui.pages.figures import scatter, strands
 from webui.pages.render import render
-from webui.workload_facts import least_bytes
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
-_PAGE = 50
 _CANDIDATES = 500
 _AXES = 9
-
-
-@router.get("/workloads")
-def workloads(context: Ctx, after: After = 0) -> Response:
-    found = context.store.workloads(after, _PAGE + 1)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
-    return render(context, "workloads.html", "Workloads", workloads=page, after=after, next=following)
-
-
-@router.get("/workloads/{key}")
-def workload(context: Ctx, key: str) -> Response:
-    found = context.store.workload(key)
-    if found is None:
-        raise RecordNotFound(f"there is no workload with key {key}")
-    configs = sorted(context.store.best_configs(limit=500, workload=key), key=lambda c: c.cost)
-    bytes_moved = least_bytes(found.function) if found.function else None
-    return render(
-        context,
-        "workload.html",
-        "Workloads",
-        workload=found,
-        configs=configs,
-        bytes_moved=bytes_moved,
-        picture=_roofline(found.flops, bytes_moved, configs, context.fleet.view().devices),
-    )
-
-
-def _roofline(
-    flops: float | None, bytes_moved: int | None, configs: Sequence[BestConfig], devices: Iterable[FleetDevice]
-) -> Roofline | None:
-    """Under the ceilings that the tracker's checks measured; None without operations, bytes or ceilings."""
-    if not flops or not bytes_moved:
-        return None
-    classes = {config.device_class for config in configs}
-    ceilings = {d.device_class: c for d in devices if d.device_class in classes and (c := _ceiling(d)) is not None}
-    achieved = [
-        Achieved(c.device_class, speed(flops, c.cost), flops / c.cost) for c in configs if c.device_class in ceilings
-    ]
-    return roofline(flops / bytes_moved, list(ceilings.values()), achieved) if achieved else None
-
-
-def _ceiling(device: FleetDevice) -> Ceiling | None:
-    """All cores at what one reached in the device's last check."""
-    scores = None if device.check is None else device.check.scores
-    if scores is None or scores.compute <= 0 or scores.memory <= 0:
-        return None
-    return Ceiling(device.device_class, scores.compute * 1e9 * (device.cores or 1), scores.memory * 1e9)
 
 
 # --- what the candidates chose -------------------------------------------------------------------------------

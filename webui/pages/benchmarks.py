@@ -1,4 +1,4 @@
-"""The pages around tuning: benchmarks and their history, releases and what changed between them."""
+"""Benchmarks: their list, one of them, and the history of a kernel on a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tuner.bench.changes import find_steps
 from tuner.bench.history import lines_of
 from tuner.bench.report import Work, summary
 from tuner.records.errors import RecordNotFound
-from tuner.records.farm.model_farm import ReleaseDiff, ReleaseEntry
 from webui.api.params import Before, Id
 from webui.context import Ctx
 from webui.pages.figures import series as series_figure
@@ -55,37 +54,3 @@ def benchmark(context: Ctx, run_id: Id) -> Response:
     found = context.store.bench_run(run_id)
     lines = lines_of(context.store, found)
     return render(context, "benchmark.html", "Benchmarks", run=found, lines=lines, told=summary(found, lines))
-
-
-# --- releases ------------------------------------------------------------------------------------------------
-
-
-@router.get("/releases")
-def releases(context: Ctx, before: Before = None) -> Response:
-    found = context.store.releases(_PAGE + 1, before)
-    page = found[:_PAGE]
-    following = page[-1].id if len(found) > _PAGE else None
-    return render(context, "releases.html", "Releases", releases=page, next=following, older_than=before)
-
-
-@router.get("/releases/{name}")
-def release(context: Ctx, name: str) -> Response:
-    found = context.store.find_release(name)
-    entries = context.store.release_entries(name)
-    others = [other for other in context.store.releases(_PAGE) if other.id != found.id]
-    return render(context, "release.html", "Releases", release=found, entries=entries, others=others)
-
-
-@router.get("/releases/{name}/diff")
-def release_diff(context: Ctx, name: str, old: str) -> Response:
-    diff = context.store.diff_releases(old, name)
-    return render(context, "release_diff.html", "Releases", diff=diff, changes=changes_of(diff))
-
-
-def changes_of(diff: ReleaseDiff) -> list[tuple[str, ReleaseEntry | None, ReleaseEntry | None]]:
-    """What happened to each entry, with the entry before and after."""
-    return [
-        *(("changed", before, after) for before, after in diff.changed),
-        *(("added", None, entry) for entry in diff.added),
-        *(("removed", entry, None) for entry in diff.removed),
-    ]

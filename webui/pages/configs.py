@@ -1,0 +1,58 @@
+"""Best configs: their list, and one of them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from webui.api.params import After, Id
+from webui.context import Ctx
+from webui.pages.render import render
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_CONFIGS = 50
+
+
+@router.get("/best")
+def configs(context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: After = 0) -> Response:
+    given = {"workload": workload.strip(), "target": target.strip(), "device_class": device_class.strip()}
+    filters = {name: value for name, value in given.items() if value}
+    found = context.store.best_configs(
+        after,
+        _CONFIGS + 1,
+        workload=filters.get("workload"),
+        target=filters.get("target"),
+        device_class=filters.get("device_class"),
+    )
+    page = found[:_CONFIGS]
+    return render(
+        context,
+        "configs.html",
+        "Best configs",
+        configs=page,
+        next=page[-1].id if len(found) > _CONFIGS else None,
+        after=after,
+        query=urlencode(filters),
+        filtered=bool(filters),
+        targets=[t.text for t in context.store.targets(limit=200)],
+        device_classes=context.store.device_classes(limit=200),
+        **given,
+    )
+
+
+@router.get("/best/{config_id}")
+def config(context: Ctx, request: Request, config_id: Id) -> Response:
+    found = context.store.best_config(config_id)
+    asked = urlencode({"workload": found.workload_key, "target": found.target, "device_class": found.device_class})
+    return render(
+        context,
+        "config.html",
+        "Best configs",
+        config=found,
+        workload=context.store.workload(found.workload_key),
+        base_url=str(request.base_url).rstrip("/"),
+        asked=asked,
+    )

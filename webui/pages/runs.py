@@ -1,0 +1,92 @@
+"""Runs: their list, one of them with its trials, one trial."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, Response
+
+from tuner.engine.options import RunOptions
+from tuner.records.model import Run, TrialStatus
+from tuner.records.store import RecordStore
+from tuner.search.registry import strategy_names
+from webui.api.params import LARGEST, Before, Id
+from webui.api.runs import current_progress, trial_page
+from webui.context import Ctx
+from webui.forecasts import Accuracy, accuracy_of, forecasts_of
+from webui.pages.render import render
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_RUNS = 30
+_TRIALS = 30
+_CURVES = 8
+_FORECASTS = 200
+
+
+@router.get("/runs")
+def runs(context: Ctx, before: Before = None) -> Response:
+    found = context.store.runs(_RUNS + 1, before)
+    page = found[:_RUNS]
+    following = page[-1].id if len(found) > _RUNS else None
+    return render(
+        context,
+        "runs.html",
+        "Runs",
+        runs=page,
+        next=following,
+        older_than=before,
+        launcher=context.launcher,
+        keys=sorted({device.key for device in context.fleet.view().devices if device.key}),
+        strategies=strategy_names(),
+        defaults=RunOptions(),
+    )
+
+
+@router.get("/runs/{run_id}")
+def run(
+    context: Ctx,
+    run_id: Id,
+    before: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+    status: TrialStatus | None = None,
+) -> Response:
+    found = context.store.run(run_id)
+    trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
+    return render(
+        context,
+        "run.html",
+        "Runs",
+        run=found,
+        progress=current_progress(context.store, found),
+        failures=context.store.failure_histogram(run_id),
+        trials=trials,
+        names=_names(found),
+        curves=_CURVES,
+        next=following,
+        before=before,
+        status="" if status is None else str(status),
+        accuracies=_accuracies(context.store, found),
+        can_launch=context.launcher is not None,
+    )
+
+
+def _accuracies(store: RecordStore, run: Run) -> dict[int, Accuracy | None]:
+    """How well the model knew, by task, of the tasks whose curves are shown."""
+    found = {}
+    for task in run.tasks[:_CURVES]:
+        trials = store.sample_trials(run.id, task.workload.key, _FORECASTS, task.target)
+        found[task.id] = accuracy_of(forecasts_of(trials))
+    return found
+
+
+def _names(run: Run) -> dict[int, tuple[str, float | None]]:
+    """Name and operations of each task's workload, by task."""
+    return {task.id: (task.workload.name, task.workload.flops) for task in run.tasks}
+
+
+@router.get("/trials/{trial_id}")
+def trial(context: Ctx, trial_id: Id) -> Response:
+    found = context.store.trial(trial_id)
+    workload = context.store.workload(found.workload_key)
+    return render(context, "trial.html", "Runs", trial=found, workload=workload)
