@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Of the tests, which wait for processes half of their time; tests/conftest.py orders the files.
+# Of the tests, which wait for processes half of their time; the longest begin (tests/kit/durations.py).
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 STAMP  := $(VENV)/.installed
 LINTED := $(VENV)/lint.log
 PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
-.PHONY: help setup test pytest browser emulators lint lint-beside ruff mypy contracts demo fuzz attack soak bench clean
+.PHONY: help setup test pytest durations browser emulators lint lint-beside ruff mypy contracts shortest demo fuzz attack \
+        soak bench gpu gpu-pack clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -43,6 +44,12 @@ pytest: $(STAMP)
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
+durations: $(STAMP)      ## keep what the test files took on this machine as what a clean clone takes them for (CHECK=1: only look)
+	@$(BIN)/python -m tests.kit.durations $(if $(CHECK),--check)
+
+shortest: $(STAMP)       ## every other target in its shortest form, so that none breaks unseen
+	@nice -n 19 $(BIN)/python .ci/shortest.py
+
 browser:                 # the dashboard's tests drive Chromium; without one they are skipped with the reason
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing Debian's chromium for the dashboard's tests"; \
@@ -64,17 +71,22 @@ fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FR
 	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/rpc/test_wire_fuzz.py tests/e2e/relay/test_fuzz.py
 
 attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" tests/attack
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" $(if $(QUICK),--collect-only) tests/attack
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)
 	$(BIN)/python -m tests.e2e.kill_writers $(or $(KILLS),100)
 
-bench: $(STAMP)          ## every benchmark, one after the other; PEER=/path/to/python with apache-tvm adds its numbers
-	@for script in benchmarks/*.py; do \
-	  peer=; if [ -n "$(PEER)" ] && grep -q -- '"--peer"' $$script; then peer="--peer $(PEER)"; fi; \
-	  echo; echo "== $$script $$peer"; $(BIN)/python $$script $$peer || exit 1; \
-	done
+bench: $(STAMP)          ## every benchmark, one after the other (QUICK=1: the shortest form of each); PEER=/path/to/python with apache-tvm adds its numbers
+	@$(BIN)/python .ci/bench.py $(if $(QUICK),--quick) $(if $(PEER),--peer $(PEER)) $(ONLY)
+
+# No virtual environment of the Makefile: on the GPU's machine there is no package index to make one from.
+gpu:                     ## all that needs a GPU: tests, benchmarks/gpu.py; results in OUT=benchmarks/results/gpu; installs from gpu-pack's folder
+	@$(PYTHON) .ci/gpu.py $(if $(SHORTEST),--check) $(if $(OUT),--out $(OUT)) $(if $(TRIALS),--trials $(TRIALS)) $(if $(ONLY),--only $(ONLY))
+
+gpu-pack: $(STAMP)       ## what make gpu needs without a package index, in build/gpu-pack: PACK_PYTHON=3.12, PYCUDA_WHEEL=/path/to/wheel
+	@$(BIN)/python .ci/gpu_pack.py $(if $(PACK_PYTHON),--python $(PACK_PYTHON)) \
+	  $(if $(PYCUDA_WHEEL),--pycuda $(PYCUDA_WHEEL)) $(if $(QUICK),--quick)
 
 demo: $(STAMP)           ## a whole farm on this machine; SERVE=1 leaves the dashboard up
-	@$(BIN)/tunefarm demo $(if $(SERVE),--serve)
+	@$(BIN)/tunefarm demo $(if $(SERVE),--serve) $(if $(TRIALS),--trials $(TRIALS))

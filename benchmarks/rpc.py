@@ -34,6 +34,7 @@ WINDOW = 1024
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", help="Python with apache-tvm installed")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each side, in turns")
     parser.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.ours:
@@ -43,7 +44,7 @@ def main() -> None:
     if args.peer:
         commands["peer"] = [args.peer, str(PEER), str(REQUESTS), str(CALLS), str(MEGABYTES)]
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
-    for _ in range(ROUNDS):
+    for _ in range(args.rounds):
         for name, command in commands.items():
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             runs[name].append(json.loads(done.stdout.strip().splitlines()[-1]))

@@ -54,6 +54,7 @@ double run(float *y, int64_t tasks, int64_t steps, int64_t threads, int64_t n) {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--side", choices=["ours", "openmp"], help=argparse.SUPPRESS)
     parser.add_argument("--library", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -67,18 +68,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sides = {"tunefarm": Side("ours"), "libgomp": Side("openmp", compile_openmp(Path(folder)))}
         try:
-            report(sides, cores[1])
+            report(sides, cores[1], args.rounds)
         finally:
             for side in sides.values():
                 side.close()
 
 
-def report(sides: dict[str, Side], core: int) -> None:
+def report(sides: dict[str, Side], core: int, rounds: int) -> None:
     rows = {}
     for what in TASKS:
-        serial, alone = median_of(sides, what, 1), median_of(sides, what, 2)
+        serial, alone = median_of(sides, what, 1, rounds), median_of(sides, what, 2, rounds)
         with Busy(core):
-            beside = median_of(sides, what, 2)
+            beside = median_of(sides, what, 2, rounds)
         rows[what] = serial, alone, beside
     print(f"{'microseconds':22}{'one thread':>12}{'two':>10}{'two beside a busy core':>24}{'slower':>9}")
     for what, (serial, alone, beside) in rows.items():
@@ -94,10 +95,10 @@ def report(sides: dict[str, Side], core: int) -> None:
     print(f"fork and join: {said}; ours / libgomp: {forks['tunefarm'] / forks['libgomp']:.2f}")
 
 
-def median_of(sides: dict[str, Side], what: str, threads: int) -> dict[str, float]:
+def median_of(sides: dict[str, Side], what: str, threads: int, rounds: int) -> dict[str, float]:
     """Seconds per call, in turns."""
     times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, side in sides.items():
             times[name].append(side.ask(what, threads))
     return {name: statistics.median(values) for name, values in times.items()}

@@ -1,6 +1,7 @@
 """What tests of several kinds share.
 
-It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order).
+It also decides in which order pytest-xdist hands out the files (`--no-loadscope-reorder` keeps it to that order), by
+how long they took before.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy starts threads, which spin while others want the core
 
 import pytest
 
-from tests.kit import fuzzing
+from tests.kit import durations, fuzzing
 from tests.kit.places import TESTS
 
 if TYPE_CHECKING:  # most tests have no database
@@ -27,43 +28,20 @@ if TYPE_CHECKING:  # most tests have no database
 
 fuzzing.load_profile()
 
-WAITING = ("e2e", "browser", "contract")
-"""Folders whose tests mostly wait, for processes, for databases and for faults to be noticed."""
-
-LONGEST = (
-    "e2e/faults/test_farm.py",
-    "e2e/cli/test_cold.py",
-    "e2e/cli/test_farm.py",
-    "unit/docs/test_examples.py",
-    "e2e/webui/test_runs.py",
-    "e2e/tracker/test_deaths.py",
-    "e2e/cli/test_resume.py",
-    "e2e/cli/test_killed.py",
-    "e2e/tuning/test_autotvm.py",
-    "e2e/cli/test_farm_cli.py",
-    "e2e/faults/test_soak.py",
-    "e2e/cli/test_bench.py",
-    "e2e/faults/test_box.py",
-    "e2e/tuning/test_auto_scheduler.py",
-    "browser/test_live_run.py",
-    "browser/test_accessibility.py",
-    "contract/webui/test_workers.py",
-    "e2e/cli/test_own_kernels.py",
-    "e2e/relay/test_cli.py",
-    "e2e/tuning/test_failures.py",
-    "e2e/rpc/test_server.py",
-    "e2e/tuning/test_dask_builder.py",
-    "e2e/tracker/test_farm.py",
-    "e2e/tuning/test_meta_schedule.py",
-    "unit/compiler/codegen/test_arithmetic.py",
-    "unit/compiler/codegen/test_math.py",
-    "property/test_schedule_random.py",
-    "e2e/rpc/test_wire_fuzz.py",
-)
-"""They begin first, so that none of them is left running alone in the end."""
+_SECONDS = pytest.StashKey[dict[str, float]]()
+"""How long each file is expected to take."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    do_not_ignore_sigint()
+    if hasattr(config, "workerinput"):  # all workers must have one order, whatever else writes to the cache
+        config.stash[_SECONDS] = config.workerinput["durations"]
+        return
+    config.stash[_SECONDS] = durations.known(config.cache.get(durations.CACHE_KEY, {}) if config.cache else {})
+    config.pluginmanager.register(Measuring(config), "tunefarm-durations")
+
+
+def do_not_ignore_sigint() -> None:
     """Started in the background by a script, this process ignores SIGINT, and so would all that tests interrupt."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -81,17 +59,39 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files: the longest, then those that wait by turns with those that compute, so that they overlap."""
-    files = sorted({item.path for item in items})
-    longest = [TESTS / name for name in LONGEST]
-    first = [path for path in longest if path in files]
-    rest = [path for path in files if path not in longest]
-    waiting = [path for path in rest if path.relative_to(TESTS).parts[0] in WAITING]
-    computing = [path for path in rest if path not in waiting]
-    turns = [(at / len(part), path) for part in (waiting, computing) for at, path in enumerate(part)]
-    order = {path: at for at, path in enumerate([*first, *(path for _, path in sorted(turns))])}
-    items.sort(key=lambda item: order[item.path])
+class Measuring:
+    """Keeps how long the files of a run took, for the next one. Not in the workers of pytest-xdist, which report to
+    this process."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput["durations"] = self._config.stash[_SECONDS]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid.split("::")[0].removeprefix("tests/")
+        self._seconds[name] = self._seconds.get(name, 0.0) + report.duration
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self._config.cache is None or exitstatus or fuzzing.FUZZ_CASES or self._is_part():
+            return
+        before = self._config.cache.get(durations.CACHE_KEY, {})
+        self._config.cache.set(durations.CACHE_KEY, durations.merged(before, self._seconds))
+
+    def _is_part(self) -> bool:
+        """Whether some tests of a file may have been left out."""
+        option = self._config.option
+        chosen = option.keyword or option.markexpr not in ("", "not slow") or option.lf
+        return bool(chosen or any("::" in arg for arg in self._config.args))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    names = {item.path: item.path.relative_to(TESTS).as_posix() for item in items if item.path.is_relative_to(TESTS)}
+    order = {name: at for at, name in enumerate(durations.ordered(names.values(), config.stash[_SECONDS]))}
+    items.sort(key=lambda item: order.get(names.get(item.path, ""), -1))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,8 +10,6 @@ import sys
 import time
 
 import pytest
-from attack_kit import MORE, RawPeer, guarded_router, zmtp_frame
-from process_tree import resident
 
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
@@ -22,6 +20,8 @@ from rpc_server.wire.codec import Kind
 from rpc_server.wire.connection_guard import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
+from tests.kit.farm.attack import MORE, RawPeer, guarded_router, zmtp_frame
+from tests.kit.process_tree import resident
 from tracker.client import connect_tracker
 from tracker.server import Tracker
 
