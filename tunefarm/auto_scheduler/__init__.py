@@ -11,6 +11,7 @@ from tunefarm.auto_scheduler import (
     workload_registry,
 )
 from tunefarm.auto_scheduler.measure import RPCRunner
+from tuner.faces.auto_scheduler import task_actions as _task_actions  # noqa: F401  (for SearchTask.tune)
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
 from tuner.faces.auto_scheduler.hardware import HardwareParams

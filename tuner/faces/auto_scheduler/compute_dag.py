@@ -15,6 +15,7 @@ from compiler.tir.ops import as_int
 from compiler.tir.text.print_func import workload_key
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.state import State
+from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
 from tuner.task import count_flops
 
 _UPDATES: dict[type[n.PrimExpr], str] = {n.Add: "+=", n.Mul: "*=", n.Max: "max=", n.Min: "min="}
@@ -27,8 +28,6 @@ class ComputeDAG:
     def __init__(self, compute_or_sche: Any) -> None:
         match compute_or_sche:
             case str():
-                from tuner.faces.auto_scheduler.workload_registry import workload_key_to_tensors
-
                 tensors = workload_key_to_tensors(compute_or_sche)
             case TeSchedule():
                 tensors = [op.output(0) for op in compute_or_sche.outputs]

@@ -16,7 +16,7 @@ from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.state import State
-from tuner.faces.auto_scheduler.workload_registry import decode_workload_key
+from tuner.faces.auto_scheduler.workload_registry import args_distance, decode_workload_key
 
 Args = tuple[Any, ...]
 Entry = dict[Args, tuple[State, float]]  # by a workload's arguments: the fastest state and its seconds
@@ -143,34 +143,13 @@ class ApplyHistoryBest(DispatchContext):
             return state if dag is None else State(dag.func, state.trace)
         if not self.include_compatible:
             return None
-        known = sorted((_distance(args, other) * cost, place, state)
+        known = sorted((args_distance(args, other) * cost, place, state)
                        for place, (other, (state, cost)) in enumerate(entry.items()))  # fmt: skip
         func = (dag or ComputeDAG(workload_key)).func
         for far, _, state in known:
             if math.isfinite(far) and _applies(moved := State(func, state.trace)):
                 return moved
         return None
-
-
-def shape_distance(workload_key: str, other_key: str) -> float:
-    """How far apart the sizes of two workloads are: 1 for equal ones, infinity when they are of different functions or
-    a size of one does not divide the other's."""
-    (name, args), (other_name, other_args) = decode_workload_key(workload_key), decode_workload_key(other_key)
-    return _distance(args, other_args) if name == other_name else math.inf
-
-
-def _distance(args: Args, other: Args) -> float:
-    if len(args) != len(other):
-        return math.inf
-    factor = 1.0
-    for a, b in zip(args, other):
-        if isinstance(a, tuple) and isinstance(b, tuple):
-            factor *= _distance(a, b)
-        elif isinstance(a, int) and isinstance(b, int) and a > 0 and b > 0 and max(a, b) % min(a, b) == 0:
-            factor *= max(a, b) / min(a, b)
-        elif a != b:
-            return math.inf
-    return factor
 
 
 def _applies(state: State) -> bool:

@@ -22,6 +22,7 @@ from tuner.faces.auto_scheduler.measure_callback import PythonBasedMeasureCallba
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.faces.auto_scheduler.state import State
+from tuner.faces.auto_scheduler.workload_registry import shape_distance
 
 if TYPE_CHECKING:
     from tuner.faces.auto_scheduler.search_policy import SearchPolicy
@@ -150,8 +151,6 @@ def load_best_record(
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest record of a log, of a workload and on a target where these are given; (None, None) when there is
     none. With `include_compatible` also of the same function called with other sizes."""
-    from tuner.faces.auto_scheduler.dispatcher import shape_distance
-
     wanted = None if target is None else str(Target(target))
     best: tuple[float, MeasureInput | None, MeasureResult | None] = (float("inf"), None, None)
     for inp, result in load_records(filename):

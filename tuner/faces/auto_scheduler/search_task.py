@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.target.target import Target
 from compiler.te.tensor import Tensor
@@ -23,6 +23,7 @@ from tuner.task import TuningTask
 
 if TYPE_CHECKING:
     from tuner.faces.auto_scheduler.search_policy import SearchPolicy
+    from tuner.faces.auto_scheduler.state import State
     from tuner.faces.auto_scheduler.tuning_options import TuningOptions
 
 
@@ -112,11 +113,7 @@ class SearchTask:
 
         Raises SchedulerError for options that make no sense, TuningError when the task cannot be tuned, NoDevicesError.
         """
-        from tuner.faces.auto_scheduler.engine_face import tune_tasks
-        from tuner.faces.auto_scheduler.search_policy import SketchPolicy
-
-        policy = SketchPolicy(self, verbose=tuning_options.verbose) if search_policy is None else search_policy
-        tune_tasks([self], [policy], tuning_options, store=store)
+        _actions().tune(self, tuning_options, search_policy, store)
 
     def apply_best(
         self, log_file: Any, include_compatible: bool = False, layout_rewrite_option: Any = None
@@ -141,10 +138,7 @@ class SearchTask:
         raise SchedulerError(f"there is no print_mode {print_mode!r}", hint="known: schedule, llvm")
 
     def _best_state(self, log_file: Any, include_compatible: bool) -> Any:
-        from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest
-
-        history = ApplyHistoryBest(log_file, include_compatible=include_compatible)
-        state = history.query(self.target, self.workload_key, dag=self.compute_dag)
+        state = _actions().best_state(self, log_file, include_compatible)
         if state is None:
             raise SchedulerError(
                 f"{log_file} has no record of {self.workload_key} on {self.target}",
@@ -154,6 +148,36 @@ class SearchTask:
 
     def __repr__(self) -> str:
         return f"SearchTask({self.workload_key}, target={str(self.target)!r})"
+
+
+class TaskActions(Protocol):
+    """What tasks ask of the modules that are made of tasks (`task_actions`)."""
+
+    def tune(
+        self,
+        task: SearchTask,
+        options: TuningOptions,
+        policy: SearchPolicy | None,
+        store: RecordStore | str | Path | None,
+    ) -> None:
+        """Do what `SearchTask.tune` says."""
+
+    def best_state(self, task: SearchTask, log_file: Any, include_compatible: bool) -> State | None:
+        """The state of the fastest record in a log, None when it has none."""
+
+
+_told: list[TaskActions] = []
+
+
+def act_with(actions: TaskActions) -> None:
+    """Let every task act by `actions`."""
+    _told[:] = [actions]
+
+
+def _actions() -> TaskActions:
+    if not _told:
+        raise SchedulerError("tasks cannot act yet", hint="import tuner.faces.auto_scheduler.task_actions")
+    return _told[0]
 
 
 def extract_tasks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -90,3 +91,25 @@ def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
 
 def _known() -> str:
     return f"import the module that registers it; registered: {', '.join(WORKLOAD_FUNC_REGISTRY) or 'none'}"
+
+
+def shape_distance(workload_key: str, other_key: str) -> float:
+    """How far apart the sizes of two workloads are: 1 for equal ones, infinity when they are of different functions or
+    a size of one does not divide the other's."""
+    (name, args), (other_name, other_args) = decode_workload_key(workload_key), decode_workload_key(other_key)
+    return args_distance(args, other_args) if name == other_name else math.inf
+
+
+def args_distance(args: tuple[Any, ...], other: tuple[Any, ...]) -> float:
+    """How far apart two workloads' arguments are; see `shape_distance`."""
+    if len(args) != len(other):
+        return math.inf
+    factor = 1.0
+    for a, b in zip(args, other):
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            factor *= args_distance(a, b)
+        elif isinstance(a, int) and isinstance(b, int) and a > 0 and b > 0 and max(a, b) % min(a, b) == 0:
+            factor *= max(a, b) / min(a, b)
+        elif a != b:
+            return math.inf
+    return factor

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from tuner.build.process_builder import Builder, FuncSource, pack_func
 from tuner.devices.fleet import Fleet
@@ -16,11 +16,9 @@ from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.progress import Silent, TrialDone
 from tuner.errors import TuningError
-from tuner.faces.autotvm.measure_methods import opened_parts
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
-from tuner.faces.autotvm.tuner import Callback, Tuner
 from tuner.faces.common.engine import FaceBuilder, FaceRunner, Remembering, opened
 from tuner.faces.common.measure_error import MeasureErrorNo
 from tuner.records.lookup.keys import candidate_digest
@@ -60,10 +58,23 @@ def tuning_task(task: Task) -> TuningTask:
     return TuningTask(name, task.untuned.with_attr(_TEMPLATE_ATTR, task.name), task.target.resolved())
 
 
+class Tuned(Protocol):
+    """What the engine asks of a tuner."""
+
+    task: Task
+
+    def next_batch(self, batch_size: int) -> list[ConfigEntity]: ...
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None: ...
+    def note(self, count: int, inp: MeasureInput, result: MeasureResult) -> None: ...
+
+
+T = TypeVar("T", bound=Tuned)
+
+
 class _FromTuner:
     """A tuner, asked and told as the engine does."""
 
-    def __init__(self, tuner: Tuner) -> None:
+    def __init__(self, tuner: Tuned) -> None:
         self._tuner = tuner
 
     def ask(self, count: int) -> Sequence[Proposal]:
@@ -118,15 +129,15 @@ def _known(candidate: Proposal, cost: float | None) -> tuple[MeasureInput, Measu
 
 
 def tune_on_engine(
-    tuner: Tuner,
+    tuner: T,
     n_trial: int,
-    option: Mapping[str, Any],
+    face_builder: FaceBuilder,
+    face_runner: FaceRunner,
     early_stopping: int,
-    callbacks: Sequence[Callback],
+    callbacks: Sequence[Callable[[T, Sequence[MeasureInput], Sequence[MeasureResult]], None]],
     store: RecordStore | str | Path | None,
 ) -> None:
     """What `Tuner.tune` does."""
-    face_builder, face_runner = opened_parts(option)
     trials = 0
 
     def finished(inp: MeasureInput, result: MeasureResult) -> None:

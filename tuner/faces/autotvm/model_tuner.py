@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tuner.faces.autotvm.boosted_trees import Array, BoostedTrees, Ints
-from tuner.faces.autotvm.dispatcher import Workload
+from tuner.faces.autotvm.dispatch_context import Workload
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.features import FeatureTable
 from tuner.faces.autotvm.index_tuners import RandomTuner

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.faces.autotvm.errors import ConfigError
+from tuner.faces.autotvm.measure_methods import opened_parts
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
@@ -75,11 +76,12 @@ class Tuner(ABC):
         Raises ConfigError for options that make no sense, TuningError when the task cannot be tuned (its untuned
         function fails, or the first trials all fail in one way), NoDevicesError.
         """
-        from tuner.faces.autotvm.engine_face import tune_on_engine
+        from tuner.faces.autotvm.engine_face import tune_on_engine  # the engine is only loaded when it is wanted
 
         check_si_prefix(si_prefix)
         self.n_trial, self.early_stopping = n_trial, early_stopping
-        tune_on_engine(self, n_trial, measure_option, early_stopping or 0, callbacks, store)
+        builder, runner = opened_parts(measure_option)
+        tune_on_engine(self, n_trial, builder, runner, early_stopping or 0, callbacks, store)
 
     def note(self, count: int, inp: MeasureInput, result: MeasureResult) -> None:
         """Keep the fastest; `count` is the trial's number, from 1."""

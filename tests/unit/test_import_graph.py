@@ -1,0 +1,91 @@
+"""No circle of files, also none hidden by an import inside a function; the device side's contract is whole."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "webui", "tunefarm")
+RUNTIME_HALF = {"runtime", "artifact", "launches", "extents", "target", "dtype", "suggest", "errors"}
+
+
+def modules() -> dict[str, Path]:
+    """The product's modules by name."""
+    found = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            found[".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = path
+    return found
+
+
+def imports(node: ast.AST, known: dict[str, Path]) -> Iterator[str]:
+    """The modules that `node` imports anywhere, but for what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Import():
+                yield from (alias.name for alias in child.names if alias.name in known)
+            case ast.ImportFrom(module=str(base), level=0):
+                for alias in child.names:
+                    inner = f"{base}.{alias.name}"
+                    yield from (name for name in (inner if inner in known else base,) if name in known)
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                continue
+            case _:
+                yield from imports(child, known)
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for other in graph[module]:
+            if other not in order:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], order[other])
+        if lowest[module] == order[module]:
+            at = stack.index(module)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for module in graph:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def test_no_two_files_import_each_other() -> None:
+    known = modules()
+    assert len(known) > 500
+    graph = {
+        name: set(imports(ast.parse(path.read_text(encoding="utf-8")), known)) - {name} for name, path in known.items()
+    }
+    assert circles(graph) == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [["a", "b", "c"]]
+
+
+def test_the_device_side_is_forbidden_every_other_part_of_the_compiler() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    [device_side] = [c for c in contracts if c.get("source_modules") == ["rpc_server", "tracker"]]
+    parts = {
+        path.stem for path in (ROOT / "compiler").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert {name.removeprefix("compiler.") for name in device_side["forbidden_modules"]} == parts - RUNTIME_HALF - {
+        "__init__"
+    }
