@@ -217,11 +217,13 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
 
 
 def _symbols(module: IRModule) -> dict[GlobalVar, str]:
-    """A linker symbol for each function. Raises InputError when there is none, or two collide."""
+    """A linker symbol for each function. Raises InputError when there is none, one is no PrimFunc, or two collide."""
     if not len(module):
         raise InputError("the module has no functions")
     symbols: dict[GlobalVar, str] = {}
-    for name in n.prim_funcs(module):
+    for name, func in module.items():
+        if not isinstance(func, n.PrimFunc):
+            raise InputError(f"code is made of TensorIR functions; {name.name_hint} is a {type(func).__name__}")
         symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
         symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
         if symbol in symbols.values():

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Node, Symbol
 
+# Prefixes of dialects that may not be loaded are among them, so that a text does not depend on which are.
 _RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"})
 _INVALID = re.compile(r"\W")
 
@@ -154,7 +155,7 @@ class Names:
     """
 
     def __init__(self, anonymous: bool = False) -> None:
-        self._anonymous = anonymous
+        self.anonymous = anonymous
         self._names: dict[Symbol, str] = {}
         self._taken = {*_RESERVED, *_prefixes}
         self._next: dict[str, int] = {}
@@ -163,7 +164,7 @@ class Names:
         """The name of a symbol, such as a variable or a buffer."""
         name = self._names.get(node)
         if name is None:
-            hint = node.LETTER if self._anonymous else node.hint()
+            hint = node.LETTER if self.anonymous else node.hint()
             name = self._names[node] = self.unique(hint)
         return name
 
@@ -173,10 +174,6 @@ class Names:
 
     def knows(self, node: Symbol) -> bool:
         return node in self._names
-
-    def block(self, name: str) -> str:
-        """The name of a block: it is no identifier, so it stays as it is."""
-        return self.unique("block") if self._anonymous else name
 
     def unique(self, hint: str) -> str:
         """`hint` made an identifier no other thing has."""

@@ -85,8 +85,9 @@ class Recorder:
 
     @property
     def mod(self) -> IRModule:
-        """The module with the functions as scheduled so far."""
-        return self._mod.with_functions({g: self.state.functions[g.name_hint] for g in self._mod.functions})
+        """The module with the functions as scheduled so far; those of other dialects are as they were."""
+        scheduled = self.state.functions
+        return self._mod.with_functions({g: scheduled.get(g.name_hint, func) for g, func in self._mod.items()})
 
     @property
     def trace(self) -> Trace:
@@ -204,7 +205,7 @@ def _module_of(func_or_mod: n.PrimFunc | IRModule) -> IRModule:
     mod = IRModule.from_expr(func_or_mod) if isinstance(func_or_mod, n.PrimFunc) else func_or_mod
     if not isinstance(mod, IRModule):
         raise IRError(f"Schedule needs a PrimFunc or an IRModule, got {type(func_or_mod).__name__}")
-    if not len(mod):
+    if not n.prim_funcs(mod):
         raise IRError("Schedule needs a module with a function in it, this one has none")
     return mod
 

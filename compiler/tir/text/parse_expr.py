@@ -168,6 +168,8 @@ class TirParser(Parser):
 
     def function_of_module(self, node: ast.Attribute, module: ModuleName) -> Any:
         dtype = module.signatures[node.attr]
+        if not isinstance(dtype, str):
+            self.fail(node, f"{node.attr} is no TensorIR function: it cannot be called here")
         return lambda *args: n.Call(dtype, GlobalVar(node.attr), tuple(map(ops.as_expr, args)))
 
     def element(self, node: ast.Subscript, owner: Any) -> Any:

@@ -36,6 +36,10 @@ class StmtPrinter(ExprPrinter, Lines):
         self._loops: dict[PrimExpr, n.For] = {}
         self.views: dict[n.Var, list[n.Buffer]] = {}  # undeclared buffers, by the variable of their data
 
+    def block_name(self, name: str) -> str:
+        """What a block is called: its name need be no identifier."""
+        return self.names.unique("block") if self.names.anonymous else name
+
     def body(self, stmt: Stmt) -> None:
         with self.indented():
             self.stmt(stmt)
@@ -239,7 +243,7 @@ def _declare(p: StmtPrinter, stmt: n.DeclBuffer, last: bool) -> None:
 
 
 def _realize(p: StmtPrinter, stmt: n.BlockRealize, last: bool) -> None:
-    p.line(f'with T.block("{p.names.block(stmt.block.name_hint)}"):')
+    p.line(f'with T.block("{p.block_name(stmt.block.name_hint)}"):')
     with p.indented():
         _axes(p, stmt)
         if not (isinstance(stmt.predicate, n.IntImm) and stmt.predicate.value):
@@ -249,7 +253,7 @@ def _realize(p: StmtPrinter, stmt: n.BlockRealize, last: bool) -> None:
 
 def _block(p: StmtPrinter, block: n.Block, last: bool) -> None:
     """A block by itself: its iteration variables have no values."""
-    p.line(f'with T.block("{p.names.block(block.name_hint)}", no_realize=True):')
+    p.line(f'with T.block("{p.block_name(block.name_hint)}", no_realize=True):')
     with p.indented():
         for iter_var in block.iter_vars:
             p.line(f"{p.names.of(iter_var.var)} = T.axis.{_axis_kind(iter_var)[0]}({_domain(p, iter_var)})")

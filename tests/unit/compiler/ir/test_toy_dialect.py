@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from compiler.driver.build import lower
+from compiler.driver.build import InputError, build, lower
 from compiler.errors import IRError
 from compiler.ir.base import Node, Span, Symbol
 from compiler.ir.function import BaseFunc
@@ -28,6 +28,7 @@ from compiler.ir.structural import (
 from compiler.ir.text import Lines, Names, register_function, register_text, script, value_text
 from compiler.ir.transform.passes import module_pass
 from compiler.ir.visit import children, map_children, replace, transform, walk
+from compiler.schedule.core.schedule import Schedule
 from compiler.script import dialect
 from compiler.script.dialect import Dialect
 from compiler.script.entry import from_source, read_decorated
@@ -36,6 +37,7 @@ from compiler.script.saved import load_json, save_json
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
 from compiler.tir import nodes as n
+from tests.kit.compiler import schedule_workloads as w
 from tunefarm.script import ir as I
 from tunefarm.script import tir as T
 
@@ -296,6 +298,25 @@ def test_lowering_leaves_it_alone() -> None:
     after = lower(before)
     assert after["first"] is before["first"]
     assert after["doubled"].body is not doubled.body
+
+
+def test_a_schedule_leaves_it_alone() -> None:
+    schedule = Schedule(IRModule({"main": w.matmul(4, 4, 4), "first": board()}))
+    schedule.parallel(schedule.get_loops(schedule.get_block("C"))[0])
+    assert isinstance(schedule.mod["first"], Board)
+    assert schedule.mod["main"] is schedule.func
+
+
+def test_no_code_is_made_of_it() -> None:
+    with pytest.raises(InputError, match="code is made of TensorIR functions; first is a Board"):
+        build(both(), target="llvm")
+
+
+def test_tensor_ir_cannot_call_it() -> None:
+    text = both().script().replace("B[i, j] = A[i, j] * T.float32(2)", "B[i, j] = cls.first(i)")
+    text = text.replace("B[i, j] = A[i, j] * 2.0", "B[i, j] = cls.first(i)")
+    with pytest.raises(ScriptError, match="first is no TensorIR function"):
+        from_source(text)
 
 
 def test_a_node_without_a_printer_says_so() -> None:
