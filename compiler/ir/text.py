@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from compiler.errors import IRError
@@ -20,6 +21,8 @@ from compiler.ir.base import GlobalVar, Node, Symbol
 
 # Prefixes of dialects that may not be loaded are among them, so that a text does not depend on which are.
 _RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"})
+KEPT = "__kept__"
+"""The name, in a text, of what it leaves out."""
 _INVALID = re.compile(r"\W")
 
 R = TypeVar("R")
@@ -121,6 +124,37 @@ def value_text(value: Any, of: Callable[[Any], str | None] | None = None) -> str
         return found
     rule = _rule(_values, type(value))
     return quote(str(value)) if rule is None else rule(value)
+
+
+# --------------------------------------------------------------------- beside the text
+
+_kept: ContextVar[dict[str, Any] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping() -> Iterator[dict[str, Any]]:
+    """Texts printed inside may leave out what is too large for text, such as an array. Gives what they left out."""
+    kept: dict[str, Any] = {}
+    token = _kept.set(kept)
+    try:
+        yield kept
+    finally:
+        _kept.reset(token)
+
+
+def keep(value: Any) -> str | None:
+    """Keep `value` beside the text, and give the expression that stands for it; None where nothing is kept."""
+    kept = _kept.get()
+    if kept is None:
+        return None
+    name = next((name for name, other in kept.items() if other is value), None)
+    if name is None:
+        name = str(len(kept))
+        kept[name] = value
+    return f"{KEPT}[{quote(name)}]"
+
+
+# ------------------------------------------------------------------------- parts of texts
 
 
 def quote(text: str) -> str:

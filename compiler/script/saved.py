@@ -1,14 +1,20 @@
-"""IR in a file: JSON around TVMScript text, so that reading it runs nothing and old files stay readable."""
+"""IR in a file: JSON around TVMScript text, so that reading it runs nothing and old files stay readable.
+
+What is too large for a text, such as an array, stands beside it, encoded by its dialect.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
-from compiler.ir.text import script
+from compiler.ir.text import KEPT, keeping, script
+from compiler.script import dialect
 from compiler.script.entry import from_source
 
 _FORMAT = "tunefarm.ir"
@@ -16,11 +22,48 @@ _VERSION = 1
 _MAX_BYTES = 64 << 20
 
 
+@dataclass(frozen=True)
+class _Codec:
+    cls: type
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+_codecs: dict[str, _Codec] = {}
+
+
+def register_kept(kind: str, cls: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+    """Save objects of a class that texts leave out (`compiler.ir.text.keep`).
+
+    `kind` begins with the dialect's name and a dot. `encode` gives what JSON holds. `decode` makes an equal object of it; it raises ValueError for anything else.
+    """
+    _codecs[kind] = _Codec(cls, encode, decode)
+
+
+def _encoded(value: Any) -> list[Any]:
+    for kind, codec in _codecs.items():
+        if isinstance(value, codec.cls):
+            return [kind, codec.encode(value)]
+    raise IRError(f"save_json cannot keep a {type(value).__name__}")
+
+
+def _decoded(saved: Any) -> dict[str, Any]:
+    try:
+        for kind, _ in saved.values():
+            dialect.find(kind.partition(".")[0])  # which registers how its objects are saved
+        return {name: _codecs[kind].decode(data) for name, (kind, data) in saved.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise IRError(f"load_json: what stands beside the text cannot be read: {error}") from None
+
+
 def save_json(node: BaseFunc | IRModule) -> str:
     """A function or module as JSON. Spans are not kept. Raises IRError for anything else."""
     if not isinstance(node, BaseFunc | IRModule):
         raise IRError(f"save_json keeps functions and modules, not {type(node).__name__}")
-    return json.dumps({"format": _FORMAT, "version": _VERSION, "script": script(node)})
+    with keeping() as kept:
+        text = script(node)
+    beside = {"kept": {name: _encoded(value) for name, value in kept.items()}} if kept else {}
+    return json.dumps({"format": _FORMAT, "version": _VERSION, "script": text, **beside})
 
 
 def load_json(text: str) -> BaseFunc | IRModule:
@@ -35,4 +78,5 @@ def load_json(text: str) -> BaseFunc | IRModule:
         raise IRError("load_json: this JSON is no saved IR", hint="it is made by tvm.ir.save_json")
     if found.get("version") != _VERSION:
         raise IRError(f"load_json reads version {_VERSION}, this is {found.get('version')!r}")
-    return from_source(found["script"])
+    kept = _decoded(found["kept"]) if "kept" in found else None
+    return from_source(found["script"], None if kept is None else {KEPT: kept})

@@ -6,6 +6,7 @@ Nothing outside this file knows of it; all that works for TensorIR works for it.
 from __future__ import annotations
 
 import ast
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from compiler.ir.structural import (
     structural_equal,
     structural_hash,
 )
-from compiler.ir.text import Lines, Names, register_function, register_text, script, value_text
+from compiler.ir.text import Lines, Names, keep, register_function, register_text, script, value_text
 from compiler.ir.transform.passes import module_pass
 from compiler.ir.visit import children, map_children, replace, transform, walk
 from compiler.schedule.core.schedule import Schedule
@@ -33,7 +34,7 @@ from compiler.script import dialect
 from compiler.script.dialect import Dialect
 from compiler.script.entry import from_source, read_decorated
 from compiler.script.parser import Parser
-from compiler.script.saved import load_json, save_json
+from compiler.script.saved import load_json, register_kept, save_json
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
 from compiler.tir import nodes as n
@@ -63,6 +64,20 @@ class Join(Node):
     span: Span | None = None
 
 
+@dataclass(frozen=True)
+class Film:
+    """Many bytes: too many for a text."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Picture(Node):
+    """A constant of the dialect."""
+
+    film: Film
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Board(BaseFunc):
     """A function of the dialect."""
@@ -82,6 +97,8 @@ class Board(BaseFunc):
 def _expr(node: Node, names: Names) -> str:
     if isinstance(node, Wire):
         return names.of(node)
+    if isinstance(node, Picture):
+        return f"Toy.picture({keep(node.film) or '...'})"
     if not isinstance(node, Join):
         return script(node)
     times = f", times={node.times}" if node.times != 1 else ""
@@ -133,7 +150,8 @@ def _read(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) ->
     raise p.source.error(node, "a board has a result")
 
 
-VOCABULARY = {"join": _join}
+VOCABULARY = {"join": _join, "picture": Picture}
+register_kept("toy.film", Film, lambda film: film.data.hex(), lambda text: Film(bytes.fromhex(text)))
 Toy = SimpleNamespace(
     __script_namespace__="toy", board=lambda func: read_decorated(func, sys._getframe(1), "toy", "board"), **VOCABULARY
 )
@@ -275,6 +293,17 @@ def test_a_module_written_in_both() -> None:
 @pytest.mark.parametrize("make", [board, both])
 def test_saved_and_loaded(make: Callable[[], Any]) -> None:
     assert_structural_equal(load_json(save_json(make())), make())
+
+
+def test_what_a_text_leaves_out_is_saved_beside_it() -> None:
+    wire, film = Wire("a"), Film(b"abc")
+    made = Board((wire,), Join((wire, Picture(film), Picture(film), Picture(Film(b"")))), {})
+    assert "Toy.join(a, Toy.picture(...), Toy.picture(...), Toy.picture(...))" in made.script()
+    saved = save_json(made)
+    assert json.loads(saved)["kept"] == {"0": ["toy.film", "616263"], "1": ["toy.film", ""]}
+    assert_structural_equal(load_json(saved), made)
+    with pytest.raises(IRError, match="what stands beside the text cannot be read"):
+        load_json(saved.replace("616263", "no hex"))
 
 
 def test_a_module_pass_rewrites_it() -> None:
