@@ -35,7 +35,8 @@ _codecs: dict[str, _Codec] = {}
 def register_kept(kind: str, cls: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
     """Save objects of a class that texts leave out (`compiler.ir.text.keep`).
 
-    `kind` begins with the dialect's name and a dot. `encode` gives what JSON holds. `decode` makes an equal object of it; it raises ValueError for anything else.
+    `kind` begins with the dialect's name and a dot. `encode` gives what JSON holds. `decode` makes an equal object
+    of it; it raises ValueError for anything else.
     """
     _codecs[kind] = _Codec(cls, encode, decode)
 
