@@ -104,6 +104,8 @@ def _load_tar(path: str, data: bytes) -> Module:
     try:
         with tarfile.open(fileobj=BytesIO(data), mode="r:") as archive:
             for member in archive:
+                if member.issparse() or member.size > len(data):  # its holes would be read as zeros, without end
+                    raise ArtifactError(f"cannot load {path!r}: {member.name!r} in it is sparse, or cut short")
                 if member.isfile() and 0 <= member.size <= _MOST_TAR_BYTES:
                     content = archive.extractfile(member)
                     objects.append(content.read() if content is not None else b"")

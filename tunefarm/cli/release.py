@@ -132,7 +132,7 @@ def approve(settings: Settings, name: str, db: str | None) -> None:
 @_DB
 @click.pass_obj
 def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
-    """Write the release NAME to FILE (- for stdout), signed by its digest."""
+    """Write the release NAME to FILE (- for stdout), with a checksum."""
     with RecordStore.open(db or settings.db) as store:
         text = release_files.dump(store.find_release(name), store.release_entries(name))
     if str(file) == "-":

@@ -62,7 +62,7 @@ _FIXED = (
     type=click.Choice([str(policy) for policy in Policy]),
     help="Which workload is next.  [default: gradient]",
 )
-@click.option("--builders", metavar="N|dask://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
+@click.option("--builders", metavar="N|dask+tls://HOST:PORT", help="Build processes, or a Dask cluster.  [default: 2]")
 @click.option("--timeout", type=Number(0, min_open=True), help="Seconds a candidate may run.  [default: 10]")
 @click.option("--resume", type=int, metavar="RUN", help="Go on with an interrupted run; --trials may raise its budget.")
 @click.option("--if-queued", is_flag=True, hidden=True, help="With --resume: only a run that waits to be begun.")
@@ -86,7 +86,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
 @contextmanager
 def _started(given: dict[str, Any]) -> Iterator[PrivateServer | None]:
     """The process that build workers are forked from, and the private server if one will measure; it ends with this."""
-    if not (given["builders"] or "").startswith("dask://"):
+    if not (given["builders"] or "").startswith("dask"):
         start_fork_server()
     if given["devices"] or given["key"] or given["tracker"]:
         yield None

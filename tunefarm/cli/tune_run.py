@@ -56,7 +56,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             knowledge = Knowledge(store, warm=options.warm_start and resumed is None)
             searches = [item.search(options.target, options, knowledge) for item in items]
             tasks = [search.task for search in searches]
-            with closing(make_builder(options.builders, import_main=False)) as builder:
+            with closing(make_builder(options.builders, import_main=False, insecure=settings.insecure)) as builder:
                 if resumed is None:
                     ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
                 else:
@@ -71,6 +71,9 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
     options = RunOptions.from_json(run.options)
     if given["builders"] is not None:
         options = replace(options, builders=given["builders"])
+    elif not str(options.builders).isdecimal():  # where to send code is for who runs this to say, not for records
+        hint = f"say where to build: --builders {options.builders}, or a number of processes here"
+        raise TuningError(f"run {run.id} built on a cluster", hint=hint)
     if given["trials"] is not None:
         options = replace(options, trials=given["trials"])
         store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})

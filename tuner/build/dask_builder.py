@@ -3,16 +3,21 @@
 Dask runs tasks in threads of processes that have other work; a build wants a process of its own, with a clock and a
 memory limit. So every Dask worker keeps a `LocalBuilder`, and a task there only hands the request on to it.
 
-Whoever may send tasks to a Dask scheduler may run anything on its workers: keep it where only its users reach it.
+Whoever may send tasks to a Dask scheduler may run anything on its workers, and Dask's own messages, those of errors
+among them, are pickles: who poses as the scheduler runs code here. So it has to be on this machine, or prove who it is
+(dask+tls://, with the certificates of Dask's configuration). What we send back and forth ourselves is data.
 """
 
 from __future__ import annotations
 
 import importlib
+import ipaddress
 import multiprocessing
 import threading
 from concurrent.futures import CancelledError, Executor, Future
 from typing import Any
+
+import msgspec
 
 from rpc_server.executor.trial_messages import FailureKind
 from tuner.build.process_builder import MEMORY_BYTES, LocalBuilder
@@ -20,18 +25,27 @@ from tuner.build.worker import BuildRequest, BuildResult
 from tuner.errors import TuningError
 from tuner.toolchain import toolchain
 
-SCHEME = "dask://"
+SCHEME, TLS = "dask://", "dask+tls://"
 _CONNECT_S = 10.0
+_answers = msgspec.msgpack.Decoder(BuildResult)
 
 
 class DaskBuilder:
-    """The cluster of the scheduler at `address` (dask://HOST:PORT). Raises TuningError when `distributed` is not
-    installed, no scheduler answers, it has no workers, or they have another toolchain."""
+    """The cluster of the scheduler at `address` (dask://HOST:PORT, or dask+tls:// with Dask's own configuration of
+    certificates). Raises TuningError when it is on another machine without TLS, unless `insecure`; when `distributed`
+    is not installed, no scheduler answers, it has no workers, or they have another toolchain."""
 
     cores = 0  # none of this machine's, as far as one knows
 
-    def __init__(self, address: str, *, memory_bytes: int = MEMORY_BYTES, connect_s: float = _CONNECT_S) -> None:
-        place = address.removeprefix(SCHEME)
+    def __init__(
+        self,
+        address: str,
+        *,
+        memory_bytes: int = MEMORY_BYTES,
+        connect_s: float = _CONNECT_S,
+        insecure: bool = False,
+    ) -> None:
+        place, protocol = _way(address, insecure)
         try:
             distributed: Any = importlib.import_module("distributed")
         except ImportError:
@@ -39,7 +53,7 @@ class DaskBuilder:
                 "building on a Dask cluster needs the package distributed", hint="pip install 'tunefarm[dask]'"
             ) from None
         try:
-            self._client: Any = distributed.Client(f"tcp://{place}", timeout=connect_s, set_as_default=False)
+            self._client: Any = distributed.Client(f"{protocol}://{place}", timeout=connect_s, set_as_default=False)
         except (OSError, ValueError) as error:
             raise TuningError(
                 f"no Dask scheduler answers at {place}: {error}", hint="start one: dask scheduler"
@@ -79,9 +93,9 @@ class DaskBuilder:
         outcome: Future[BuildResult] = Future()
         outcome.set_running_or_notify_cancel()
 
-        def done(inner: Future[BuildResult]) -> None:
+        def done(inner: Future[bytes]) -> None:
             try:
-                outcome.set_result(inner.result())
+                outcome.set_result(_decoded(inner.result()))
             except CancelledError:
                 outcome.set_result(_lost("the build was cancelled"))
             except Exception as error:  # whatever Dask says of a task that its workers could not finish
@@ -98,6 +112,41 @@ class DaskBuilder:
         self._client.close()
 
 
+def _way(address: str, insecure: bool) -> tuple[str, str]:
+    """(HOST:PORT, protocol). Raises TuningError for another machine's scheduler that need not prove who it is."""
+    if address.startswith(TLS):
+        return address.removeprefix(TLS), "tls"
+    place = address.removeprefix(SCHEME)
+    if not (insecure or _is_here(place.rpartition(":")[0].strip("[]"))):
+        raise TuningError(
+            f"whoever answers at {place} could run code here: the connection is neither to this machine nor by TLS",
+            hint=f"{TLS}{place} with Dask's configuration of certificates, an SSH tunnel to 127.0.0.1, or the setting "
+            "`insecure` on a trusted network",
+        )
+    return place, "tcp"
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _encoded(result: BuildResult) -> bytes:
+    return msgspec.msgpack.encode(result)
+
+
+def _decoded(data: object) -> BuildResult:
+    """A worker's answer, which is bytes. Raises TuningError for what is none."""
+    try:
+        if not isinstance(data, bytes):
+            raise TuningError(f"a worker answered with a {type(data).__name__}")
+        return _answers.decode(data)
+    except msgspec.DecodeError as error:
+        raise TuningError(f"a worker's answer is damaged: {error}") from None
+
+
 def _lost(text: str) -> BuildResult:
     return BuildResult(None, FailureKind.BUILD, text, 0.0)
 
@@ -112,8 +161,8 @@ _lock = threading.Lock()
 _builders: dict[int, LocalBuilder] = {}
 
 
-def _build_here(request: BuildRequest, memory_bytes: int) -> BuildResult:
-    """Build in a process of this worker's own; called in one of its threads."""
+def _build_here(request: BuildRequest, memory_bytes: int) -> bytes:
+    """Build in a process of this worker's own; called in one of its threads. The result as `_encoded`."""
     with _lock:
         if memory_bytes not in _builders:
             # Dask's nanny starts workers as daemons, which may not have children lest those outlive them;
@@ -121,4 +170,4 @@ def _build_here(request: BuildRequest, memory_bytes: int) -> BuildResult:
             multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
             _builders[memory_bytes] = LocalBuilder(memory_bytes=memory_bytes)
         builder = _builders[memory_bytes]
-    return builder.submit(request).result()
+    return _encoded(builder.submit(request).result())

@@ -11,7 +11,7 @@ from tuner.build.choose import check_builders
 from tuner.engine.budget import Limits
 from tuner.engine.scheduling import GradientOptions, Policy
 from tuner.errors import TuningError
-from tuner.records.model import TrialPurpose
+from tuner.records.model import IMPORTED, TrialPurpose
 
 _CLEARLY_SLOWER = 1.1  # times the best cost: nobody's finalist
 
@@ -129,6 +129,11 @@ class RunOptions:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> RunOptions:
         """The inverse of `to_json`; options this version does not know are refused by name."""
+        if IMPORTED in data:
+            raise TuningError(
+                "the run came from a file of records: it is not resumed here",
+                hint="begin one for its workloads; its best configs count as if they had been found here",
+            )
         known = {f.name for f in fields(RunOptions)}
         unknown = sorted(set(data) - known)
         if unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ from tuner.records.runs.ingest import check_trial
 MAX_LINE = 64 << 20
 """Bytes a line may have: a trace of the longest kind is a few megabytes."""
 
+_UNPACKED = 64 << 20
+_RATIO = 200
+"""Bytes that a gzip file may unpack to: so many, and so many times its own. Records shrink to a tenth."""
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Entry)
 
@@ -75,6 +79,20 @@ def load(path: Path) -> Iterator[Entry]:
 _HINT = "nothing of the file was stored; files of records are made by `tunefarm records export`"
 
 
+class _Bounded:
+    """Reads lines of at most `most` bytes in all: a little gzip can unpack to no end. Raises InvalidRecord for more."""
+
+    def __init__(self, file: gzip.GzipFile, most: int, path: Path) -> None:
+        self._file, self._left, self._path = file, most, path
+
+    def readline(self, size: int = -1) -> bytes:
+        line = self._file.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise InvalidRecord(f"{self._path} unpacks to far more than records do", hint=_HINT)
+        return line
+
+
 @contextmanager
 def open_records(path: Path) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked if they are gzip's. A damaged gzip file raises InvalidRecord."""
@@ -82,8 +100,9 @@ def open_records(path: Path) -> Iterator[BinaryIO]:
         packed = raw.peek(2)[:2] == b"\x1f\x8b"
         try:
             if packed:
+                most = _UNPACKED + _RATIO * os.fstat(raw.fileno()).st_size
                 with gzip.open(raw) as unpacked:
-                    yield cast(BinaryIO, unpacked)
+                    yield cast(BinaryIO, _Bounded(unpacked, most, path))
             else:
                 yield raw
         except (EOFError, gzip.BadGzipFile) as error:

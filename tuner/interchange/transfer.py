@@ -21,6 +21,7 @@ from tuner.interchange.entries import (
     trial_entry,
 )
 from tuner.records.model import (
+    IMPORTED,
     Device,
     NewDevice,
     NewRun,
@@ -125,7 +126,7 @@ def _run_entry(run: Run) -> RunEntry:
         name=run.name,
         state=str(run.state),
         message=run.message,
-        options=run.options,
+        options=run.options.get(IMPORTED, run.options),
         command=run.command,
         host=run.host,
         user=run.user,
@@ -154,13 +155,18 @@ class Absorbed:
     left_out: int = 0
 
 
-def write(store: RecordStore, entries: Iterable[Entry], progress: Progress | None = None) -> Absorbed:
+def write(
+    store: RecordStore, entries: Iterable[Entry], progress: Progress | None = None, *, own: bool = False
+) -> Absorbed:
     """Put `entries`, as `read` gives them or `jsonl.load` checked them, into `store`.
+
+    Unless they are the user's `own`, no run of theirs can be resumed: its options may name files to run and builders
+    to dial, and whoever made them need not be trusted with that.
 
     Runs the store has are continued, not repeated: doing it again adds nothing, and doing it again after an
     interruption adds the rest. Best configs follow as if the trials had been measured here.
     """
-    writer = _Writer(store, progress or (lambda done: None))
+    writer = _Writer(store, progress or (lambda done: None), own)
     for entry in entries:
         writer.take(entry)
     return writer.absorbed
@@ -170,6 +176,7 @@ def write(store: RecordStore, entries: Iterable[Entry], progress: Progress | Non
 class _Writer:
     store: RecordStore
     progress: Progress
+    own: bool = False
     absorbed: Absorbed = field(default_factory=Absorbed)
     devices: dict[str, int] = field(default_factory=dict)
     workloads: dict[str, int] = field(default_factory=dict)
@@ -243,7 +250,7 @@ class _Writer:
             tasks=tasks,
             toolchain=entry.toolchain,
             name=entry.name,
-            options=entry.options,
+            options=entry.options if self.own else {IMPORTED: entry.options},
             command=entry.command,
             host=entry.host,
             user=entry.user,
@@ -309,4 +316,4 @@ def copy(
     source: RecordStore, target: RecordStore, selection: Selection = Selection(), progress: Progress | None = None
 ) -> Absorbed:
     """Put the selected runs of `source` into `target`."""
-    return write(target, read(source, selection), progress)
+    return write(target, read(source, selection), progress, own=True)

@@ -145,6 +145,10 @@ class RunTask:
     best_cost: float | None
 
 
+IMPORTED = "imported"
+"""The only option of a run that came from a file: under it lie those it had, which nothing here obeys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """`trials` and `failed` count search trials of all tasks; `updated_at` is when a trial or a change of

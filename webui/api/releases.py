@@ -61,7 +61,7 @@ def release(request: Request, context: Ctx, name: Name) -> Response:
 
 @router.get("/releases/{name}/file", responses={**_UNCHANGED, 200: {"content": {"application/json": {}}}})
 def release_file(request: Request, context: Ctx, name: Name) -> Response:
-    """The release as one file, signed by its digest."""
+    """The release as one file, with a checksum."""
     text = release_files.dump(context.store.find_release(name), context.store.release_entries(name))
     return conditional_bytes(request, text.encode())
 

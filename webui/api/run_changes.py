@@ -10,7 +10,7 @@ from tuner.devices.supplies import local_target
 from tuner.engine.options import RunOptions
 from tuner.engine.queued import key_of, queue_run
 from tuner.records.errors import RunBusy
-from tuner.records.model import RunState
+from tuner.records.model import IMPORTED, RunState
 from webui.access import Tuner
 from webui.api.farm_models import Body
 from webui.api.params import Id
@@ -87,6 +87,8 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
         raise RunBusy(f"run {run_id} is {run.state} already")
     if run.state is RunState.FINISHED and all(task.trials >= (trials or 0) for task in run.tasks):
         raise BadRequest(f"run {run_id} is finished", hint="more `trials` than it had go further")
+    if IMPORTED in run.options:
+        raise BadRequest(f"run {run_id} came from a file of records: it is not resumed here")
     if any("file" in record for record in run.options.get("workloads", [])):
         hint = f"where they are: tunefarm tune --resume {run_id}"
         raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)

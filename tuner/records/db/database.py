@@ -130,7 +130,7 @@ def _on_sqlite_connect(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.execute("PRAGMA synchronous = FULL")  # in WAL mode NORMAL may lose what was committed in a power cut
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA cache_size = -16000")
     cursor.close()

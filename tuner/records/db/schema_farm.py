@@ -55,7 +55,7 @@ class TokenRow(Base):
 
 
 class ReleaseRow(Base):
-    """A named set of configs that never changes. `digest` signs its name and entries; `approved_at` is when
+    """A named set of configs that never changes. `digest` is a checksum of its name and entries; `approved_at` is when
     `approved_by` let builds use it."""
 
     __tablename__ = "releases"

@@ -1,4 +1,7 @@
-"""A release as one file: JSON, signed by the digest of what it holds. Pure."""
+"""A release as one file: JSON, with the digest of what it holds as a checksum. Pure.
+
+The checksum finds what was damaged or changed by mistake. It proves nothing about who made the file.
+"""
 
 from __future__ import annotations
 
@@ -78,14 +81,14 @@ def load(text: str) -> ReleaseFile:
     entries = data.get("entries")
     if not all(isinstance(value, str) for value in heads) or not isinstance(entries, list):
         raise InvalidRecord("the release file lacks its name, digest or entries")
-    name, note, signed, created_by = (str(value) for value in heads)
+    name, note, checksum, created_by = (str(value) for value in heads)
     found = in_order(_entry(entry, number) for number, entry in enumerate(entries, 1))
-    if digest(name, found) != signed:
+    if digest(name, found) != checksum:
         raise InvalidRecord(
-            f"the release file does not agree with its digest {signed[:12]}: it was changed",
+            f"the release file does not agree with its digest {checksum[:12]}: it was changed",
             hint="export it again from where it was made",
         )
-    return ReleaseFile(name, note, signed, created_by, found)
+    return ReleaseFile(name, note, checksum, created_by, found)
 
 
 def _entry(data: Any, number: int) -> ReleaseEntry:
