@@ -1,7 +1,7 @@
 """Operators as te definitions, and schedules for them by kind of target."""
 
 from compiler.te.broadcast import add, divide, floor_divide, floor_mod, mod, multiply, subtract
-from compiler.topi import nn
+from compiler.topi import image, nn, vision
 from compiler.topi.broadcast import (
     atan2,
     bitwise_and,
@@ -175,6 +175,7 @@ __all__ = [
     "hamming_window",
     "hann_window",
     "identity",
+    "image",
     "index_put",
     "index_tensor",
     "isfinite",
@@ -268,6 +269,7 @@ __all__ = [
     "unique",
     "unravel_index",
     "variance",
+    "vision",
     "where",
     "x86",
     "zeros",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from compiler.errors import IRError
 from compiler.te.operation import compute, const
 from compiler.te.tensor import Tensor, shape_text
@@ -48,6 +51,85 @@ def gelu(x: Tensor) -> Tensor:
 
     result: Tensor = compute(x.shape, value, name="T_gelu", tag="elemwise")
     return result
+
+
+def _elementwise(name: str, scalar: Callable[[PrimExpr], PrimExpr], x: Tensor) -> Tensor:
+    result: Tensor = compute(x.shape, lambda *i: scalar(x(*i)), name=f"T_{name}", tag="elemwise")
+    return result
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """gelu by tanh: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³))) / 2."""
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        half, root, cube = const(0.5, x.dtype), const(math.sqrt(2 / math.pi), x.dtype), const(0.044715, x.dtype)
+        return v * (half + half * intrin.tanh(root * (v + cube * v * v * v)))
+
+    return _elementwise("gelu_tanh", scalar, x)
+
+
+def silu(x: Tensor) -> Tensor:
+    """x * sigmoid(x), elementwise."""
+    return _elementwise("silu", lambda v: v * intrin.sigmoid(v), x)
+
+
+def selu(x: Tensor) -> Tensor:
+    """The self-normalising unit: scale * (x where positive, else alpha * (exp(x) - 1))."""
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        zero = const(0.0, x.dtype)
+        low = const(alpha, x.dtype) * (intrin.exp(ops.minimum(v, zero)) - const(1.0, x.dtype))
+        return const(scale, x.dtype) * (ops.maximum(v, zero) + low)
+
+    return _elementwise("selu", scalar, x)
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, else alpha * (exp(x) - 1)."""
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        zero = const(0.0, x.dtype)
+        low = const(alpha, x.dtype) * (intrin.exp(ops.minimum(v, zero)) - const(1.0, x.dtype))
+        return intrin.select(v > zero, v, low)
+
+    return _elementwise("elu", scalar, x)
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`."""
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        scaled = v * const(beta, x.dtype)
+        near = intrin.log1p(intrin.exp(ops.minimum(scaled, const(threshold, x.dtype)))) / const(beta, x.dtype)
+        return intrin.select(scaled > const(threshold, x.dtype), v, near)
+
+    return _elementwise("softplus", scalar, x)
+
+
+def relu6(x: Tensor) -> Tensor:
+    """x limited to [0, 6]."""
+    return _elementwise("relu6", lambda v: ops.minimum(ops.maximum(v, const(0, x.dtype)), const(6, x.dtype)), x)
+
+
+def hard_sigmoid(x: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    """alpha * x + beta limited to [0, 1]."""
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        line = v * const(alpha, x.dtype) + const(beta, x.dtype)
+        return ops.maximum(ops.minimum(line, const(1.0, x.dtype)), const(0.0, x.dtype))
+
+    return _elementwise("hard_sigmoid", scalar, x)
+
+
+def hard_swish(x: Tensor) -> Tensor:
+    """x * hard_sigmoid(x)."""
+
+    def scalar(v: PrimExpr) -> PrimExpr:
+        line = ops.maximum(ops.minimum(v + const(3.0, x.dtype), const(6.0, x.dtype)), const(0.0, x.dtype))
+        return v * line * const(1 / 6, x.dtype)
+
+    return _elementwise("hard_swish", scalar, x)
 
 
 def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:

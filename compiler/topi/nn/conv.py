@@ -100,6 +100,79 @@ def conv1d(
     return _conv(name, data, kernel, (data_layout, kernel_names), (strides, padding, dilation), groups, out_dtype)
 
 
+def conv1d_ncw(
+    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`conv1d` of `data` (N, C, W) with `kernel` (K, C, S)."""
+    return conv1d(data, kernel, strides, padding, dilation, 1, "NCW", "OIW", out_dtype)
+
+
+def conv1d_nwc(
+    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`conv1d` of `data` (N, W, C) with `kernel` (S, C, K)."""
+    return conv1d(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype)
+
+
+def group_conv1d_ncw(
+    data: Tensor, kernel: Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`conv1d_ncw` in `groups` that do not mix."""
+    return conv1d(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype)
+
+
+def group_conv2d_nhwc(
+    Input: Tensor, Filter: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`conv2d_nhwc` in `groups` that do not mix: the kernel is (R, S, C / groups, K)."""
+    moves = (stride, padding, dilation)
+    return _conv("group_conv2d_nhwc", Input, Filter, ("NHWC", "HWIO"), moves, groups, out_dtype)
+
+
+def conv2d_hwcn(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: str | None = None
+) -> Tensor:
+    """`conv2d_nchw` of `Input` (H, W, C, N) with `Filter` (R, S, C, K)."""
+    return _conv("conv2d_hwcn", Input, Filter, ("HWCN", "HWIO"), (stride, padding, dilation), 1, out_dtype)
+
+
+def conv3d_ncdhw(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Convolution of volumes: `Input` (N, C, D, H, W) with `Filter` (K, C / groups, Q, R, S)."""
+    moves = (stride, padding, dilation)
+    return _conv("conv3d_ncdhw", Input, Filter, ("NCDHW", "OIDHW"), moves, groups, out_dtype)
+
+
+def conv3d_ndhwc(
+    Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, groups: int = 1,
+    out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Convolution of volumes: `Input` (N, D, H, W, C) with `Filter` (Q, R, S, C / groups, K)."""
+    moves = (stride, padding, dilation)
+    return _conv("conv3d_ndhwc", Input, Filter, ("NDHWC", "DHWIO"), moves, groups, out_dtype)
+
+
+_KERNEL_OF = {"NCW": "OIW", "NCHW": "OIHW", "NCDHW": "OIDHW"}
+
+
+def conv(
+    inp: Tensor, filt: Tensor, stride: Any, padding: Any, dilation: Any, groups: int, data_layout: str,
+    kernel_layout: str = "", out_dtype: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Convolution of 1 to 3 dimensions in any layout of the letters N, C, D, H, W; kernels of O, I, D, H, W."""
+    spatial = "".join(name for name in data_layout if name in "DHW")
+    weights = kernel_layout or _KERNEL_OF.get(data_layout, f"{spatial}IO")
+    name = f"conv{len(spatial)}d_{data_layout.lower()}"
+    op = f"group_{name}" if groups != 1 and len(spatial) == 2 else name
+    return _conv(op, inp, filt, (data_layout, weights), (stride, padding, dilation), groups, out_dtype)
+
+
 def depthwise_conv2d_nchw(
     data: Tensor,
     kernel: Tensor,
@@ -212,7 +285,7 @@ def _depthwise(
     return _convolved(op, [shape[name] for name in layout], value, layout)
 
 
-_AXIS_NAMES = {"N": "nn", "C": "ff", "H": "yy", "W": "xx"}
+_AXIS_NAMES = {"N": "nn", "C": "ff", "D": "zz", "H": "yy", "W": "xx"}
 
 
 def _convolved(op: str, shape: Sequence[PrimExpr], value: Any, layout: str) -> Tensor:
@@ -228,7 +301,8 @@ def _sizes(
     layout, kernel_layout = layouts
     spatial = set(layout) - set("NC")
     rank = len(layout)
-    if spatial not in ({"H", "W"}, {"W"}) or set(layout) != spatial | set("NC") or len(set(layout)) != rank:
+    known = spatial in ({"D", "H", "W"}, {"H", "W"}, {"W"})
+    if not known or set(layout) != spatial | set("NC") or len(set(layout)) != rank:
         raise IRError(f"{op}: no data layout {layout!r}" + at(caller_span()))
     if len(kernel_layout) != rank or set(kernel_layout) != spatial | set("OI"):
         raise IRError(f"{op}: no kernel layout {kernel_layout!r} for data {layout!r}" + at(caller_span()))
@@ -249,7 +323,7 @@ def _moving(
     moves: Moves,
 ) -> tuple[Tensor, _Window]:
     """The data, padded where asked, and how the kernel moves over it."""
-    names = "HW" if "H" in layout else "W"
+    names = "DHW" if "D" in layout else "HW" if "H" in layout else "W"
     strides = positive_ints(moves[0], len(names), "stride")
     dilations = positive_ints(moves[2], len(names), "dilation")
     spans = [ops.add(ops.mul(ops.sub(kernel_size[n], 1), d), 1) for n, d in zip(names, dilations)]
@@ -263,7 +337,7 @@ def _moving(
         zero = ops.const(0)
         first, last = dict(zip(names, before)), dict(zip(names, after))
         source = pad(data, [first.get(n, zero) for n in layout], [last.get(n, zero) for n in layout], name="pad_temp")
-    axes = tuple(reduce_axis((0, kernel_size[n]), name={"H": "ry", "W": "rx"}[n]) for n in names)
+    axes = tuple(reduce_axis((0, kernel_size[n]), name={"D": "rz", "H": "ry", "W": "rx"}[n]) for n in names)
     return source, _Window(names, strides, dilations, axes, out)
 
 
@@ -272,7 +346,7 @@ def _known_different(a: PrimExpr, b: PrimExpr) -> bool:
     return left is not None and right is not None and left != right
 
 
-_MANY = {1: "one", 2: "two", 4: "four"}
+_MANY = {1: "one", 2: "two", 3: "three", 4: "four", 6: "six"}
 
 
 def positive_ints(value: Any, count: int, what: str) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.te.operation import comm_reducer, compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
@@ -13,6 +14,8 @@ from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
+from compiler.topi import statistics
+from compiler.topi.checks import described, need_shape, product, refusal
 from compiler.topi.reduction import Axis, normal_axes
 
 
@@ -163,10 +166,10 @@ def batch_norm(
     """Inference: [(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta, moving_mean, moving_var].
 
     The four vectors have the size of dimension `axis` (1 unless given); `epsilon` is 1e-5 unless given; without
-    `scale` or `center` gamma or beta is left out. Raises IRError when shapes do not fit, and for training.
+    `scale` or `center` gamma or beta is left out. In `training` the data's own mean and variance take the place of
+    the moving ones, which come back as (1 - momentum) * moving + momentum * own; `momentum` is 0.1 unless given.
+    Raises IRError when shapes do not fit.
     """
-    if training:
-        raise IRError("batch_norm computes inference only: training=True" + at(caller_span()))
     (dim,) = normal_axes("batch_norm", 1 if axis is None else axis, data.ndim)
     for tensor in (gamma, beta, moving_mean, moving_var):
         if shape_text(tensor.shape) != shape_text([data.shape[dim]]):
@@ -175,12 +178,157 @@ def batch_norm(
                 f"{data.shape[dim]!r}" + at(caller_span())
             )
     least = const(1e-5 if epsilon is None else epsilon, data.dtype)
+    mean, var = moving_mean, moving_var
+    if training:
+        others = [d for d in range(data.ndim) if d != dim]
+        mean, var = statistics.mean(data, others), statistics.variance(data, others)
 
     def value(*i: Var) -> PrimExpr:
-        result = (data(*i) - moving_mean(i[dim])) * intrin.rsqrt(moving_var(i[dim]) + least)
+        result = (data(*i) - mean(i[dim])) * intrin.rsqrt(var(i[dim]) + least)
         if scale is not False:
             result = result * gamma(i[dim])
         return result if center is False else result + beta(i[dim])
 
     result: Tensor = compute(data.shape, value, name="T_batch_norm", tag="broadcast")
-    return [result, moving_mean, moving_var]
+    if not training:
+        return [result, moving_mean, moving_var]
+    share = 0.1 if momentum is None else momentum
+    return [result, _moved(moving_mean, mean, share), _moved(moving_var, var, share)]
+
+
+def _moved(moving: Tensor, own: Tensor, momentum: float) -> Tensor:
+    old, new = const(1 - momentum, moving.dtype), const(momentum, moving.dtype)
+    result: Tensor = compute(
+        moving.shape, lambda c: moving(c) * old + own(c) * new, name="T_batch_norm_moving", tag="elemwise"
+    )
+    return result
+
+
+def group_norm(
+    data: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    num_groups: int,
+    channel_axis: int,
+    axes: Axis,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over `axes` and the channels of a group.
+
+    Channels, along `channel_axis`, are in `num_groups` equal groups; `gamma` and `beta` have one number a channel.
+    Sums of float16 and bfloat16 are float32. Raises IRError when shapes do not fit.
+    """
+    op = "group_norm"
+    (channel,) = normal_axes(op, channel_axis, data.ndim)
+    reduced = normal_axes(op, axes, data.ndim)
+    known = ops.as_int(data.shape[channel])
+    if channel in reduced or num_groups < 1 or (known is not None and known % num_groups):
+        raise refusal(op, f"{num_groups} groups of axis {channel_axis} over axes {axes!r} of {described(data)}")
+    return _grouped(op, data, gamma, beta, num_groups, channel, reduced, epsilon)
+
+
+def instance_norm(
+    data: Tensor, gamma: Tensor | None, beta: Tensor | None, channel_axis: int, axis: Axis, epsilon: float = 1e-5
+) -> Tensor:
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over `axis`, each channel on its own.
+
+    `gamma` and `beta` have one number a channel, along `channel_axis`. Raises IRError when shapes do not fit.
+    """
+    op = "instance_norm"
+    (channel,) = normal_axes(op, channel_axis, data.ndim)
+    reduced = normal_axes(op, axis, data.ndim)
+    if channel in reduced:
+        raise refusal(op, f"channels, axis {channel_axis}, are among the axes {axis!r}")
+    return _grouped(op, data, gamma, beta, None, channel, reduced, epsilon)
+
+
+def _grouped(
+    op: str, data: Tensor, gamma: Tensor | None, beta: Tensor | None, groups: int | None, channel: int,
+    axes: Sequence[int], epsilon: float,
+) -> Tensor:  # fmt: skip
+    """Normalisation over `axes`, and over the channels of each of `groups`; None is a group a channel."""
+    for vector in (gamma, beta):
+        if vector is not None:
+            need_shape(op, vector, [data.shape[channel]])
+    wide = "float32" if parse_dtype(data.dtype).bits == 16 else data.dtype
+    members = ops.const(1) if groups is None else ops.floordiv(data.shape[channel], groups)
+    kept = [d for d in range(data.ndim) if d not in axes]
+    shape = [ops.as_expr(groups) if d == channel and groups is not None else data.shape[d] for d in kept]
+    count = ops.cast(wide, product([members, *(data.shape[d] for d in axes)]))
+
+    def group_of(index: PrimExpr) -> PrimExpr:
+        return index if groups is None else ops.floordiv(index, members)
+
+    def summed(name: str, term: Callable[[list[PrimExpr], Sequence[PrimExpr]], PrimExpr]) -> Tensor:
+        inner = {d: reduce_axis((0, data.shape[d]), name=f"k{d}") for d in axes}
+        member = reduce_axis((0, members), name="kc")
+
+        def element(*i: Var) -> PrimExpr:
+            outer: dict[int, PrimExpr] = dict(zip(kept, i))
+            if groups is not None:
+                outer[channel] = ops.add(ops.mul(outer[channel], members), member.var)
+            point: list[PrimExpr] = [inner[d].var if d in inner else outer[d] for d in range(data.ndim)]
+            over = [*inner.values(), *([member] if groups is not None else [])]
+            result: PrimExpr = te_sum(term(point, i), axis=over) if over else term(point, i)
+            return result
+
+        result: Tensor = compute(shape, element, name=name, tag="comm_reduce")
+        return result
+
+    total = summed("T_group_sum", lambda point, _: data(*point).astype(wide))
+
+    def centred(point: Sequence[PrimExpr], row: Sequence[PrimExpr]) -> PrimExpr:
+        return data(*point).astype(wide) - total(*row) / count
+
+    squares = summed("T_group_var", lambda point, row: centred(point, row) * centred(point, row))
+
+    def value(*i: Var) -> PrimExpr:
+        row = [group_of(i[d]) if d == channel else i[d] for d in kept]
+        result = centred(i, row) * intrin.rsqrt(squares(*row) / count + const(epsilon, wide))
+        if gamma is not None:
+            result = result * gamma(i[channel]).astype(wide)
+        if beta is not None:
+            result = result + beta(i[channel]).astype(wide)
+        return result.astype(data.dtype)
+
+    result: Tensor = compute(data.shape, value, name=f"T_{op}", tag=op)
+    return result
+
+
+def l2_normalize(data: Tensor, eps: float, axis: Axis = None) -> Tensor:
+    """data / sqrt(max(sum of squares along `axis`, eps))."""
+    along = _Along(data.shape, normal_axes("l2_normalize", axis, data.ndim))
+    squares = along.reduce(te_sum, "T_l2_sum", lambda point: data(*point) * data(*point))
+    least = const(eps, data.dtype)
+    result: Tensor = compute(
+        data.shape,
+        lambda *i: data(*i) / intrin.sqrt(ops.maximum(squares(*along.rest(i)), least)),
+        name="T_l2_normalize",
+        tag="l2_normalize",
+    )
+    return result
+
+
+def lrn(
+    data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2
+) -> Tensor:
+    """data / (bias + alpha * sum of squares over `size` neighbours along `axis` / size) ** beta."""
+    (dim,) = normal_axes("lrn", axis, data.ndim)
+    if size < 1:
+        raise refusal("lrn", f"size {size!r} is not positive")
+    before = (size - 1) // 2
+    k = reduce_axis((0, size), name="k")
+
+    def squared(*i: Var) -> PrimExpr:
+        place = ops.sub(ops.add(i[dim], k.var), before)
+        inside = ops.logical_and(ops.greater_equal(place, 0), ops.less(place, data.shape[dim]))
+        x = data(*i[:dim], place, *i[dim + 1 :])
+        result: PrimExpr = te_sum(x * x, axis=k, where=inside)
+        return result
+
+    total: Tensor = compute(data.shape, squared, name="T_lrn_sum", tag="comm_reduce")
+    scale, start, power = (const(v, data.dtype) for v in (alpha / size, bias, beta))
+    result: Tensor = compute(
+        data.shape, lambda *i: data(*i) / intrin.power(start + scale * total(*i), power), name="T_lrn", tag="lrn"
+    )
+    return result

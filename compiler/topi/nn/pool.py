@@ -12,6 +12,7 @@ from compiler.te.tensor import Tensor, shape_text
 from compiler.te.where import at, caller_span
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
+from compiler.topi.checks import is_float, product, refusal
 from compiler.topi.nn.conv import out_size, paddings, positive_ints
 from compiler.topi.nn.pad import pad
 from compiler.topi.reduction import max as largest
@@ -52,75 +53,40 @@ def pool1d(
     return _pool("pool1d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
 
+def pool3d(
+    data: Tensor,
+    kernel: Any,
+    stride: Any,
+    dilation: Any = 1,
+    padding: Any = 0,
+    pool_type: str = "max",
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
+) -> Tensor:
+    """`pool2d` along three dimensions, in layout NCDHW or NDHWC."""
+    return _pool("pool3d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+
+
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The largest or mean value of each image's channel: height and width become 1."""
-    dims = _spatial("global_pool", data, pool_type, layout)
+    dims = spatial_dims("global_pool", data, pool_type, layout)
     if pool_type == "max":
         return largest(data, axis=dims, keepdims=True)
-    count: PrimExpr = ops.const(1)
-    for d in dims:
-        count = ops.mul(count, data.shape[d])
-    return _mean(total(data, axis=dims, keepdims=True), count)
+    return _mean(total(data, axis=dims, keepdims=True), product([data.shape[d] for d in dims]))
 
 
-def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
-    """Pooling to `output_size` (height, width): output i reads from floor(i * in / out) to ceil((i + 1) * in / out).
-
-    Sizes must be constant. Raises IRError otherwise.
-    """
-    dims = _spatial("adaptive_pool", data, pool_type, layout)
-    outs = dict(zip(dims, positive_ints(output_size, len(dims), "output_size")))
-    known = {d: ops.as_int(data.shape[d]) for d in dims}
-    ins = {d: size for d, size in known.items() if size is not None}
-    if len(ins) != len(dims):
-        raise IRError(f"adaptive_pool of {shape_text(data.shape)} needs constant sizes" + at(caller_span()))
-    shape = [ops.const(outs[d]) if d in outs else size for d, size in enumerate(data.shape)]
-
-    def first(d: int, i: PrimExpr) -> PrimExpr:
-        return ops.floordiv(ops.mul(i, ins[d]), outs[d])
-
-    def count(d: int, i: PrimExpr) -> PrimExpr:
-        return ops.sub(ops.floordiv(ops.add(ops.mul(ops.add(i, 1), ins[d]), outs[d] - 1), outs[d]), first(d, i))
-
-    def widest(d: int) -> int:
-        spans = [-(-(i + 1) * ins[d] // outs[d]) - i * ins[d] // outs[d] for i in range(outs[d])]
-        return max(spans)
-
-    axes = {d: reduce_axis((0, widest(d)), name=f"rv{n}") for n, d in enumerate(dims)}
-
-    def value(*indices: Var) -> PrimExpr:
-        point = [ops.add(first(d, i), axes[d].var) if d in axes else i for d, i in enumerate(indices)]
-        inside = [axes[d].var < count(d, indices[d]) for d in dims if ins[d] % outs[d]]
-        where = ops.logical_and(*inside) if inside else None
-        reducer = te_max if pool_type == "max" else te_sum
-        result: PrimExpr = reducer(data(*point), axis=list(axes.values()), where=where)
-        return result
-
-    pooled: Tensor = compute(shape, value, name=f"adaptive_pool_{'max' if pool_type == 'max' else 'sum'}",
-                             tag="adaptive_pool_max" if pool_type == "max" else "adaptive_pool_sum")  # fmt: skip
-    if pool_type == "max":
-        return pooled
-
-    def divide(*indices: Var) -> PrimExpr:
-        area: PrimExpr = ops.const(1)
-        for d in dims:
-            area = ops.mul(area, count(d, indices[d]))
-        return pooled(*indices) / ops.cast(data.dtype, area)
-
-    result: Tensor = compute(shape, divide, name="adaptive_pool_avg", tag="elemwise")
-    return result
-
-
-def _spatial(op: str, data: Tensor, pool_type: str, layout: str) -> list[int]:
-    """The dimensions that windows move over."""
+def spatial_dims(op: str, data: Tensor, pool_type: str, layout: str) -> list[int]:
+    """The dimensions that windows move over. `layout` may hold parts of channels: NCHW16c."""
     if pool_type not in ("max", "avg"):
-        raise IRError(f"{op}: pool_type {pool_type!r} is neither 'max' nor 'avg'" + at(caller_span()))
-    dims = [d for d, name in enumerate(layout) if name in "HW"]
-    if not dims or not set(layout) <= set("NCHW") or len(set(layout)) != len(layout):
-        raise IRError(f"{op}: no layout {layout!r}" + at(caller_span()))
-    if data.ndim != len(layout):
+        raise refusal(op, f"pool_type {pool_type!r} is neither 'max' nor 'avg'")
+    names = "".join(name for name in layout if not name.isdigit())
+    dims = [d for d, name in enumerate(names) if name in "DHW"]
+    if not dims or not set(names) <= set("NCcDHW") or len(set(names)) != len(names):
+        raise refusal(op, f"no layout {layout!r}")
+    if data.ndim != len(names):
         raise IRError(
-            f"{op} in {layout} needs {len(layout)} dimensions, got {shape_text(data.shape)}" + at(caller_span())
+            f"{op} in {layout} needs {len(names)} dimensions, got {shape_text(data.shape)}" + at(caller_span())
         )
     return dims
 
@@ -135,12 +101,13 @@ def _pool(
     layout: str,
     count_include_pad: bool,
 ) -> Tensor:
-    dims = _spatial(op, data, pool_type, layout)
+    dims = spatial_dims(op, data, pool_type, layout)
     rank = len(dims)
     window = positive_ints(kernel, rank, "kernel")
     strides, dilations = positive_ints(moves[0], rank, "stride"), positive_ints(moves[2], rank, "dilation")
     spans = [ops.const((size - 1) * d + 1) for size, d in zip(window, dilations)]
     before, after = paddings(moves[1], spans)
+    asked = after  # without what a last window that is not whole needs
     if ceil_mode:
         after = [ops.add(a, stride - 1) for a, stride in zip(after, strides)]
     place = {d: n for n, d in enumerate(dims)}
@@ -173,18 +140,19 @@ def _pool(
     pooled: Tensor = compute(shape, value, name=name, tag=name)
     if pool_type == "max":
         return pooled
-    if count_include_pad:
-        area = ops.const(1)
-        for size in window:
-            area = ops.mul(area, size)
-        return _mean(pooled, area)
+    if count_include_pad and not ceil_mode:
+        return _mean(pooled, product(window))
 
     def divide(*indices: Var) -> PrimExpr:
         inside: PrimExpr = ops.const(1)
         for d, n in place.items():
-            start = ops.sub(ops.mul(indices[d], strides[n]), before[n])
-            inside = ops.mul(inside, _inside(start, window[n], dilations[n], data.shape[d]))
-        return pooled(*indices) / ops.cast(data.dtype, ops.maximum(inside, 1))
+            start, size = ops.mul(indices[d], strides[n]), data.shape[d]
+            if count_include_pad:
+                size = ops.add(size, ops.add(before[n], asked[n]))
+            else:
+                start = ops.sub(start, before[n])
+            inside = ops.mul(inside, _inside(start, window[n], dilations[n], size))
+        return _quotient(pooled(*indices), ops.maximum(inside, 1))
 
     result: Tensor = compute(shape, divide, name="pool_avg", tag="elemwise")
     return result
@@ -198,6 +166,13 @@ def _inside(start: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
 
 
 def _mean(pooled: Tensor, count: PrimExpr) -> Tensor:
-    divisor = ops.cast(pooled.dtype, count)
-    result: Tensor = compute(pooled.shape, lambda *i: pooled(*i) / divisor, name="pool_avg", tag="elemwise")
+    result: Tensor = compute(
+        pooled.shape, lambda *i: _quotient(pooled(*i), count), name="pool_avg", tag="elemwise"
+    )
     return result
+
+
+def _quotient(value: PrimExpr, count: PrimExpr) -> PrimExpr:
+    """Integers are divided rounding down."""
+    divisor = ops.cast(value.dtype, count)
+    return value / divisor if is_float(value.dtype) else ops.floordiv(value, divisor)

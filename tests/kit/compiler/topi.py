@@ -89,12 +89,12 @@ def _agree(
         wanted = [np.asarray(w) for w in (found if isinstance(found, tuple | list) else (found,))]
         assert len(wanted) == len(dtypes)
         outs = [array(np.zeros(w.shape, numpy_dtype(d))) for w, d in zip(wanted, dtypes)]
-        module["main"](*(array(np.ascontiguousarray(a)) for a in arrays), *outs)
+        module["main"](*(array(np.array(a, order="C")) for a in arrays), *outs)
         for out, want in zip(outs, wanted):
             _close(out.numpy(), want, tolerance, f"compiled at {[a.shape for a in arrays]}")
         if unlowered and sum(a.size for a in [*arrays, *wanted]) <= INTERPRETED:
             held = [np.zeros(w.shape, numpy_dtype(d)) for w, d in zip(wanted, dtypes)]
-            run(func, *(np.ascontiguousarray(a) for a in arrays), *held)
+            run(func, *(np.array(a, order="C") for a in arrays), *held)
             for got, want in zip(held, wanted):
                 _close(got, want, tolerance, f"interpreted at {[a.shape for a in arrays]}")
 

@@ -104,8 +104,10 @@ def test_pool2d(layout: str, ceil: bool, kind: str) -> None:
         if kind == "max":
             return windows(a, (3, 2), strides, extra, (1, 1), np.finfo("float32").min).max((4, 5))
         total = windows(a, (3, 2), strides, extra, (1, 1)).sum((4, 5))
-        inside = windows(np.ones_like(a), (3, 2), strides, extra, (1, 1)).sum((4, 5))
-        return total / (inside.clip(1) if kind == "inside" else 6)
+        # what ceil mode adds behind counts for neither; what padding adds counts for "avg"
+        counted = np.pad(np.ones_like(a), [(0, 0), (0, 0), (1, 1), (0, 1)], constant_values=float(kind == "avg"))
+        beyond = (0, 0, (strides[0] - 1) * ceil, (strides[1] - 1) * ceil)
+        return total / windows(counted, (3, 2), strides, beyond, (1, 1)).sum((4, 5)).clip(1)
 
     check(
         lambda a: topi.nn.pool2d(

@@ -1,0 +1,15 @@
+"""Operators of images: resizing, sampling, cropping."""
+
+from compiler.topi.image.grid_sample import affine_grid, grid_sample
+from compiler.topi.image.resize import crop_and_resize, resize1d, resize2d, resize3d, rounded, source_place
+
+__all__ = [
+    "affine_grid",
+    "crop_and_resize",
+    "grid_sample",
+    "resize1d",
+    "resize2d",
+    "resize3d",
+    "rounded",
+    "source_place",
+]
