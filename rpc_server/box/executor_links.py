@@ -16,6 +16,7 @@ from rpc_server.box.blobs import BlobStore
 from rpc_server.box.crash import ExitReport
 from rpc_server.box.folders import disk_usage, move_files
 from rpc_server.box.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.box.removal import Remover
 from rpc_server.box.stray_processes import Strays
 from rpc_server.box.supervisor_events import (
     Event,
@@ -38,6 +39,7 @@ from rpc_server.wire.stream import StreamClosed
 
 logger = logging.getLogger("rpc_server")
 
+_REMOVE_S = 10.0
 _BURST = 64  # reads from one executor before the others get a turn
 
 
@@ -62,6 +64,7 @@ class ExecutorLinks:
         self._sessions: dict[int, int] = {}  # by executor
         self._homes: dict[int, Path] = {}  # of executors that have no session yet
         self._session_folders: dict[int, Path] = {}
+        self._remover = Remover()
         self._pids: set[int] = set()
         user = os.geteuid() if settings.user in ("", EACH) else ids_of(settings.user)[0]
         self._strays = Strays(poll, self._pids, user)
@@ -112,6 +115,10 @@ class ExecutorLinks:
         for process in self._processes.values():
             process.kill()
 
+    def finish(self) -> None:
+        """Wait until the folders of sessions are gone, but not for ever."""
+        self._remover.finish(_REMOVE_S)
+
     def send(self, number: int, frames: Frames) -> None:
         """Queue a message until `flush`."""
         if (process := self._processes.get(number)) is not None:
@@ -136,17 +143,17 @@ class ExecutorLinks:
         home = self._homes.pop(number)
         if (folder := self._session_folders.get(session)) is not None:
             move_files(folder, home)
-            shutil.rmtree(folder, ignore_errors=True)
+            self._remover.remove(folder)
         self._session_folders[session] = home
 
     def forget(self, session: int) -> None:
         """Delete a session's folder."""
         if (folder := self._session_folders.pop(session, None)) is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._remover.remove(folder)
 
     def _leave_home(self, number: int) -> None:
         if (home := self._homes.pop(number, None)) is not None:
-            shutil.rmtree(home, ignore_errors=True)
+            self._remover.remove(home)
 
     def disk_used(self, number: int) -> int:
         """Bytes that the session of an executor takes in its folder."""

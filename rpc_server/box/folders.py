@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
+from rpc_server.box.removal import remove_tree
+
 _PREFIX = "tunefarm-server-"
 _LOCK = "lock"
 _MOST_FILES = 10_000
+_DEEPEST = 32
 
 
 class ServerFolder:
@@ -32,12 +34,12 @@ class ServerFolder:
         for folder in self._parent.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
                 if folder != self.path and folder.stat().st_uid == os.geteuid() and _is_abandoned(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    remove_tree(folder)
                     removed += 1
         return removed
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         os.close(self._lock)
 
 
@@ -64,16 +66,25 @@ def move_files(source: Path, home: Path) -> None:
 
 
 def disk_usage(folder: Path) -> int:
-    """Bytes on disk below a folder that somebody else may be writing to. More files than a session has a use for count
-    as no end of bytes: looking at them must not take long."""
+    """Bytes on disk below a folder that somebody else may be writing to. More files than a session has a use for, or
+    folders nested deeper, count as no end of bytes: looking at them must not take long."""
     used = files = 0
-    for parent, folders, names in os.walk(folder):
-        files += len(folders) + len(names)
-        if files > _MOST_FILES:
-            return sys.maxsize
-        for name in names:
-            with contextlib.suppress(OSError):
-                used += os.lstat(os.path.join(parent, name)).st_blocks * 512
+    waiting = [(str(folder), 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        try:
+            entries = os.scandir(path)
+        except OSError:  # it is gone, or may not be looked at: then nobody's files can be reached through it either
+            continue
+        with entries:
+            for entry in entries:
+                files += 1
+                if files > _MOST_FILES or depth > _DEEPEST:
+                    return sys.maxsize
+                with contextlib.suppress(OSError):
+                    used += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
     return used
 
 

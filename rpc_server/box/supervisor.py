@@ -182,6 +182,7 @@ class Supervisor:
                     time.sleep(_PAUSE_S)
         finally:
             self._executors.kill_all()
+            self._executors.finish()
             self._guard.close()
             self._front.close(linger=500)
             os.close(self._wake_fd)

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from rpc_server.wire.bounds import (
+    Finite,
+    Index,
+    Int64,
+    Label,
+    NotNegative,
+    Path,
+    Prose,
+    Seconds,
+    Tries,
+    WholeMilliseconds,
+)
 
 
 class FailureKind(StrEnum):
@@ -38,16 +53,16 @@ class EvaluatorOptions(msgspec.Struct, frozen=True):
     once the kernel is clearly slower than that.
     """
 
-    number: int = 4
-    repeat: int = 3
-    min_repeat_ms: int = 0
-    cooldown_interval_ms: int = 0
+    number: Tries = 4
+    repeat: Tries = 3
+    min_repeat_ms: WholeMilliseconds = 0
+    cooldown_interval_ms: WholeMilliseconds = 0
     flush_cache: bool = False
-    repeats_to_cooldown: int = 1
-    limit_zero_time_iterations: int = 100
-    max_repeat: int = 0
-    precision: float = 0.0
-    slower_than: float = 0.0
+    repeats_to_cooldown: Tries = 1
+    limit_zero_time_iterations: Tries = 100
+    max_repeat: Tries = 0
+    precision: NotNegative = 0.0
+    slower_than: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         if self.number < 1 or self.repeat < 1 or self.repeats_to_cooldown < 1:
@@ -70,17 +85,17 @@ class MeasureRequest(msgspec.Struct, frozen=True):
     reference's one run.
     """
 
-    artifact: str
-    entry: str = ""  # "": the artifact's only (or first) entry point
-    seed: int = 0
+    artifact: Label
+    entry: Path = ""  # "": the artifact's only (or first) entry point
+    seed: Int64 = 0
     options: EvaluatorOptions = EvaluatorOptions()
-    timeout_s: float = 10.0
-    reference: str | None = None
-    reference_timeout_s: float = 60.0
-    rtol: float = 1e-4
-    atol: float = 1e-6
-    device_type: str = "cpu"
-    device_id: int = 0
+    timeout_s: Seconds = 10.0
+    reference: Label | None = None
+    reference_timeout_s: Seconds = 60.0
+    rtol: NotNegative = 1e-4
+    atol: NotNegative = 1e-6
+    device_type: Label = "cpu"
+    device_id: Index = 0
 
 
 class MeasureResult(msgspec.Struct, frozen=True):
@@ -90,11 +105,11 @@ class MeasureResult(msgspec.Struct, frozen=True):
     (load average, context switches, …) as numbers.
     """
 
-    costs: tuple[float, ...] = ()
+    costs: Annotated[tuple[Seconds, ...], Meta(max_length=1 << 20)] = ()
     failure: FailureKind | None = None
-    text: str = ""
-    elapsed_s: float = 0.0
-    environment: Mapping[str, float] = msgspec.field(default_factory=dict)
+    text: Prose = ""
+    elapsed_s: Seconds = 0.0
+    environment: Annotated[Mapping[Label, Finite], Meta(max_length=256)] = msgspec.field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

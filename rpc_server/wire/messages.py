@@ -8,12 +8,31 @@ handles by the executor. File names are plain names inside the session's folder.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from rpc_server.errors import ProtocolError
 from rpc_server.executor.trial_messages import MeasureRequest, MeasureResult
+from rpc_server.wire.bounds import (
+    Bytes,
+    Count,
+    Digests,
+    Dtype,
+    Handle,
+    Index,
+    Label,
+    Milliseconds,
+    Path,
+    ProcessId,
+    Prose,
+    Seconds,
+    Secret,
+    Shape,
+    Tries,
+    UnixTime,
+)
 from rpc_server.wire.codec import Buffer, Codec
 
 CHUNK = 2 << 20  # bytes of an array or blob in one message
@@ -24,9 +43,9 @@ REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not th
 class ArrayRef(msgspec.Struct, frozen=True, tag="array"):
     """A remote array as an argument or a result: memory of the session, read as `dtype` and `shape`."""
 
-    handle: int
-    dtype: str
-    shape: tuple[int, ...]
+    handle: Handle
+    dtype: Dtype
+    shape: Shape
 
 
 class Raw(msgspec.Struct, frozen=True, tag="bytes"):
@@ -36,13 +55,16 @@ class Raw(msgspec.Struct, frozen=True, tag="bytes"):
 
 
 Value = ArrayRef | Raw | str | bool | int | float | None
+_Arguments = Annotated[tuple[Value, ...], Meta(max_length=4096)]
+_Handles = Annotated[tuple[Handle, ...], Meta(max_length=1 << 18)]
+_EntryShape = Annotated[tuple[Bytes | Label, ...], Meta(max_length=64)]
 
 
 class EntryInfo(msgspec.Struct, frozen=True):
     """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
 
-    name: str
-    args: tuple[tuple[str, str, tuple[int | str, ...] | None], ...]
+    name: Path
+    args: Annotated[tuple[tuple[Path, Dtype, _EntryShape | None], ...], Meta(max_length=4096)]
 
 
 class BoxRequest(msgspec.Struct, frozen=True):
@@ -63,11 +85,11 @@ class Reply(msgspec.Struct, frozen=True):
 class OpenSession(BoxRequest, frozen=True, tag="open"):
     """Ask for an executor. Waits up to `wait_s` for a free one; `session_timeout_s` 0 means no limit."""
 
-    client: str
-    token: str = ""
-    key: str = ""
-    session_timeout_s: float = 0.0
-    wait_s: float = 10.0
+    client: Label
+    token: Path = ""
+    key: Label = ""
+    session_timeout_s: Seconds = 0.0
+    wait_s: Seconds = 10.0
     restart_on_crash: bool = False
 
 
@@ -79,20 +101,20 @@ class CancelCalls(BoxRequest, frozen=True, tag="cancel"):
     """Kill the executor of `session` with the call under way, and drop the calls that wait. Comes on a connection of
     its own, as the session's is waited on; `secret` is what the session was opened with."""
 
-    session: int
-    secret: bytes
+    session: Count
+    secret: Secret
 
 
 class PutBlob(BoxRequest, frozen=True, tag="put_blob"):
     """One chunk (the message's only buffer) of a blob; chunks come in order of `offset`."""
 
-    digest: str
-    size: int
-    offset: int
+    digest: Label
+    size: Bytes
+    offset: Bytes
 
 
 class HasBlobs(BoxRequest, frozen=True, tag="has_blobs"):
-    digests: tuple[str, ...]
+    digests: Digests
 
 
 class BoxInfo(BoxRequest, frozen=True, tag="box_info"):
@@ -106,8 +128,8 @@ class Ping(BoxRequest, frozen=True, tag="ping"):
 class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
     """Executor `executor_pid` left the lane with `call` unanswered: the answer is the error that says how it ended."""
 
-    executor_pid: int
-    call: str
+    executor_pid: ProcessId
+    call: Prose
 
 
 # --- executor requests -------------------------------------------------------------------------------------
@@ -116,65 +138,65 @@ class LaneLost(BoxRequest, frozen=True, tag="lane_lost"):
 class Allocate(ExecutorRequest, frozen=True, tag="allocate"):
     """Reserve device memory for an array; its contents are undefined."""
 
-    handle: int
-    nbytes: int
-    device_type: str = "cpu"
-    device_id: int = 0
+    handle: Handle
+    nbytes: Bytes
+    device_type: Label = "cpu"
+    device_id: Index = 0
 
 
 class WriteMemory(ExecutorRequest, frozen=True, tag="write"):
     """Copy the message's only buffer to byte `offset` of a memory."""
 
-    handle: int
-    offset: int
+    handle: Handle
+    offset: Bytes
 
 
 class ReadMemory(ExecutorRequest, frozen=True, tag="read"):
-    handle: int
-    offset: int
-    nbytes: int
+    handle: Handle
+    offset: Bytes
+    nbytes: Bytes
 
 
 class CopyMemory(ExecutorRequest, frozen=True, tag="copy"):
-    source: int
-    target: int
-    nbytes: int
+    source: Handle
+    target: Handle
+    nbytes: Bytes
 
 
 class FreeHandles(ExecutorRequest, frozen=True, tag="free"):
     """Forget memories and modules; unknown handles are ignored."""
 
-    memories: tuple[int, ...] = ()
-    modules: tuple[int, ...] = ()
+    memories: _Handles = ()
+    modules: _Handles = ()
 
 
 class SyncDevice(ExecutorRequest, frozen=True, tag="sync"):
-    device_type: str = "cpu"
-    device_id: int = 0
+    device_type: Label = "cpu"
+    device_id: Index = 0
 
 
 class PutFile(ExecutorRequest, frozen=True, tag="put_file"):
     """Make a file of the session's folder out of a blob; answered by Need when the box lacks the blob."""
 
-    name: str
-    digest: str
-    size: int
+    name: Path
+    digest: Label
+    size: Bytes
 
 
 class ReadFile(ExecutorRequest, frozen=True, tag="read_file"):
-    name: str
-    offset: int
-    nbytes: int
+    name: Path
+    offset: Bytes
+    nbytes: Bytes
 
 
 class RemoveFile(ExecutorRequest, frozen=True, tag="remove_file"):
-    name: str
+    name: Path
 
 
 class LoadModule(ExecutorRequest, frozen=True, tag="load_module"):
     """Load a module from a file of the session's folder: an artifact, object, shared library or tar file."""
 
-    name: str
+    name: Path
 
 
 class OpenSystemLibrary(ExecutorRequest, frozen=True, tag="system_lib"):
@@ -184,37 +206,37 @@ class OpenSystemLibrary(ExecutorRequest, frozen=True, tag="system_lib"):
 class LinkModule(ExecutorRequest, frozen=True, tag="link_module"):
     """Write the module in a file of the session's folder as the shared library `output`, beside it."""
 
-    name: str
-    output: str
+    name: Path
+    output: Path
 
 
 class Call(ExecutorRequest, frozen=True, tag="call"):
     """Call a function of a module, or with `module` None a registered global function."""
 
-    module: int | None
-    function: str
-    args: tuple[Value, ...]
+    module: Handle | None
+    function: Path
+    args: _Arguments
 
 
 class FindFunction(ExecutorRequest, frozen=True, tag="find_function"):
     """Answered by Done, or an error when no such global function is registered on the box."""
 
-    function: str
+    function: Path
 
 
 class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
-    module: int
-    function: str
-    args: tuple[Value, ...]
-    device_type: str = "cpu"
-    device_id: int = 0
-    number: int = 10
-    repeat: int = 1
-    min_repeat_ms: float = 0
-    limit_zero_time_iterations: int = 100
-    cooldown_interval_ms: float = 0
-    repeats_to_cooldown: int = 1
-    f_preproc: str = ""
+    module: Handle
+    function: Path
+    args: _Arguments
+    device_type: Label = "cpu"
+    device_id: Index = 0
+    number: Tries = 10
+    repeat: Tries = 1
+    min_repeat_ms: Milliseconds = 0
+    limit_zero_time_iterations: Tries = 100
+    cooldown_interval_ms: Milliseconds = 0
+    repeats_to_cooldown: Tries = 1
+    f_preproc: Path = ""
 
 
 class Measure(ExecutorRequest, frozen=True, tag="measure"):
@@ -232,27 +254,27 @@ class SessionOpened(Reply, frozen=True, tag="opened"):
     """`lane` and `lane_token`: where a client on the same machine finds its executor; "" when it must not. `secret` is
     for `CancelCalls`."""
 
-    session: int
-    box: str
-    executor_pid: int
-    lane: str = ""
-    lane_token: bytes = b""
-    secret: bytes = b""
+    session: Count
+    box: Label
+    executor_pid: ProcessId
+    lane: Label = ""
+    lane_token: Secret = b""
+    secret: Secret = b""
 
 
 class BlobStored(Reply, frozen=True, tag="blob_stored"):
-    digest: str
+    digest: Label
     complete: bool
 
 
 class BlobsMissing(Reply, frozen=True, tag="blobs_missing"):
-    digests: tuple[str, ...]
+    digests: Digests
 
 
 class Need(Reply, frozen=True, tag="need"):
     """The box lacks these blobs: upload them and ask again."""
 
-    digests: tuple[str, ...]
+    digests: Digests
 
 
 class BoxStatus(Reply, frozen=True, tag="box_status"):
@@ -262,18 +284,18 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     `isolation`: how far sessions are kept apart (`rpc_server.isolation.levels`), and what `is_open` all the same.
     """
 
-    box: str
-    key: str
-    version: str
+    box: Label
+    key: Label
+    version: Label
     fingerprint: dict[str, Any]
-    sessions: tuple[str, ...]
-    warm: int
-    uptime_s: float
-    crashes: int
-    time: float = 0.0
-    user: str = ""
-    memory_limit: int | None = None
-    disk_free: int = 0
+    sessions: Digests
+    warm: Count
+    uptime_s: Seconds
+    crashes: Count
+    time: UnixTime = 0.0
+    user: Label = ""
+    memory_limit: Bytes | None = None
+    disk_free: Bytes = 0
     disk_executes: bool = True
     limits_processes: bool = True
     isolation: str = ""
@@ -283,13 +305,13 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
 class Data(Reply, frozen=True, tag="data"):
     """Bytes in the message's only buffer; `size` is the whole array's or file's."""
 
-    size: int
+    size: Bytes
 
 
 class ModuleLoaded(Reply, frozen=True, tag="module"):
-    handle: int
-    target: str
-    entries: tuple[EntryInfo, ...]
+    handle: Handle
+    target: Prose
+    entries: Annotated[tuple[EntryInfo, ...], Meta(max_length=65_536)]
 
 
 class Returned(Reply, frozen=True, tag="returned"):
@@ -299,8 +321,8 @@ class Returned(Reply, frozen=True, tag="returned"):
 class Timings(Reply, frozen=True, tag="timings"):
     """Seconds per call, one per repeat, and what may have disturbed them."""
 
-    seconds: tuple[float, ...]
-    warnings: tuple[str, ...] = ()
+    seconds: Annotated[tuple[Seconds, ...], Meta(max_length=1 << 20)]
+    warnings: Annotated[tuple[Prose, ...], Meta(max_length=64)] = ()
 
 
 class Measured(Reply, frozen=True, tag="measured"):
@@ -310,8 +332,8 @@ class Measured(Reply, frozen=True, tag="measured"):
 class SessionEnded(msgspec.Struct, frozen=True, tag="session_ended"):
     """A NOTE to the client: its session is over, and why."""
 
-    kind: str
-    reason: str
+    kind: Label
+    reason: Prose
 
 
 AnyBoxRequest = OpenSession | CloseSession | CancelCalls | PutBlob | HasBlobs | BoxInfo | Ping | LaneLost

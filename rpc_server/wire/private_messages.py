@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rpc_server.wire.bounds import Label, Seconds, Secret
 from rpc_server.wire.codec import Codec, Limits
 from rpc_server.wire.messages import Data, Need
 
@@ -11,8 +12,8 @@ from rpc_server.wire.messages import Data, Need
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """Executor → supervisor, once warm. `lane` and `lane_token` let a client on this machine in (see lane.py)."""
 
-    lane: str = ""
-    lane_token: bytes = b""
+    lane: Label = ""
+    lane_token: Secret = b""
 
 
 class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
@@ -22,14 +23,14 @@ class LaneOpened(msgspec.Struct, frozen=True, tag="lane_opened"):
 class Fetch(msgspec.Struct, frozen=True, tag="fetch"):
     """Executor → supervisor: send me this blob (Data with the bytes as its only buffer) or Need."""
 
-    digest: str
+    digest: Label
 
 
 class Phase(msgspec.Struct, frozen=True, tag="phase"):
     """Executor → supervisor: what the call under way does now; `timeout_s` restarts its deadline."""
 
-    name: str
-    timeout_s: float | None = None
+    name: Label
+    timeout_s: Seconds | None = None
 
 
 AnyPrivate = Hello | LaneOpened | Fetch | Phase | Data | Need

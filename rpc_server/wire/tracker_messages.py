@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from rpc_server.wire.bounds import Count, Index, Label, Path, Period, Seconds, TokenNumber
 from rpc_server.wire.codec import Codec, Limits
 from rpc_server.wire.tracker_records import (
     DeviceInfo,
@@ -26,7 +27,6 @@ from rpc_server.wire.tracker_records import (
     QueueInfo,
     QueueNumbers,
     Scores,
-    Seconds,
     Standing,
     Text,
 )
@@ -57,7 +57,7 @@ class BoxHello(_Struct, frozen=True):
     address: Text
     devices: Annotated[tuple[DeviceSpec, ...], Meta(max_length=MAX_SLOTS)]
     leases: Annotated[tuple[HeldLease, ...], Meta(max_length=256)] = ()
-    high: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    high: TokenNumber = 0
     public: Text = ""
     closed: Text = ""
 
@@ -105,7 +105,7 @@ class SuspectDevice(_Struct, frozen=True):
     """The box asks that a device be lent no more until it passes a check."""
 
     peer: Name
-    slot: int
+    slot: Index
     reason: Text
 
 
@@ -115,7 +115,7 @@ class CheckResult(_Struct, frozen=True):
     may not know it; it changes nothing but what is shown."""
 
     peer: Name
-    slot: int
+    slot: Index
     passed: bool
     text: Text = ""
     slow: bool = False
@@ -130,14 +130,14 @@ class CheckResult(_Struct, frozen=True):
 class BoxWelcome(_Struct, frozen=True):
     """Registered. `tracker` names this run of the tracker."""
 
-    tracker: str
-    heartbeat_s: float
+    tracker: Label
+    heartbeat_s: Period
 
 
 class BoxRefused(_Struct, frozen=True):
     """Not registered; the box may try again later."""
 
-    kind: str
+    kind: Label
     message: Text
     hint: Text = ""
 
@@ -151,9 +151,9 @@ class GrantLease(_Struct, frozen=True):
     only client to let in, where keys are used."""
 
     lease: Name
-    slot: int
+    slot: Index
     token: Name
-    number: int
+    number: TokenNumber
     user: Name
     client: Name
     left_s: Seconds | None = None
@@ -170,14 +170,14 @@ class RevokeLease(_Struct, frozen=True):
 class CheckDevice(_Struct, frozen=True):
     """Run the health check on a slot and answer CheckResult. `baseline` is what the box itself may have forgotten."""
 
-    slot: int
+    slot: Index
     baseline: Scores | None = None
 
 
 class KeepStanding(_Struct, frozen=True):
     """Remember this standing of a slot, and report it in later hellos."""
 
-    slot: int
+    slot: Index
     standing: Standing
     reason: Text = ""
     by_admin: bool = False
@@ -271,9 +271,9 @@ class Queued(_Struct, frozen=True):
     a matching device that is not lent at this hour, and when it will be."""
 
     request: Name
-    position: int
-    rivals: int
-    devices: int
+    position: Count
+    rivals: Count
+    devices: Count
     eta_s: Seconds | None = None
     note: Text = ""
 
@@ -282,7 +282,7 @@ class Refused(_Struct, frozen=True):
     """The request will not be served."""
 
     request: Name
-    kind: str
+    kind: Label
     message: Text
     hint: Text = ""
 
@@ -303,23 +303,23 @@ class LeaseReleased(_Struct, frozen=True):
 class Renewed(_Struct, frozen=True):
     """The tracker is alive. `tracker` names this run of it."""
 
-    tracker: str
+    tracker: Label
 
 
 class DevicePage(_Struct, frozen=True):
-    devices: tuple[DeviceInfo, ...]
+    devices: Annotated[tuple[DeviceInfo, ...], Meta(max_length=500)]
     more: bool
 
 
 class QueuePage(_Struct, frozen=True):
-    queues: tuple[QueueInfo, ...]
+    queues: Annotated[tuple[QueueInfo, ...], Meta(max_length=1 << 17)]
 
 
 class EventPage(_Struct, frozen=True):
     """`first` is the oldest seq still kept: older events are gone."""
 
-    events: tuple[LogEvent, ...]
-    first: int
+    events: Annotated[tuple[LogEvent, ...], Meta(max_length=500)]
+    first: Count
     more: bool
 
 
@@ -327,16 +327,16 @@ class FarmNumbers(_Struct, frozen=True):
     """What the tracker has counted since it started. `events` counts by `tracker.log.LogKind`; of the expressions asked
     for, the `queues` of the last hundred are kept."""
 
-    uptime_s: float
-    leases: int
-    requests: int
-    clients: int
-    events: dict[str, int]
-    queues: tuple[QueueNumbers, ...]
+    uptime_s: Seconds
+    leases: Count
+    requests: Count
+    clients: Count
+    events: Annotated[dict[Label, Count], Meta(max_length=64)]
+    queues: Annotated[tuple[QueueNumbers, ...], Meta(max_length=1000)]
 
 
 class AdminDone(_Struct, frozen=True):
-    devices: tuple[str, ...]
+    devices: Annotated[tuple[Path, ...], Meta(max_length=1 << 16)]
 
 
 FromBox = BoxHello | BoxHeartbeat | BoxBye | LeaseAccepted | LeaseDeclined | LeaseOver | SuspectDevice | CheckResult

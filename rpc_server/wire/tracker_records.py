@@ -10,10 +10,24 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from rpc_server.wire.bounds import (
+    Count,
+    Finite,
+    Index,
+    Int64,
+    Label,
+    Path,
+    Period,
+    Prose,
+    Rate,
+    Seconds,
+    UnixTime,
+)
+
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(max_length=2000)]
-Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-Attribute = Text | int | float | Annotated[tuple[Text, ...], Meta(max_length=256)]
+Attribute = Text | Int64 | Finite | Annotated[tuple[Text, ...], Meta(max_length=256)]
+_Attributes = Annotated[dict[Name, Attribute], Meta(max_length=64)]
 Standing = Literal["ok", "draining", "suspect", "quarantined"]
 
 
@@ -25,10 +39,10 @@ class DeviceSpec:
     tracker last said of the device: the box keeps it, so that a restarted tracker learns it again.
     """
 
-    slot: int
+    slot: Index
     key: Name
     tags: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
-    attributes: Annotated[dict[Name, Attribute], Meta(max_length=64)] = field(default_factory=dict)
+    attributes: _Attributes = field(default_factory=dict)
     fingerprint: Text = ""
     standing: Standing = "ok"
     reason: Text = ""
@@ -39,8 +53,8 @@ class DeviceSpec:
 class Scores:
     """What a health check's kernels reached: GFLOP/s of one core, and GB/s."""
 
-    compute: float
-    memory: float
+    compute: Rate
+    memory: Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +63,8 @@ class CheckInfo:
 
     passed: bool
     text: Text
-    age_s: float
-    failures: int = 0
+    age_s: Seconds
+    failures: Count = 0
     scores: Scores | None = None
     baseline: Scores | None = None
 
@@ -60,7 +74,7 @@ class HeldLease:
     """A lease as its box reports it. `token` is `NUMBER-SECRET`; `left_s` is what remains of a time limit."""
 
     lease: Name
-    slot: int
+    slot: Index
     token: Name
     user: Name
     client: Name
@@ -77,14 +91,14 @@ class LeaseGrant:
 
     lease: Name
     token: Name
-    device: str
-    slot: int
+    device: Path
+    slot: Index
     key: Name
     address: Text
     fingerprint: Text
-    attributes: dict[str, Attribute]
-    renew_s: float
-    grace_s: float
+    attributes: _Attributes
+    renew_s: Period
+    grace_s: Period
     session_timeout_s: Seconds | None = None
     box_key: Text = ""
 
@@ -98,23 +112,23 @@ class DeviceInfo:
     heard `seen_s` seconds ago.
     """
 
-    id: str
+    id: Path
     box: Name
-    slot: int
+    slot: Index
     key: Name
-    tags: tuple[str, ...]
+    tags: Annotated[tuple[Name, ...], Meta(max_length=64)]
     address: Text
-    state: str
+    state: Label
     reason: Text
     fingerprint: Text
-    attributes: dict[str, Attribute]
+    attributes: _Attributes
     user: Name | None
     lease: Name | None
-    held_s: float
-    leases: int
-    busy_s: float
-    known_s: float
-    seen_s: float
+    held_s: Seconds
+    leases: Count
+    busy_s: Seconds
+    known_s: Seconds
+    seen_s: Seconds
     check: CheckInfo | None = None
 
     @property
@@ -130,16 +144,16 @@ class LogEvent:
     `kind` is a `tracker.log.LogKind`. Fields that do not apply are empty.
     """
 
-    seq: int
-    time: float
-    kind: str
-    device: str = ""
-    box: str = ""
-    lease: str = ""
-    request: str = ""
-    user: str = ""
-    number: int = 0
-    text: str = ""
+    seq: Count
+    time: UnixTime
+    kind: Label
+    device: Path = ""
+    box: Label = ""
+    lease: Label = ""
+    request: Label = ""
+    user: Label = ""
+    number: Count = 0
+    text: Prose = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +161,9 @@ class QueueInfo:
     """Devices free and requests pending for one key or expression."""
 
     key: Name
-    free: int
-    pending: int
-    devices: int
+    free: Count
+    pending: Count
+    devices: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +172,7 @@ class QueueNumbers:
     of waiting together."""
 
     expr: Text
-    waiting: int
-    oldest_s: float
-    granted: int
-    waited_s: float
+    waiting: Count
+    oldest_s: Seconds
+    granted: Count
+    waited_s: Seconds
