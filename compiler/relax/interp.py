@@ -202,11 +202,11 @@ class _Frame:
             case TensorStructInfo():
                 self._bind_tensor(info, value, what, learn)
             case ShapeStructInfo():
-                if not learn and not isinstance(value, tuple):
+                if not isinstance(value, tuple):
                     raise ArgumentError(f"{what} is {_shown(value)}, no shape")
                 self._bind_dims(info.values, info.ndim, value, info, what, learn)
             case PrimStructInfo():
-                if not learn and not isinstance(value, int | float | bool | np.generic):
+                if not isinstance(value, int | float | bool | np.generic):
                     raise ArgumentError(f"{what} is {_shown(value)}, not {info}")
                 if info.value is not None:
                     self._bind_dims((info.value,), 1, (value,), info, what, learn)

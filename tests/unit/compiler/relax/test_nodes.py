@@ -127,7 +127,8 @@ def test_shapes_take_int64_only() -> None:
     shape = ShapeExpr((m, 4, n.IntImm("int32", 5)))  # type: ignore[arg-type]
     assert [value.dtype for value in shape.values] == ["int64"] * 3
     assert shape.struct_info == ShapeStructInfo((m, 4, 5))  # type: ignore[arg-type]
-    assert (len(shape), shape[0]) == (3, m) or shape[0] is m
+    assert len(shape) == 3
+    assert shape[0] is m
     with pytest.raises(IRError, match="of type int32, but dimensions are int64"):
         ShapeExpr((n.Var("k"),))
     with pytest.raises(IRError, match="not an integer"):
