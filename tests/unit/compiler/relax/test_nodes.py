@@ -173,7 +173,7 @@ def test_python_operators_build_calls() -> None:
 
 def test_calls() -> None:
     x = Var("x", tensor(2))
-    with pytest.raises(IRError, match="there is no operator 'relax.ad'"):
+    with pytest.raises(IRError, match=r"there is no operator 'relax\.ad'"):
         Call("relax.ad", (x,))  # type: ignore[arg-type]
     with pytest.raises(IRError, match="Call, number 0"):
         Call(Op.get("relax.add"), (object(),))  # type: ignore[arg-type]

@@ -267,5 +267,5 @@ def test_declaring_operators() -> None:
         assert [p.name for p in operator_of("relax.test_toy").attributes] == ["times", "note"]
     finally:
         del OPERATORS["relax.test_toy"]
-    with pytest.raises(IRError, match="did you mean 'relax.matmul'"):
+    with pytest.raises(IRError, match=r"did you mean 'relax\.matmul'"):
         operator_of("relax.matmull")

@@ -103,7 +103,8 @@ def test_equality_is_by_structure() -> None:
     # functions: up to the names of their own dimensions
     assert FuncStructInfo([tensor(K)], tensor(K)) == FuncStructInfo([tensor(M)], tensor(M))
     assert FuncStructInfo([tensor(K)], tensor(K)) != FuncStructInfo([tensor(K)], tensor(M))
-    assert FuncStructInfo([tensor(K), tensor(M)], tensor(K + M)) == FuncStructInfo([tensor(M), tensor(K)], tensor(M + K))
+    swapped = FuncStructInfo([tensor(M), tensor(K)], tensor(M + K))
+    assert FuncStructInfo([tensor(K), tensor(M)], tensor(K + M)) == swapped
 
 
 @pytest.mark.parametrize(
