@@ -299,7 +299,8 @@ def test_misuse_names_the_line() -> None:
     bb, x = BlockBuilder(), Var("x", tensor(2))
     for use in (
         lambda: bb.emit(x), lambda: bb.emit_output(x), lambda: bb.emit_func_output(x),
-        lambda: bb.match_cast(x, tensor(2)), lambda: bb.dataflow().__enter__(), lambda: bb.function("f", [3]), lambda: bb.function("f", [Var("y")]),
+        lambda: bb.match_cast(x, tensor(2)), lambda: bb.dataflow().__enter__(),
+        lambda: bb.function("f", [3]), lambda: bb.function("f", [Var("y")]),
     ):  # fmt: skip
         with pytest.raises(IRError, match=r"test_block_builder\.py:\d+"):
             use()  # type: ignore[no-untyped-call]
