@@ -209,7 +209,7 @@ class _Frame:
                 if not isinstance(value, int | float | bool | np.generic):
                     raise ArgumentError(f"{what} is {_shown(value)}, not {info}")
                 if info.value is not None:
-                    self._bind_dims((info.value,), 1, (value,), info, what, learn)
+                    self._bind_dims((info.value,), 1, (int(value),), info, what, learn)
             case TupleStructInfo():
                 if not isinstance(value, tuple | list) or len(value) != len(info.fields):
                     raise ArgumentError(f"{what} is {_shown(value)}, not a tuple of {len(info.fields)}")
