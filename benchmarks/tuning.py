@@ -115,7 +115,11 @@ def against_numpy(path: Path) -> dict[str, float]:
     """The kernel's speed beside numpy's, threads alike."""
     env = {**os.environ, "OPENBLAS_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
     done = subprocess.run(
-        [sys.executable, "-m", "tunefarm.cli.versus", str(path)], check=True, capture_output=True, text=True, env=env
+        [sys.executable, "-m", "tunefarm.cli.tuning.versus", str(path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
     )
     result: dict[str, float] = json.loads(done.stdout)
     return result

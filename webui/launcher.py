@@ -15,7 +15,7 @@ from typing import Protocol
 from compiler.errors import TunefarmError
 from rpc_server.box.children import environment
 from rpc_server.box.crash import signal_name
-from tuner.identity import is_gone
+from tuner.process_identity import is_gone
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 

@@ -7,7 +7,7 @@ import logging
 import threading
 
 from compiler.errors import TunefarmError
-from tuner.identity import is_gone
+from tuner.process_identity import is_gone
 from tuner.records.store import RecordStore
 
 _log = logging.getLogger(__name__)

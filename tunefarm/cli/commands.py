@@ -26,7 +26,8 @@ logger = logging.getLogger("tunefarm")
 
 @dataclass(frozen=True)
 class Subcommand:
-    """Where a subcommand is, and its line in the list, so that showing the list imports none of them."""
+    """Where a subcommand is ("module:name", "." stands for this package), and its line in the list, so that showing the
+    list imports none of them."""
 
     where: str
     summary: str
@@ -34,48 +35,48 @@ class Subcommand:
     def load(self) -> click.Command:
         module, attribute = self.where.split(":")
         with ends_quietly():
-            command: click.Command = getattr(importlib.import_module(module), attribute)
+            command: click.Command = getattr(importlib.import_module(module, __package__), attribute)
         return command
 
 
 _GROUPS = {
     "Start here": {
-        "demo": Subcommand("tunefarm.cli.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
-        "doctor": Subcommand("tunefarm.cli.doctor:doctor", "Look at a farm or a box and say what is wrong."),
+        "demo": Subcommand(".tuning.demo:demo", "Run a whole farm on this machine, from tuning to a build."),
+        "doctor": Subcommand(".farm.doctor:doctor", "Look at a farm or a box and say what is wrong."),
     },
     "Tune": {
-        "tune": Subcommand("tunefarm.cli.tune:tune", "Search for the fastest schedules of kernels on devices."),
-        "runs": Subcommand("tunefarm.cli.records:runs", "List tuning runs."),
-        "best": Subcommand("tunefarm.cli.records:best", "Show the best known config of a kernel, and why it is."),
-        "model": Subcommand("tunefarm.cli.model:model", "Train, list and move the models that searches go by."),
+        "tune": Subcommand(".tuning.tune:tune", "Search for the fastest schedules of kernels on devices."),
+        "runs": Subcommand(".records.results:runs", "List tuning runs."),
+        "best": Subcommand(".records.results:best", "Show the best known config of a kernel, and why it is."),
+        "model": Subcommand(".tuning.model:model", "Train, list and move the models that searches go by."),
     },
     "Build with the results": {
-        "build": Subcommand("tunefarm.cli.build:build", "Build kernels with the best configs the web app knows."),
-        "release": Subcommand("tunefarm.cli.release:release", "Freeze best configs under a name for builds to pin."),
+        "build": Subcommand(".records.build:build", "Build kernels with the best configs the web app knows."),
+        "release": Subcommand(".records.release:release", "Freeze best configs under a name for builds to pin."),
     },
     "Records": {
-        "records": Subcommand("tunefarm.cli.interchange:records", "Export, import, merge, count and prune records."),
-        "db": Subcommand("tunefarm.cli.db:db", "Create, check, upgrade and back up the record store."),
+        "records": Subcommand(".records.exchange:records", "Export, import, merge, count and prune records."),
+        "db": Subcommand(".records.db:db", "Create, check, upgrade and back up the record store."),
     },
     "Dashboard and REST API": {
-        "web": Subcommand("tunefarm.cli.web:web", "Run the dashboard and the REST API."),
-        "token": Subcommand("tunefarm.cli.token:token", "Make, list and revoke tokens of the web app."),
+        "web": Subcommand(".web.serve:web", "Run the dashboard and the REST API."),
+        "token": Subcommand(".web.token:token", "Make, list and revoke tokens of the web app."),
     },
     "Run a farm": {
-        "tracker": Subcommand("tunefarm.cli.farm:tracker", "Run the tracker that lends devices."),
-        "server": Subcommand("tunefarm.cli.farm:server", "Run a device server."),
-        "relay": Subcommand("tunefarm.cli.relay:relay", "Run a relay to boxes that can only dial out."),
-        "keys": Subcommand("tunefarm.cli.keys:keys", "Make keys, and say who may connect and whom to trust."),
+        "tracker": Subcommand(".farm.services:tracker", "Run the tracker that lends devices."),
+        "server": Subcommand(".farm.services:server", "Run a device server."),
+        "relay": Subcommand(".farm.relay:relay", "Run a relay to boxes that can only dial out."),
+        "keys": Subcommand(".farm.keys:keys", "Make keys, and say who may connect and whom to trust."),
     },
     "Use and look after devices": {
-        "devices": Subcommand("tunefarm.cli.farm:devices", "List the tracker's devices."),
-        "lease": Subcommand("tunefarm.cli.lease:lease", "Hold a device for a command or a while."),
-        "bench": Subcommand("tunefarm.cli.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
-        "check": Subcommand("tunefarm.cli.admin:check", "Check the health of a device or box."),
-        "drain": Subcommand("tunefarm.cli.admin:drain", "Lend a device or box no more."),
-        "undrain": Subcommand("tunefarm.cli.admin:undrain", "Lend a drained device or box again."),
-        "quarantine": Subcommand("tunefarm.cli.admin:quarantine", "Take a device or box out of service now."),
-        "unquarantine": Subcommand("tunefarm.cli.admin:unquarantine", "Bring a quarantined device or box back."),
+        "devices": Subcommand(".farm.services:devices", "List the tracker's devices."),
+        "lease": Subcommand(".farm.lease:lease", "Hold a device for a command or a while."),
+        "bench": Subcommand(".farm.bench:bench", "Benchmark the fleet, and say when a kernel became slower."),
+        "check": Subcommand(".farm.admin:check", "Check the health of a device or box."),
+        "drain": Subcommand(".farm.admin:drain", "Lend a device or box no more."),
+        "undrain": Subcommand(".farm.admin:undrain", "Lend a drained device or box again."),
+        "quarantine": Subcommand(".farm.admin:quarantine", "Take a device or box out of service now."),
+        "unquarantine": Subcommand(".farm.admin:unquarantine", "Bring a quarantined device or box back."),
     },
 }
 """The commands by what they are for, in the order in which the list has them."""

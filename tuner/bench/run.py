@@ -24,7 +24,7 @@ from tuner.bench.devices import Stand
 from tuner.bench.kernels import Built, Workshop
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import device_target
-from tuner.engine.recorded import device_row, workload_row
+from tuner.engine.store_rows import device_row, workload_row
 from tuner.records.farm.model_farm import BenchResult, NewBenchResult
 from tuner.records.store import RecordStore
 from tuner.untuned import device_type

@@ -26,12 +26,11 @@ from tuner.devices import fleet as fl
 from tuner.devices.device_wait import DeviceWait
 from tuner.engine import events as ev
 from tuner.engine.ledger import Ledger
-from tuner.engine.measuring import measurement
+from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
 from tuner.engine.outcome import Best, Outcome, bests
-from tuner.engine.progress import Silent, Snapshot, Watcher
+from tuner.engine.progress import Silent, Snapshot, Watcher, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
-from tuner.engine.run_progress import task_progress, time_left
 from tuner.engine.scheduling import Objective
 from tuner.engine.state import EngineState
 from tuner.engine.task_state import Plan

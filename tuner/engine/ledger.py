@@ -13,10 +13,10 @@ from tuner.devices.fleet import DeviceInfo
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
 from tuner.engine.options import RunOptions
 from tuner.engine.progress import TrialDone, drift
-from tuner.engine.recorded import device_row, workload_row
+from tuner.engine.store_rows import device_row, workload_row
 from tuner.engine.task_state import Restored
 from tuner.errors import TuningError
-from tuner.identity import is_gone, process_name, user_name
+from tuner.process_identity import is_gone, process_name, user_name
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import (
     NewRun,

@@ -18,7 +18,7 @@ from tuner.records.db.base import page_size
 from tuner.records.db.database import compact_sqlite, connect, parse_url, reading, show_url, sqlite_path
 from tuner.records.db.migrate import state_of, upgrade
 from tuner.records.errors import InvalidRecord
-from tuner.records.farm.farm import FarmRecords
+from tuner.records.farm.farm_store import FarmRecords
 from tuner.records.lookup.remembered import RememberedLookups
 from tuner.records.lookup.served import ServedRecords
 from tuner.records.model import (

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from tuner.nearest import Question, best_or_nearest_of
 from tuner.records.model import BestLookup
 from tuner.records.store import RecordStore
+from tuner.transfer.nearest import Question, best_or_nearest_of
 from webui.api.best_models import Answer, Batch, BatchReply, BestReply, ExplainReply, RunnerUp
 from webui.api.models import Config, ConfigPage
 from webui.api.params import After, Id

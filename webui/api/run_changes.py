@@ -8,7 +8,7 @@ from pydantic import Field
 from tracker.capability import parse_capability
 from tuner.devices.supplies import local_target
 from tuner.engine.options import RunOptions
-from tuner.engine.queued import key_of, queue_run
+from tuner.engine.queued_runs import key_of, queue_run
 from tuner.records.errors import RunBusy
 from tuner.records.model import IMPORTED, RunState
 from webui.access import Tuner

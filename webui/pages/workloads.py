@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from fastapi import APIRouter
 from starlette.responses import HTMLResponse, Response
 
+from compiler.errors import TunefarmError
+from compiler.script.entry import from_source
+from compiler.tir.nodes import PrimFunc
 from tuner.records.errors import RecordNotFound
 from tuner.records.model import BestConfig
+from tuner.task import argument_bytes
 from webui.api.params import After
 from webui.context import Ctx
 from webui.fleet import FleetDevice
 from webui.format import speed
 from webui.pages.figures import Achieved, Ceiling, Roofline, roofline
 from webui.pages.render import render
-from webui.workload_facts import least_bytes
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -68,3 +72,13 @@ def _ceiling(device: FleetDevice) -> Ceiling | None:
     if scores is None or scores.compute <= 0 or scores.memory <= 0:
         return None
     return Ceiling(device.device_class, scores.compute * 1e9 * (device.cores or 1), scores.memory * 1e9)
+
+
+@lru_cache(maxsize=256)
+def least_bytes(function: str) -> int | None:
+    """`argument_bytes` of a function given as script; None when the text is of another version or several functions."""
+    try:
+        func = from_source(function)
+    except TunefarmError:
+        return None
+    return argument_bytes(func) if isinstance(func, PrimFunc) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.engine.queued import queue_run
+from tuner.engine.queued_runs import queue_run
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 from webui.launcher import ProcessLauncher

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from tests.kit.cli.farm import device_states, until
-from tuner.engine.recorded import workload_row
+from tuner.engine.store_rows import workload_row
 from tuner.records.farm.model_farm import NewBenchResult, NewBenchRun
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask

@@ -24,7 +24,7 @@ from tests.kit.farm.tracker import until
 from tests.kit.places import STAND_IN, python_path
 from tracker.client import connect_tracker
 from tracker.server import Tracker
-from tunefarm.cli import examine
+from tunefarm.cli.farm import examine
 from tuner.untuned import device_type
 
 QUICK = EvaluatorOptions(number=1, repeat=2)

@@ -8,10 +8,10 @@ import sys
 HEAVY = ("numpy", "sqlalchemy", "alembic", "lightgbm", "pandas", "rich", "llvmlite", "fastapi")
 # in the order of what they need, as one process imports them all
 NEEDED = {
-    "tunefarm.cli.tune": set[str](),
+    "tunefarm.cli.tuning.tune": set[str](),
     "rpc_server.box.server": {"llvmlite"},  # for the CPU's name and features
     "tuner.build.preload": {"llvmlite", "numpy"},
-    "tunefarm.cli.tune_run": {"llvmlite", "numpy", "rich", "sqlalchemy"},
+    "tunefarm.cli.tuning.tune_run": {"llvmlite", "numpy", "rich", "sqlalchemy"},
 }
 
 SCRIPT = f"""

@@ -9,8 +9,8 @@ from tunefarm.autotvm.task.dispatcher import (
     apply_history_best,
 )
 from tunefarm.autotvm.task.space import ConfigEntity, ConfigSpace, FallbackConfigEntity
-from tuner.arguments import deserialize_args, serialize_args
 from tuner.faces.autotvm.task import Task, args_to_workload, create, get_config, template
+from tuner.faces.common.arguments import deserialize_args, serialize_args
 
 __all__ = [
     "ApplyConfig",

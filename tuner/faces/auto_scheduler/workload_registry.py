@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.te.tensor import Tensor
-from tuner.arguments import deserialize_args, serialize_args, tuples
 from tuner.faces.auto_scheduler.errors import SchedulerError
+from tuner.faces.common.arguments import deserialize_args, serialize_args, tuples
 
 WorkloadFunc = Callable[..., Sequence[Tensor]]
 WORKLOAD_FUNC_REGISTRY: dict[str, WorkloadFunc | list[Tensor]] = {}

@@ -15,11 +15,11 @@ from typing import IO
 
 from compiler.errors import TargetError
 from compiler.target.target import Target
-from tuner.arguments import tuples
 from tuner.faces.autotvm.errors import RecordError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
+from tuner.faces.common.arguments import tuples
 
 AUTOTVM_LOG_VERSION = 0.2
 _FAILED_COST = 1e9  # what the format has for the time of a failed trial

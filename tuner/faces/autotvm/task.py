@@ -13,10 +13,10 @@ from compiler.te.prim_func import create_prim_func
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule
 from compiler.tir.nodes import PrimFunc
-from tuner.arguments import deserialize_args, serialize_args
 from tuner.faces.autotvm.dispatch_context import ApplyConfig, DispatchContext, Workload
 from tuner.faces.autotvm.errors import ConfigError, InstantiationError
 from tuner.faces.autotvm.space import Config, ConfigEntity, ConfigSpace
+from tuner.faces.common.arguments import deserialize_args, serialize_args
 from tuner.task import count_flops
 
 Template = Callable[..., tuple[Schedule, Sequence[Any]]]

@@ -15,7 +15,7 @@ from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
 from tuner.space.analysis import Axis, BlockInfo
 from tuner.space.cpu.elementwise import vectorize_tail
 from tuner.space.cpu.hardware import Hardware
-from tuner.space.cpu.kept import keep_tiles
+from tuner.space.cpu.kept_tiles import keep_tiles
 from tuner.space.cpu.panels import Panel, copy_at, copy_region, pack, panel_dim
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder

@@ -13,7 +13,7 @@ from compiler.errors import CodegenError
 from compiler.te.operation import placeholder
 from compiler.topi import exp
 from compiler.topi.schedules import cuda
-from tunefarm.cli.build import _as_json, _build, _print
+from tunefarm.cli.records.build import _as_json, _build, _print
 from tunefarm.client import BestReply
 from tuner.task import TuningTask
 

@@ -27,7 +27,7 @@ main(["tune", "matmul:16,16,16:float32", "--quiet"])
     ("module", "number"),
     [
         ("click", signal.SIGINT),
-        ("tunefarm.cli.tune", signal.SIGINT),
+        ("tunefarm.cli.tuning.tune", signal.SIGINT),
         ("tuner.engine.engine", signal.SIGINT),
         ("click", signal.SIGTERM),
         ("tuner.engine.engine", signal.SIGTERM),

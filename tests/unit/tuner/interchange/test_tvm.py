@@ -17,7 +17,7 @@ from compiler.schedule.core.trace import Trace
 from tests.kit.cli.run import run_cli
 from tests.kit.compiler import schedule_workloads as w
 from tests.kit.places import TESTS
-from tunefarm.cli.interchange import spans
+from tunefarm.cli.records.exchange import spans
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records
 from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, Left

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.run import run_cli
-from tuner.engine.queued import queue_run
+from tuner.engine.queued_runs import queue_run
 from tuner.errors import TuningError
 from tuner.model.guide import Guide
 from tuner.records.store import RecordStore

@@ -17,7 +17,7 @@ from rich.table import Table
 from rpc_server.box.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address, console
-from tunefarm.cli.display import seconds
+from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tuner.bench.alert import send_alert
 from tuner.bench.changes import Kind, find_steps
@@ -27,7 +27,7 @@ from tuner.bench.kernels import Workshop
 from tuner.bench.report import Line, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
-from tuner.identity import user_name
+from tuner.process_identity import user_name
 from tuner.records.farm.model_farm import BenchRun, NewBenchRun
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore

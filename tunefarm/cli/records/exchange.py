@@ -18,7 +18,7 @@ import click
 from rich.table import Table
 
 from tunefarm.cli.common import FILE, Group, Span, Whole, console
-from tunefarm.cli.display import seconds
+from tunefarm.cli.tuning.display import seconds
 from tunefarm.settings import Settings
 from tunefarm.version import __version__
 from tuner.interchange import autotvm_records, jsonl, t4, tvm_records

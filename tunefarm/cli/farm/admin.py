@@ -88,7 +88,7 @@ def check(settings: Settings, /, target: str, wait_s: float, **given: Any) -> No
 
 
 def _show(devices: Sequence[DeviceInfo], as_json: bool) -> None:
-    from tunefarm.cli.farm import device_json
+    from tunefarm.cli.farm.services import device_json
 
     if as_json:
         click.echo(json.dumps([device_json(d) for d in devices]))

@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 
-from tuner.identity import is_gone, process_name
+from tuner.process_identity import is_gone, process_name
 
-SAY = "from tuner.identity import process_name; print(process_name(), flush=True); input()"
+SAY = "from tuner.process_identity import process_name; print(process_name(), flush=True); input()"
 
 
 def test_this_process_lives():

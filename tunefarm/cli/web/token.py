@@ -9,7 +9,7 @@ import click
 
 from tunefarm.cli.common import Group, Span, console
 from tunefarm.settings import Settings
-from tuner.identity import user_name
+from tuner.process_identity import user_name
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import Role, Token
 from tuner.records.store import RecordStore

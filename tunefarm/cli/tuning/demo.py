@@ -23,7 +23,7 @@ from compiler.errors import TunefarmError
 from rpc_server.box.children import PYTHON, environment
 from tunefarm.cli import common
 from tunefarm.cli.common import Whole
-from tunefarm.cli.display import seconds
+from tunefarm.cli.tuning.display import seconds
 from tuner.records.model import FailureCount, Run
 from tuner.records.store import RecordStore
 
@@ -193,7 +193,7 @@ def _downstream(farm: Farm, console: Console) -> list[dict[str, Any]]:
 def _against_numpy(farm: Farm, report: Sequence[dict[str, Any]]) -> dict[str, float]:
     """The built matmul and numpy's, in one process on the same core, in turns."""
     env = environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-    command = [*PYTHON, "-m", "tunefarm.cli.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
+    command = [*PYTHON, "-m", "tunefarm.cli.tuning.versus", report[0]["artifact"], "--core", str(farm.cores[0])]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise DemoError(f"the comparison with numpy failed:\n{done.stderr}")

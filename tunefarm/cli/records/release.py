@@ -11,8 +11,8 @@ import click
 from compiler.errors import TunefarmError
 from tunefarm.cli.common import Group, console
 from tunefarm.settings import Settings
-from tuner.identity import user_name
 from tuner.number_text import duration
+from tuner.process_identity import user_name
 from tuner.records.farm import release_files
 from tuner.records.farm.model_farm import Release, ReleaseEntry
 from tuner.records.store import RecordStore

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tunefarm.cli.tune_run import target_for
+from tunefarm.cli.tuning.tune_run import target_for
 
 XEON = "llvm -mattr=+amx-bf16,+avxvnni -mcpu=rocketlake -mtriple=x86_64-unknown-linux-gnu -num-cores=2"
 

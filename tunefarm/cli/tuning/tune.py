@@ -79,7 +79,7 @@ def tune(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> Non
     _check_usage(workloads, given)
     with _started(given) as server:
         with ends_quietly():
-            from tunefarm.cli.tune_run import run
+            from tunefarm.cli.tuning.tune_run import run
         run(settings, workloads, given, server)
 
 

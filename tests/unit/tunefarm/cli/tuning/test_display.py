@@ -10,7 +10,7 @@ from rich.console import Console
 
 from rpc_server.executor.trial_messages import FailureKind
 from tests.kit.terminal_screen import Screen
-from tunefarm.cli.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
+from tunefarm.cli.tuning.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
 from tuner.engine.progress import Snapshot, TaskProgress
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from tuner.records.db.base import StoreBase, page_size
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord
-from tuner.records.farm import benches, device_events, of_device, release_files, releases, tokens
+from tuner.records.farm import benches, device_events, device_history, release_files, releases, tokens
 from tuner.records.farm.model_farm import (
     BenchResult,
     BenchRun,
@@ -61,11 +61,11 @@ class FarmRecords(StoreBase):
 
     def device_trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:
         """The last trials that a device measured, by name, latest first, without traces."""
-        return self._read(lambda c: of_device.trials(c, device, page_size(limit)))
+        return self._read(lambda c: device_history.trials(c, device, page_size(limit)))
 
     def device_benchmarks(self, device: str) -> tuple[BenchResult, ...]:
         """The last benchmark result of each kernel on a device."""
-        return self._read(lambda c: of_device.benchmarks(c, device))
+        return self._read(lambda c: device_history.benchmarks(c, device))
 
     # -------------------------------------------------------------------------------- tokens
 

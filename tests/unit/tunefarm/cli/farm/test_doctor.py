@@ -12,7 +12,7 @@ from rpc_server.box.hours import Hours
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.tracker_messages import BoxHeartbeat
 from tests.kit.farm.tracker_script import Script, hello
-from tunefarm.cli.examine import Finding, Level, encryption, judge_device, judge_status, noise
+from tunefarm.cli.farm.examine import Finding, Level, encryption, judge_device, judge_status, noise
 
 SOUND: dict[str, Any] = {
     "box": "box1",

@@ -14,7 +14,6 @@ from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from tests.kit.records.runs import statements
-from tuner.nearest import best_or_nearest
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.keys import workload_family
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
@@ -24,6 +23,7 @@ from tuner.space.generate import generate
 from tuner.task import TuningTask
 from tuner.transfer.adapt import Adapter
 from tuner.transfer.distance import distance
+from tuner.transfer.nearest import best_or_nearest
 
 TARGET = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=1"
 TUNED = ("matmul:64,64,64", "matmul:16,16,16", "softmax:32,32")

@@ -22,7 +22,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
-from tunefarm.cli.fleet import fleet_maker, given_target
+from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession

@@ -14,7 +14,7 @@ from tunefarm.cli.common import EXIT_CHECK_FAILED, address
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
-    from tunefarm.cli.examine import Finding
+    from tunefarm.cli.farm.examine import Finding
 
 _EPILOG = """\b
 Examples:
@@ -57,7 +57,7 @@ def doctor(settings: Settings, /, tracker: str | None, server: str | None, as_js
 def _findings(settings: Settings, tracker: str | None, server: str | None) -> Iterator[Finding]:
     from rpc_server.wire.keys import KeyRing
     from tracker.client import connect_tracker
-    from tunefarm.cli.examine import examine_server, examine_tracker, failed
+    from tunefarm.cli.farm.examine import examine_server, examine_tracker, failed
 
     keys = KeyRing(settings.keys_folder)
     if server:

@@ -16,8 +16,8 @@ import click
 from compiler.target.options import filled
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_ERROR, EXIT_INTERRUPTED, console
-from tunefarm.cli.display import beginning, make_display, summary_table
-from tunefarm.cli.fleet import fleet_maker, given_target
+from tunefarm.cli.tuning.display import beginning, make_display, summary_table
+from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.settings import Settings
 from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder

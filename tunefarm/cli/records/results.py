@@ -13,16 +13,16 @@ from rich.table import Table
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tunefarm.cli.common import EXIT_NO_CONFIG, Whole, console
-from tunefarm.cli.fleet import given_target
+from tunefarm.cli.tuning.fleet import given_target
 from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
-from tuner.nearest import nearby
 from tuner.number_text import duration
 from tuner.records.db.database import parse_url, show_url
 from tuner.records.lookup.near import NearConfig
 from tuner.records.model import BestConfig, BestLookup, Run
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
+from tuner.transfer.nearest import nearby
 
 _RUNS_EPILOG = """\b
 Examples:
