@@ -15,7 +15,7 @@ from sqlalchemy import text
 from compiler.errors import ArtifactError
 from compiler.runtime.load import load_module
 from tests.kit.records.runs import Lab
-from tunefarm.cli.tune_run import _resumed_options
+from tunefarm.cli.tuning.tune_run import _resumed_options
 from tuner.build.choose import check_builders
 from tuner.build.dask_builder import DaskBuilder, _decoded
 from tuner.engine.options import RunOptions
