@@ -36,10 +36,10 @@ from tuner.build.process_builder import LocalBuilder
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import Knowledge, sketch_search
 from tuner.interchange.transfer import Selection, read, write
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
-from tuner.search.plan import Knowledge, sketch_search
 from tuner.task import TuningTask
 
 WORKLOADS = (

@@ -138,9 +138,9 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
     from tuner.engine.engine import TuningRun
     from tuner.engine.ledger import Ledger
     from tuner.engine.options import RunOptions
+    from tuner.engine.plan import sketch_search
     from tuner.engine.progress import Silent
     from tuner.records.store import RecordStore
-    from tuner.search.plan import sketch_search
     from tuner.task import TuningTask
 
     fleet = LocalFleet(gpu="0")

@@ -32,11 +32,11 @@ from tuner.build.process_builder import LocalBuilder
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_task
 from tuner.model.machine import target_family
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
-from tuner.search.plan import sketch_task
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 

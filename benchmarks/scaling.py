@@ -32,10 +32,10 @@ from tuner.build.process_builder import BuildRequest, BuildResult
 from tuner.devices.supplies import TrackerFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch, trace_source
 from tuner.engine.progress import Silent, Snapshot, TrialDone
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
-from tuner.search.plan import TaskSearch, trace_source
 from tuner.task import TuningTask
 
 _CALLS = 5  # of a trial: the check, the warm-up, three samples

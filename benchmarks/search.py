@@ -20,11 +20,11 @@ from compiler.target.target import Target
 from rpc_server.executor.trial_messages import MeasureResult
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.model.guide import Guide
 from tuner.model.library import newest
 from tuner.model.machine import target_family
-from tuner.search.plan import sketch_search
 from tuner.search.population import sample
 from tuner.search.registry import STRATEGIES
 from tuner.space.generate import generate

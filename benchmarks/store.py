@@ -38,10 +38,10 @@ from store_parts.fill import CLASS, SERVED_CLASS, Contents, fill
 from store_parts.load import get, load, post
 
 from tuner.engine.ledger import Ledger
+from tuner.engine.plan import sketch_search
 from tuner.records.db.database import connect, parse_url, reading, sqlite_path
 from tuner.records.model import NewTrial
 from tuner.records.store import RecordStore
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 from tuner.transfer.nearest import best_or_nearest
 

@@ -29,6 +29,7 @@ from recorded_spaces import DATA, RecordedSpace, families, put, spaces
 
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_task
 from tuner.engine.progress import Silent, TrialDone
 from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers
 from tuner.model.dataset import group_of
@@ -38,9 +39,8 @@ from tuner.model.training import Group, TrainingOptions, fit
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Candidate, SearchStrategy
 from tuner.search.evolutionary import EvolutionarySearch
-from tuner.search.plan import sketch_task
 from tuner.search.registry import STRATEGIES, make_strategy
-from tuner.search.repair import nearest_point
+from tuner.space.repair import nearest_point
 from tuner.transfer.distance import between, describe
 from tuner.transfer.warm import Warmed
 

@@ -14,13 +14,13 @@ from sqlalchemy import Connection, Engine, text
 
 from compiler.target.target import Target
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_search
 from tuner.records.db.database import connect, parse_url, writing
 from tuner.records.db.schema import RunRow, RunTaskRow
 from tuner.records.lookup.incumbent import elect_best
 from tuner.records.lookup.keys import toolchain_key
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewWorkload, Run, RunState
 from tuner.records.store import RecordStore
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 from tuner.toolchain import toolchain
 

@@ -29,6 +29,7 @@ from tuner.engine.ledger import Ledger
 from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
 from tuner.engine.outcome import Best, Outcome, bests
+from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Silent, Snapshot, Watcher, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
 from tuner.engine.scheduling import Objective
@@ -39,7 +40,6 @@ from tuner.engine.usage import Activity, Usage
 from tuner.errors import NoDevicesError
 from tuner.records.errors import RunTakenOver
 from tuner.records.store import RecordStore
-from tuner.search.plan import TaskSearch
 
 _TICK_S = 0.25
 _SHOW_S = 0.1

@@ -12,6 +12,7 @@ from compiler.runtime.measure.statistics import summarise
 from tuner.devices.fleet import DeviceInfo
 from tuner.engine.events import Claimed, Job, Known, RecordTrial, Taken
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import TrialDone, drift
 from tuner.engine.store_rows import device_row, workload_row
 from tuner.engine.task_state import Restored
@@ -29,7 +30,6 @@ from tuner.records.model import (
 from tuner.records.runs.claims import ClaimAnswer, ClaimState, Wanted
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
-from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
 from tuner.toolchain import toolchain
 

@@ -17,11 +17,11 @@ from typing import Any
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
 from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
 from tuner.kernels.space import Config
 from tuner.kernels.spec import SpecError, named_workload, parse_spec, run_values
-from tuner.search.plan import Knowledge, TaskSearch, sketch_search
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 

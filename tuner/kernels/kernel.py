@@ -13,11 +13,11 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from compiler.tir.intrin import intrin
 from tuner.build.worker import FuncSource, MakeSource, Source, pack_func
+from tuner.engine.plan import TaskSearch
 from tuner.errors import TuningError
 from tuner.kernels.csource import CSource
 from tuner.kernels.space import Config, KernelSpace, config_of
 from tuner.search.base import Candidate, Proposal
-from tuner.search.plan import TaskSearch
 from tuner.search.registry import make_strategy
 from tuner.task import TuningTask
 

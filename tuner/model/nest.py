@@ -26,7 +26,7 @@ from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars
 from tuner.model.errors import FeatureError
 from tuner.model.types import Floats, Ints
-from tuner.search.repair import repair
+from tuner.space.repair import repair
 from tuner.space.sketch import Sketch
 from tuner.space.traced import TracedSketch
 from tuner.task import value_ops

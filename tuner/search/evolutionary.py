@@ -21,8 +21,8 @@ from tuner.model.types import Floats
 from tuner.search.base import Candidate
 from tuner.search.population import Point, crossed, is_costly, mutated, sample
 from tuner.search.random import RandomSearch
-from tuner.search.repair import repair
 from tuner.search.surrogate import Surrogate
+from tuner.space.repair import repair
 from tuner.space.sketch import Sketch
 
 _NEAR = 24  # points looked at to repair one

@@ -16,7 +16,7 @@ import numpy as np
 from tuner.search.base import Candidate
 from tuner.search.population import crossed, mutated
 from tuner.search.random import RandomSearch
-from tuner.search.repair import repair
+from tuner.space.repair import repair
 from tuner.space.sketch import Sketch
 
 _NEAR = 60  # points looked at to repair one

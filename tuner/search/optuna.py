@@ -10,7 +10,7 @@ from typing import Any
 from tuner.errors import TuningError
 from tuner.search.base import Candidate
 from tuner.search.random import RandomSearch
-from tuner.search.repair import repair
+from tuner.space.repair import repair
 from tuner.space.sketch import Sketch
 
 _ATTEMPTS = 8  # trials asked of the sampler for one that is new

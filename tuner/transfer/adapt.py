@@ -25,8 +25,8 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.search.base import Candidate
 from tuner.search.recognise import recogniser
-from tuner.search.repair import nearest_point
 from tuner.space.generate import generate, generate_one
+from tuner.space.repair import nearest_point
 from tuner.space.sketch import Sketch, Values
 from tuner.space.traced import domain_of
 from tuner.transfer.distance import describe

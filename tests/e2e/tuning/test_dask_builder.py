@@ -22,8 +22,8 @@ from tuner.build.process_builder import BuildRequest, FuncSource, MakeSource, pa
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_search
 from tuner.errors import TuningError
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
 

@@ -18,10 +18,10 @@ from tuner.devices.supplies import DirectFleet
 from tuner.engine.engine import TuningRun
 from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch, trace_source
 from tuner.records.model import RunState, TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
-from tuner.search.plan import TaskSearch, trace_source
 from tuner.space.sketch import Decision, Sketch
 from tuner.task import TuningTask
 

@@ -17,9 +17,9 @@ from tuner.devices.fleet import DeviceSession, Lost, Opened, Queueing, Slot, Slo
 from tuner.devices.supplies import TrackerFleet, local_target
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.errors import NoDevicesError
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
 

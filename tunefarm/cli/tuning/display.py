@@ -15,9 +15,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Silent, Snapshot, TaskProgress, gflops
 from tuner.records.lookup.best import DRIFT
-from tuner.search.plan import TaskSearch
 
 _PLAIN_EVERY_S = 5.0
 _BAR = 14

@@ -27,12 +27,12 @@ from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import TuningRun
 from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import Silent, Snapshot
 from tuner.errors import TuningError
 from tuner.kernels.files import Job, read_job, recorded_items
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
-from tuner.search.plan import Knowledge, TaskSearch
 
 _REPEATED = ("db", "tracker", "key", "devices")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from compiler.schedule.core.trace import Trace
+from tuner.engine.plan import TaskSearch, sketch_search, trace_source
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.search_task import SearchTask
 from tuner.records.lookup.keys import candidate_digest
 from tuner.search.base import Proposal, Recorded
-from tuner.search.plan import TaskSearch, sketch_search, trace_source
 
 
 class CostModel:

@@ -14,6 +14,7 @@ from tuner.build.process_builder import Builder, FuncSource, pack_func
 from tuner.devices.fleet import Fleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch
 from tuner.engine.progress import Silent, TrialDone
 from tuner.errors import TuningError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
@@ -25,7 +26,6 @@ from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, SearchStrategy
-from tuner.search.plan import TaskSearch
 from tuner.task import TuningTask
 
 _TEMPLATE_ATTR = "tunefarm.template"

@@ -16,6 +16,7 @@ from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from tuner.engine.engine import tune as run_engine
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import TaskSearch, guide_for, sketch_task
 from tuner.engine.progress import Silent, TrialDone
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule import json_database, sql_database
@@ -29,7 +30,6 @@ from tuner.faces.meta_schedule.space_generator import SpaceGenerator
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.model.guide import Guide
 from tuner.records.model import TrialPurpose
-from tuner.search.plan import TaskSearch, guide_for, sketch_task
 from tuner.search.population import is_costly
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask

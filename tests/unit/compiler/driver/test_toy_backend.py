@@ -34,10 +34,10 @@ from rpc_server.executor.trial import Trials
 from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.messages import Measured
 from tuner.build.worker import BuildRequest, build
+from tuner.engine.plan import sketch_search
 from tuner.errors import TuningError
 from tuner.model.machine import target_family
 from tuner.search.base import Candidate
-from tuner.search.plan import sketch_search
 from tuner.space.backend import TUNING_BACKENDS, TuningBackend
 from tuner.space.generate import generate
 from tuner.space.recorder import Recorder

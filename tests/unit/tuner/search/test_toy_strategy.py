@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.kit.cli.run import run_cli
+from tuner.engine.plan import sketch_search
 from tuner.engine.queued_runs import queue_run
 from tuner.errors import TuningError
 from tuner.model.guide import Guide
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate
-from tuner.search.plan import sketch_search
 from tuner.search.registry import STRATEGIES, is_guided, make_strategy, register_strategy, strategy_names
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask

@@ -15,8 +15,8 @@ from compiler.te.operation import compute, placeholder, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from tuner.search.recognise import recogniser
-from tuner.search.repair import nearest_point, repair
 from tuner.space.generate import generate
+from tuner.space.repair import nearest_point, repair
 from tuner.space.sketch import Decision, Sketch, nearest
 from tuner.transfer.adapt import adapt
 from tuner.workloads import WorkloadSpec

@@ -14,11 +14,11 @@ from compiler.schedule.core.trace import Trace
 from compiler.script.entry import from_source
 from compiler.tir.nodes import PrimFunc
 from tests.kit.records.runs import statements
+from tuner.engine.plan import sketch_search
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.keys import workload_family
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload
 from tuner.records.store import RecordStore
-from tuner.search.plan import sketch_search
 from tuner.space.generate import generate
 from tuner.task import TuningTask
 from tuner.transfer.adapt import Adapter

@@ -7,6 +7,7 @@ import pytest
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from tests.kit.tuner.models import candidates, fill, made_up_cost, task
+from tuner.engine.plan import Knowledge, sketch_search
 from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.guide import Guide
@@ -14,7 +15,6 @@ from tuner.model.library import newest
 from tuner.records.cost_models import NewModel
 from tuner.records.store import RecordStore
 from tuner.search.base import Candidate, Recorded
-from tuner.search.plan import Knowledge, sketch_search
 from tuner.search.random import RandomSearch
 from tuner.space.generate import generate
 from tuner.transfer.warm import Warmed, neighbours, warm_start

@@ -18,9 +18,9 @@ from tunefarm.client import Client
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
+from tuner.engine.plan import sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
 from tuner.records.store import RecordStore
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
 TUNED, OTHER = "matmul:16,16,16:float32", "softmax:8,32:float32"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.target.target import Target
+from tuner.engine.plan import sketch_search
 from tuner.search.base import Candidate
-from tuner.search.plan import sketch_search
 from tuner.task import TuningTask
 
 
