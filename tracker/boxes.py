@@ -42,7 +42,7 @@ def hello(farm: Farm, event: BoxHello, now: float) -> None:
     except RegistrationError as error:
         farm.emit(event.peer, BoxRefused(error.kind, error.message, error.hint or ""))
         return
-    farm.number = max(farm.number, event.high, *(_number(held.token) for held in event.leases), 0)
+    box.high = max(box.high, event.high, *(_number(held.token) for held in event.leases), 0)
     is_news = event.peer not in farm.peers
     farm.peers[event.peer] = box
     farm.emit(event.peer, BoxWelcome(farm.run, farm.timing.heartbeat_s))
@@ -105,6 +105,10 @@ def _sync_devices(farm: Farm, box: Box, specs: tuple[DeviceSpec, ...], is_news: 
             plan_idle_check(farm, device, now)
         if known is None:
             device.standing, device.reason, device.by_admin = spec.standing, spec.reason, spec.by_admin
+            kept = farm.inherited_standing(device)
+            if kept is not None and not device.by_admin:
+                device.standing, device.reason, device.by_admin = kept.standing, kept.reason, kept.by_admin
+            farm.remember_standing(device)
         elif is_news and device.standing == "suspect":
             farm.set_standing(device, "ok", "its box registered anew", now)
         if known is None or is_news or known.spec != spec:
@@ -137,7 +141,9 @@ def _sync_leases(farm: Farm, box: Box, reported: tuple[HeldLease, ...], now: flo
                 farm.emit(box.peer, RevokeLease(lease.id, lease.reason))
             continue
         holder = box.devices.get(held.slot)
-        if holder is None or holder.lease is not None:
+        if lease is not None:
+            farm.log_box(LogKind.STANDING, now, box, f"it claims lease {held.lease}, which is another box's")
+        if holder is None or holder.lease is not None or lease is not None:
             farm.emit(box.peer, RevokeLease(held.lease, "the tracker does not know this lease"))
         else:
             _adopt(farm, holder, held, now)
@@ -166,7 +172,7 @@ def _adopt(farm: Farm, device: Device, held: HeldLease, now: float) -> None:
 
 def _number(token: str) -> int:
     number = token.partition("-")[0]
-    return int(number) if number.isdecimal() and len(number) < 19 else 0
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
 
 
 def heartbeat(farm: Farm, event: BoxHeartbeat, now: float) -> None:

@@ -23,6 +23,9 @@ _ENDED_KEPT = 65_536
 _EXPRESSIONS_KEPT = 100
 """Expressions whose grants are counted one by one."""
 
+_OUT_OF_SERVICE_KEPT = 65_536
+"""Holders of devices that are out of service, remembered after the device is forgotten."""
+
 _ANSWERED_KEPT = 4096
 """Requests remembered after they were refused or cancelled: a client's next beat may name them once more."""
 
@@ -113,6 +116,7 @@ class Box:
     check_at: float = 0.0
     public: str = ""
     closed: str = ""
+    high: int = 0  # the highest token number it has seen: what it says of that counts for itself alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,15 @@ class Checked:
     passed: bool
     text: str
     scores: Scores | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfService:
+    """A device's standing that its box must not get rid of by registering under another name."""
+
+    standing: Standing
+    reason: str
+    by_admin: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -196,6 +209,11 @@ class Request:
     lease: Lease | None = None
     check_at: float = 0.0
 
+    @property
+    def holder(self) -> str:
+        """Who answers for it: a key, or without keys a user's name."""
+        return self.public or self.waiting.user
+
 
 @dataclass(slots=True, eq=False)
 class Client:
@@ -219,9 +237,11 @@ class Farm:
         self.clients: dict[str, Client] = {}
         self.ended: OrderedDict[str, None] = OrderedDict()
         self.answered: OrderedDict[str, Refused | None] = OrderedDict()
+        self.out_of_service: OrderedDict[str, dict[str, OutOfService]] = OrderedDict()
         self.closed: dict[str, Box] = {}
         self.counts: Counter[LogKind] = Counter()
         self.granted: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self.waiting_of: Counter[str] = Counter()
         self.places: dict[Predicate, tuple[float, dict[str, Place]]] = {}
         self.number = 0
         self.order = 0
@@ -335,10 +355,37 @@ class Farm:
         if (device.standing, device.reason, device.by_admin) == (standing, reason, by_admin):
             return
         device.standing, device.reason, device.by_admin = standing, reason, by_admin
+        self.remember_standing(device)
         if not device.box.gone:
             self.emit(device.box.peer, KeepStanding(device.spec.slot, standing, reason, by_admin))
         text = f"{standing}: {reason}" if reason else standing
         self.log_box(LogKind.STANDING, now, device.box, text, device.id)
+
+    def remember_standing(self, device: Device) -> None:
+        """Keep a quarantine, and what an admin decided, for all that the holder of the box's key registers."""
+        holder = _holder(device.box)
+        kept = self.out_of_service.get(holder, {})
+        if device.standing == "quarantined" or (device.standing != "ok" and device.by_admin):
+            kept[device.id] = OutOfService(device.standing, device.reason, device.by_admin)
+            self.out_of_service[holder] = kept
+            self.out_of_service.move_to_end(holder)
+            if len(self.out_of_service) > _OUT_OF_SERVICE_KEPT:
+                self.out_of_service.popitem(last=False)
+        elif kept.pop(device.id, None) is not None and not kept:
+            del self.out_of_service[holder]
+
+    def inherited_standing(self, device: Device) -> OutOfService | None:
+        """What a device that is new here has of the one it was, or of another that the same key registered."""
+        kept = self.out_of_service.get(_holder(device.box))
+        if not kept:
+            return None
+        same = kept.get(device.id)
+        if same is not None:
+            return same
+        worst = next((one for one in kept.values() if one.by_admin), next(iter(kept.values())))
+        return OutOfService(
+            "quarantined", f"its key has {len(kept)} device(s) out of service: {worst.reason}"[:2000], worst.by_admin
+        )
 
     def set_closed(self, box: Box, closed: str) -> None:
         """Why a box is not lent at this hour, or "". `settle` must follow."""
@@ -355,6 +402,17 @@ class Farm:
         if client is None:
             client = self.clients[peer] = Client()
         return client
+
+    def add_request(self, request: Request) -> None:
+        self.requests[request.id] = request
+        self.waiting_of[request.holder] += 1
+
+    def drop_request(self, request: Request) -> None:
+        """Harmless for one that is gone already."""
+        if self.requests.pop(request.id, None) is not None:
+            self.waiting_of[request.holder] -= 1
+            if not self.waiting_of[request.holder]:
+                del self.waiting_of[request.holder]
 
     def drop_from_client(self, peer: str, *, request: str = "", lease: str = "") -> None:
         """Forget that a client has a request or lease, and the client with its last one."""
@@ -380,3 +438,8 @@ class Farm:
     @property
     def settling_until(self) -> float:
         return (self.started or 0.0) + self.timing.settle_s
+
+
+def _holder(box: Box) -> str:
+    """Who answers for a box: its key. Without keys nobody does, and where it listens is all that is known."""
+    return box.public or f"at {box.address}"

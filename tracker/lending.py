@@ -57,10 +57,11 @@ def _offer(farm: Farm, request: Request, device: Device, now: float) -> None:
     farm.allocator.remove_request(request.id)
     farm.allocator.set_busy(device.id)
     farm.number += 1
+    number = device.box.high = max(farm.number, device.box.high + 1)
     lease = Lease(
         id=f"{farm.run}-{farm.number}",
-        token=f"{farm.number}-{farm.secret()}",
-        number=farm.number,
+        token=f"{number}-{farm.secret()}",
+        number=number,
         device=device,
         client=request.client,
         user=request.waiting.user,
@@ -261,7 +262,7 @@ def end(farm: Farm, lease: Lease, reason: str, now: float, requeue: bool = False
         request.check_at = farm.arm(now + farm.timing.renew_s, TimerKind.REQUEST, request.id)
         place(farm, request, now)
     else:
-        farm.requests.pop(request.id, None)
+        farm.drop_request(request)
         farm.drop_from_client(request.client, request=request.id)
 
 

@@ -17,6 +17,8 @@ from tracker.log import LogKind
 
 MAX_PER_CLIENT = 1000
 MAX_WAITING = 100_000
+MAX_PER_HOLDER = 5000
+"""Requests of one key, under whatever peer names. Without keys, of one user's name, which anyone may choose."""
 
 _PLACES_KEPT_S = 1.0
 """How long computed queue positions are given out before they are computed again."""
@@ -57,6 +59,9 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         raise TrackerBusyError(f"this client has {MAX_PER_CLIENT} requests already", hint="wait for some of them")
     if len(farm.requests) >= MAX_WAITING:
         raise TrackerBusyError(f"{MAX_WAITING} requests wait already", hint="try again later")
+    holder = event.public or event.user
+    if farm.waiting_of[holder] >= MAX_PER_HOLDER:
+        raise TrackerBusyError(f"{event.user} has {MAX_PER_HOLDER} requests already", hint="wait for some of them")
     farm.order += 1
     waiting = Waiting(
         request=event.request,
@@ -77,7 +82,7 @@ def _take_in(farm: Farm, event: RequestDevice, now: float) -> Request:
         public=event.public,
         ahead=event.ahead,
     )
-    farm.requests[request.id] = request
+    farm.add_request(request)
     farm.client(event.peer).requests.add(request.id)
     return request
 
@@ -158,7 +163,7 @@ def _cancel(farm: Farm, request: Request, reason: str, now: float) -> None:
 
 def _drop(farm: Farm, request: Request) -> None:
     farm.allocator.remove_request(request.id)
-    del farm.requests[request.id]
+    farm.drop_request(request)
     farm.drop_from_client(request.client, request=request.id)
 
 

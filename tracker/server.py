@@ -68,6 +68,7 @@ _QUEUE = 10_000
 _QUEUE_IN = 128  # messages of one peer, of half a MiB each at most; then its own end waits
 _BUDGET = Budget(connections=16_384, per_key=1024, per_address=16_384)
 _PAUSE_S = 0.05
+_MOST_NAMES = 64  # of peers on one connection: an agent or a client has one
 _ROUTE_IDLE_S = 300.0
 _LOOK_AT_KEYS_S = 1.0
 
@@ -162,6 +163,7 @@ class TrackerLoop:
         self._clock = SteadyClock()
         self._now = self._clock.read()
         self._routes: dict[str, bytes] = {}
+        self._names: dict[bytes, set[str]] = {}
         self._fresh: set[str] = set()
         self._sweep_at = self._now + _ROUTE_IDLE_S
         self._look_at = self._now
@@ -262,9 +264,19 @@ class TrackerLoop:
             except RegistrationError as error:
                 self._send(route, BoxRefused(error.kind, error.message, error.hint or ""))
                 return
-        self._routes[message.peer] = route
+        if self._routes.get(message.peer) != route:
+            self._name(route, message.peer)
         self._fresh.add(message.peer)
         self._obey(self._state.handle(message, self._now))
+
+    def _name(self, route: bytes, peer: str) -> None:
+        """Who speaks on a connection from now on. Raises ProtocolError for more names than one has a use for."""
+        names = self._names.setdefault(route, set())
+        names.add(peer)
+        if len(names) > _MOST_NAMES:
+            names.discard(peer)
+            raise ProtocolError(f"more than {_MOST_NAMES} peers speak on one connection")
+        self._routes[peer] = route
 
     def _refuse(self, route: bytes, message: FromBox | FromClient, error: NotPermitted) -> None:
         """Tell in the words a box or a client waits for."""
@@ -334,6 +346,9 @@ class TrackerLoop:
     def _sweep_routes(self) -> None:
         """Forget the ways to peers that have said nothing since the last sweep."""
         self._routes = {peer: route for peer, route in self._routes.items() if peer in self._fresh}
+        self._names = {}
+        for peer, route in self._routes.items():
+            self._names.setdefault(route, set()).add(peer)
         self._fresh.clear()
         self._sweep_at = self._now + _ROUTE_IDLE_S
 

@@ -298,8 +298,8 @@ class BoxStatus(Reply, frozen=True, tag="box_status"):
     disk_free: Bytes = 0
     disk_executes: bool = True
     limits_processes: bool = True
-    isolation: str = ""
-    is_open: tuple[str, ...] = ()
+    isolation: Label = ""
+    is_open: Annotated[tuple[Prose, ...], Meta(max_length=64)] = ()
 
 
 class Data(Reply, frozen=True, tag="data"):
