@@ -2,6 +2,7 @@
 
 from compiler.ir import module
 from compiler.ir.base import GlobalVar, Node, Op, RelaxExpr, Span
+from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.structural import (
     assert_structural_equal,
@@ -15,6 +16,7 @@ from compiler.tir.nodes import Range
 from tunefarm import instrument, transform
 
 __all__ = [
+    "BaseFunc",
     "GlobalVar",
     "IRModule",
     "Node",

@@ -1,7 +1,7 @@
 """The dialects that a text may be written in: for each its prefix, its decorators of functions, and its expressions.
 
-A dialect registers itself when its package is imported. Those that come with the compiler are loaded by name when a
-text first uses their prefix.
+A dialect registers itself when the module that reads it is imported. Those that come with the compiler are loaded by
+name when a text first uses their prefix, so that programs without texts do not load them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from compiler.script.source import Source
 
 FunctionReader = Callable[[Source, ast.FunctionDef, Mapping[str, Any]], BaseFunc]
 
-# By name: the prefix, and the packages that make up the dialect.
-_BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {"tir": ("T", ("compiler.tir", "compiler.arith"))}
+# By name: the prefix, and the modules that read the dialect.
+_BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {"tir": ("T", ("compiler.tir.text.parse_func", "compiler.arith"))}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Dialect:
 
 
 _dialects: dict[str, Dialect] = {}
-_loaded: set[str] = set()  # built-in ones, with all their packages
+_loaded: set[str] = set()  # built-in ones, with all their modules
 
 
 def register(dialect: Dialect) -> None:
@@ -60,8 +60,8 @@ def unregister(name: str) -> None:
 def find(name: str) -> Dialect | None:
     """The dialect called `name`; one that comes with the compiler is loaded whole now."""
     if name in _BUILT_IN and name not in _loaded:
-        for package in _BUILT_IN[name][1]:
-            importlib.import_module(package)
+        for module in _BUILT_IN[name][1]:
+            importlib.import_module(module)
         _loaded.add(name)
     return _dialects.get(name)
 

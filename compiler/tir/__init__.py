@@ -1,7 +1,7 @@
-"""TensorIR: loops, blocks and scalar arithmetic over buffers. Loading the package makes it known as a dialect."""
+"""TensorIR: loops, blocks and scalar arithmetic over buffers. Loading it makes its operators and its text known."""
 
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.text import parse_func, print_func
+from compiler.tir.text import print_func
 
-__all__ = ["intrin", "ops", "parse_func", "print_func"]
+__all__ = ["intrin", "ops", "print_func"]
