@@ -28,9 +28,8 @@ from tuner.engine import events as ev
 from tuner.engine.ledger import Ledger
 from tuner.engine.measure_requests import measurement
 from tuner.engine.options import RunOptions
-from tuner.engine.outcome import Best, Outcome, bests
 from tuner.engine.plan import TaskSearch
-from tuner.engine.progress import Silent, Snapshot, Watcher, task_progress, time_left
+from tuner.engine.progress import Best, Outcome, Silent, Snapshot, Watcher, bests, task_progress, time_left
 from tuner.engine.promptness import prompt_threads
 from tuner.engine.scheduling import Objective
 from tuner.engine.state import EngineState

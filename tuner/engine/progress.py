@@ -1,4 +1,4 @@
-"""What a watcher of a run sees: frozen snapshots, no I/O."""
+"""What a watcher of a run sees, and what a run comes to: frozen snapshots, no I/O."""
 
 from __future__ import annotations
 
@@ -192,3 +192,24 @@ def time_left(options: RunOptions, tasks: Sequence[TaskProgress], rate: float, e
     if rate > 0 and elapsed_s > 1 and (options.trials or options.total_trials):
         guesses.append(left / rate)
     return max(0.0, min(guesses)) if guesses else None
+
+
+@dataclass(frozen=True)
+class Best:
+    """The fastest candidate of a task after the finals; `cost` in seconds per call."""
+
+    candidate: Proposal
+    cost: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to; `best` has one entry for each task, None where nothing was measured."""
+
+    snapshot: Snapshot
+    best: tuple[Best | None, ...]
+
+
+def bests(tasks: Sequence[TaskState]) -> tuple[Best | None, ...]:
+    """The fastest of each task so far."""
+    return tuple(Best(t.best, t.best_cost) if t.best is not None and t.best_cost is not None else None for t in tasks)

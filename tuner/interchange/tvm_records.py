@@ -20,13 +20,14 @@ from compiler.tir.nodes import PrimFunc
 from compiler.tir.text.print_func import workload_key
 from tuner.errors import TuningError
 from tuner.interchange.foreign import TIMES, Brought, ForeignTrial, Kept, Left, store_trials
-from tuner.interchange.tvm_functions import read_functions
-from tuner.interchange.tvm_graph import ForeignError
+from tuner.interchange.tvm_ffi_graph import FFIGraph
+from tuner.interchange.tvm_graph import ForeignError, Graph
 from tuner.interchange.tvm_trace import replay
 from tuner.records.model import NewWorkload
 from tuner.records.store import RecordStore
 from tuner.task import count_flops
 
+_MAX_NODES = 1_000_000
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 _FAILED_S = 1e9  # the seconds MetaSchedule notes for a candidate that failed
@@ -139,3 +140,23 @@ def bring(store: RecordStore, path: Path) -> Brought:
         workload = NewWorkload(key=key, name=name, function=func.script(), flops=count_flops(func) or None)
         store_trials(store, workload, target, [ForeignTrial(r.trace, r.samples) for r in records], brought)
     return brought
+
+
+# ---------------------------------------------------------------------------------- functions
+
+
+def read_functions(text: str) -> dict[str, PrimFunc]:
+    """The functions of the module (or the one function) that `text` holds, by name.
+
+    Raises ForeignError when it is no such text, or has something in it that is not known here.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ForeignError(f"the workload is not JSON: {error}") from None
+    match data:
+        case {"root": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
+            return Graph(nodes).functions(root)
+        case {"root_index": int(root), "nodes": [*nodes]} if len(nodes) <= _MAX_NODES:
+            return FFIGraph(nodes).functions(root)
+    raise ForeignError("the workload is no list of nodes as TVM writes it")

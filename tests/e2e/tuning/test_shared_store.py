@@ -13,9 +13,8 @@ from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
 from tuner.engine.ledger import Ledger
 from tuner.engine.options import RunOptions
-from tuner.engine.outcome import Outcome
 from tuner.engine.plan import TaskSearch, sketch_search
-from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.progress import Outcome, Silent, TrialDone
 from tuner.engine.replay import ReplayBuilder, ReplayFleet, answers, recorded
 from tuner.records.errors import RunBusy, RunTakenOver
 from tuner.records.model import RunState, TrialPurpose

@@ -21,9 +21,8 @@ from tunefarm.cli.records.exchange import spans
 from tuner.errors import TuningError
 from tuner.interchange import tvm_records
 from tuner.interchange.foreign import DEVICE_CLASS, TIMES, Kept, Left
-from tuner.interchange.tvm_functions import read_functions
 from tuner.interchange.tvm_graph import ForeignError
-from tuner.interchange.tvm_records import Carried, bring
+from tuner.interchange.tvm_records import Carried, bring, read_functions
 from tuner.interchange.tvm_trace import replay
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
