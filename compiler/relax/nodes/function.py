@@ -137,10 +137,6 @@ class Function(BaseFunc, Expr):
         mentioned = [var for param in self.params for var in symbols_in(param.struct_info)]
         return list(dict.fromkeys([*signature_symbols(info), *mentioned, *symbols_in(self.ret_struct_info)]))
 
-    def __repr__(self) -> str:
-        params = ", ".join(f"{param!r}: {param.struct_info_!r}" for param in self.params)
-        return f"Function(({params}) -> {self.ret_struct_info!r}, {self.body!r})"
-
 
 def _checked(params: Any) -> tuple[Var, ...]:
     own = tuple(params) if isinstance(params, tuple | list) else (params,)

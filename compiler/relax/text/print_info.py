@@ -1,0 +1,96 @@
+"""StructInfo and dimensions as script text."""
+
+from __future__ import annotations
+
+import re
+
+from compiler.errors import IRError
+from compiler.ir.text import Names, quote
+from compiler.relax.nodes import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    ShapeExpr,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    VDevice,
+)
+from compiler.tir.nodes import IntImm, PrimExpr
+from compiler.tir.text.print_stmt import StmtPrinter
+
+_INT64 = re.compile(r"T\.int64\((-?\d+)\)")
+
+
+class InfoPrinter:
+    """Prints StructInfo with the names of `names`. In signatures (`quoted`), dimensions stand as strings."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._exprs = StmtPrinter(names)
+
+    def scalar(self, value: PrimExpr) -> str:
+        """A scalar where its type matters."""
+        return self._exprs.expr(value)
+
+    def dim(self, value: PrimExpr, quoted: bool = False) -> str:
+        """A dimension: int64, as all are."""
+        if isinstance(value, IntImm):
+            return str(value.value)
+        found = _INT64.sub(r"\1", self._exprs.expr(value))
+        return quote(found) if quoted else found
+
+    def dims(self, values: tuple[PrimExpr, ...], quoted: bool = False) -> str:
+        """Dimensions, separated by commas."""
+        return ", ".join([self.dim(value, quoted) for value in values])
+
+    def info(self, info: StructInfo, quoted: bool = False) -> str:
+        """StructInfo as an annotation."""
+        match info:
+            case TensorStructInfo():
+                return self._tensor(info, quoted)
+            case ShapeStructInfo():
+                if info.values is not None:
+                    return f"R.Shape([{self.dims(info.values, quoted)}])"
+                return "R.Shape" if info.ndim == -1 else f"R.Shape(ndim={info.ndim})"
+            case PrimStructInfo():
+                if info.value is None:
+                    return f"R.Prim({quote(info.dtype)})"
+                plain = info.dtype == "int64"
+                value = self.dim(info.value, quoted) if plain else self.scalar(info.value)
+                return f"R.Prim(value={value})"
+            case TupleStructInfo():
+                return f"R.Tuple({', '.join([self.info(item, quoted) for item in info.fields])})"
+            case FuncStructInfo():
+                ret = self.info(info.ret, quoted)
+                if info.params is None:
+                    own = "" if isinstance(info.ret, ObjectStructInfo) else f"ret={ret}, "
+                    return f"R.Callable({own}purity={info.purity})"
+                params = ", ".join([self.info(item, quoted) for item in info.params])
+                return f"R.Callable(({params}{',' if len(info.params) == 1 else ''}), {ret}, {info.purity})"
+            case ObjectStructInfo():
+                return "R.Object"
+        raise IRError(f"cannot print a {type(info).__name__}: there is no text for it")
+
+    def _tensor(self, info: TensorStructInfo, quoted: bool) -> str:
+        parts: list[str] = []
+        if isinstance(info.shape, ShapeExpr):
+            values = info.shape.values
+            parts.append(f"({self.dims(values, quoted)}{',' if len(values) == 1 else ''})")
+        elif info.shape is not None:
+            parts.append(self._names.of(info.shape))  # type: ignore[arg-type]
+        if info.dtype:
+            parts.append(f"dtype={quote(info.dtype)}")
+        else:
+            parts.append('dtype=""')
+        if info.vdevice is not None:
+            parts.append(f"vdevice={quote(vdevice_text(info.vdevice))}")
+        if info.shape is None and info.ndim != -1:
+            parts.append(f"ndim={info.ndim}")
+        return f"R.Tensor({', '.join(parts)})"
+
+
+def vdevice_text(device: VDevice) -> str:
+    """A device as `kind:number:scope`."""
+    return f"{device.target.kind}:{device.vdevice_id}:{device.memory_scope}"

@@ -1,0 +1,143 @@
+"""Graph functions as text."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.errors import IRError
+from compiler.ir.text import keeping, script
+from compiler.relax import op
+from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.nodes import (
+    Call,
+    FuncStructInfo,
+    Function,
+    If,
+    ObjectStructInfo,
+    PrimStructInfo,
+    PrimValue,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleStructInfo,
+    Var,
+    const,
+    extern,
+)
+from compiler.tir import nodes as n
+
+K = n.Var("k", "int64")
+
+
+def tensor(*shape: Any, dtype: str = "float32") -> TensorStructInfo:
+    return TensorStructInfo(shape, dtype)  # type: ignore[arg-type]
+
+
+def test_a_module() -> None:
+    x, c, m = Var("x", tensor(K, 4)), Var("c", TensorStructInfo((), "bool")), n.Var("m", "int64")  # type: ignore[arg-type]
+    bb = BlockBuilder()
+    with bb.function("main", [x, c], attrs={"num_input": 1}, pure=False):
+        with bb.dataflow():
+            a = bb.emit(op.add(x, 1.0))
+            b = bb.emit_output(op.reshape(a, (-1,)))
+        cast = bb.match_cast(b, tensor(m))
+        twice = bb.emit_te(lambda t: t, cast)
+        bb.emit(Call(extern("f"), (PrimValue(3), twice), sinfo_args=(tensor(2),)))  # type: ignore[arg-type]
+        inner = Var("inner", tensor(m))
+        bb.emit(bb.normalize(Function([inner], inner)), "local")
+        chosen = bb.emit(If(c, op.add(twice, twice), twice), "chosen")  # type: ignore[arg-type]
+        bb.emit_func_output([chosen, twice])
+    text = bb.get().script()
+    assert text.startswith("@I.ir_module\nclass Module:\n    @T.prim_func(private=True)\n    def te_func(")
+    wanted = """
+    @R.function(pure=False)
+    def main(x: R.Tensor(("k", 4), dtype="float32"), c: R.Tensor((), dtype="bool")) -> \
+R.Tuple(R.Tensor(dtype="float32", ndim=1), R.Tensor(dtype="float32", ndim=1)):
+        k = T.int64()
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            lv: R.Tensor((k, 4), dtype="float32") = R.add(x, R.const(1.0, "float32"))
+            gv: R.Tensor((k * 4,), dtype="float32") = R.reshape(lv, R.shape([k * 4]))
+            R.output(gv)
+        m = T.int64()
+        gv1: R.Tensor((m,), dtype="float32") = R.match_cast(gv, R.Tensor((m,), dtype="float32"))
+        gv2: R.Tensor((m,), dtype="float32") = \
+R.call_tir(Module.te_func, (gv1,), out_sinfo=R.Tensor((m,), dtype="float32"))
+        gv3: R.Tensor((2,), dtype="float32") = R.call_packed("f", R.prim_value(3), gv2, \
+sinfo_args=[R.Tensor((2,), dtype="float32")])
+        @R.function
+        def local(inner: R.Tensor(("m",), dtype="float32")) -> R.Tensor(("m",), dtype="float32"):
+            return inner
+        if c:
+            gv4: R.Tensor((m,), dtype="float32") = R.add(gv2, gv2)
+            chosen: R.Tensor((m,), dtype="float32") = gv4
+        else:
+            chosen: R.Tensor((m,), dtype="float32") = gv2
+        return (chosen, gv2)"""
+    assert text.partition("\n\n")[2] == wanted.lstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (tensor(K, K * 2 + 1), 'R.Tensor((k, k * 2 + 1), dtype="float32")'),
+        (TensorStructInfo(None, "", None, 2), 'R.Tensor(dtype="", ndim=2)'),
+        (TensorStructInfo((2,), "int8", "cuda:1"), 'R.Tensor((2,), dtype="int8", vdevice="cuda:1:global")'),  # type: ignore[arg-type]
+        (ShapeStructInfo(), "R.Shape"),
+        (ShapeStructInfo(ndim=2), "R.Shape(ndim=2)"),
+        (ShapeStructInfo((K, 3)), "R.Shape([k, 3])"),
+        (PrimStructInfo("float16"), 'R.Prim("float16")'),
+        (PrimStructInfo(value=K), "R.Prim(value=k)"),
+        (TupleStructInfo(()), "R.Tuple()"),
+        (ObjectStructInfo(), "R.Object"),
+        (FuncStructInfo([tensor(2)], tensor(2)),
+         'R.Callable((R.Tensor((2,), dtype="float32"),), R.Tensor((2,), dtype="float32"), True)'),
+        (FuncStructInfo.opaque_func(), "R.Callable(purity=False)"),
+        (FuncStructInfo.opaque_func(ret=tensor(2), purity=True),
+         'R.Callable(ret=R.Tensor((2,), dtype="float32"), purity=True)'),
+    ],
+)  # fmt: skip
+def test_struct_info(info: StructInfo, text: str) -> None:
+    assert script(info) == text
+
+
+def test_expressions_by_themselves() -> None:
+    x = Var("x", tensor(2))
+    packed = script(op.call_pure_packed("f", x, sinfo_args=[tensor(2)]))
+    assert packed.startswith('R.call_pure_packed("f", x, sinfo_args=[')
+    assert script(op.print(x, format="{}")) == 'R.print(x, format="{}")'
+    assert script(op.nn.softmax(x)) == "R.nn.softmax(x, axis=-1)"
+    assert script(op.permute_dims(x, [0])) == "R.permute_dims(x, axes=[0])"
+    assert script(Tuple(())) == "R.tuple()"
+    assert script(Tuple((x,))) == "(x,)"
+    assert script(const(float("nan"))) == 'R.const(float("nan"), "float32")'
+    with pytest.raises(IRError, match="that no binding names"):
+        script(op.add(If(Var("c", TensorStructInfo((), "bool")), x, x), x))  # type: ignore[arg-type]
+
+
+def test_large_constants_are_kept_beside_the_text() -> None:
+    small, large = const(np.arange(3, dtype="int32")), const(np.zeros(100, "float32"))
+    assert script(small) == 'R.const([0, 1, 2], "int32")'
+    assert script(large) == 'R.const(..., "float32")'
+    with keeping() as kept:
+        text = script(large)
+    assert list(kept.values()) == [large.data]
+    assert "kept" in text
+
+
+def test_names_are_unique_and_no_prefix() -> None:
+    a, b = Var("x", tensor(2)), Var("x", tensor(2))
+    assert script(Tuple((a, b, a))) == "(x, x_1, x)"
+    assert script(Var("R", tensor(2))) != "R"
+
+
+def test_functions_print_themselves() -> None:
+    x = Var("x", tensor(2))
+    func = Function([x], x)
+    head = 'def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):'
+    assert func.script() == f"@R.function(private=True)\n{head}\n    return x"
+    assert repr(func) == func.script()
+    declared = Function.create_empty([x], tensor(2))
+    assert declared.script().endswith("    ...")
