@@ -269,6 +269,6 @@ def _block_text(node: BindingBlock | Binding | SeqExpr) -> str:
 register_function(Function, function_lines)
 for _kind in (Var, Call, Constant, Tuple, TupleGetItem, ShapeExpr, PrimValue, StringImm, DataTypeImm, ExternFunc):
     register_text(_kind, _text)
-for _kind in (BindingBlock, Binding, SeqExpr):
-    register_text(_kind, _block_text)
+for _part in (BindingBlock, Binding, SeqExpr):
+    register_text(_part, _block_text)
 register_text(StructInfo, lambda info: InfoPrinter(Names()).info(info))
