@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hmac
 import logging
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Annotated, Protocol
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import Match
+from starlette.types import Scope
 
 from compiler.errors import TunefarmError
 from tuner.records.farm.model_farm import Role, Token
@@ -84,6 +88,7 @@ class Access:
         self._limit: Limit = limit or FailureLimit()
         self._known: dict[str, tuple[float, Token | None]] = {}
         self._notes: set[asyncio.Future[None]] = set()
+        self._guesses = asyncio.Semaphore(1)
 
     async def role(self, authorization: str, address: str) -> tuple[Role, str]:
         """The role and the name a request goes by. Raises Unauthorised, TooManyFailures, StoreUnavailable."""
@@ -91,26 +96,29 @@ class Access:
             if self._open_role is None:
                 raise Unauthorised("a token is needed", hint="send it as `Authorization: Bearer TOKEN`")
             return self._open_role, ""
-        if (wait := self._limit.wait_s(address)) > 0:
+        secret = secret_of(authorization)
+        wait = self._limit.wait_s(address)
+        found = None if secret is None else await self._look_up(secret, slowly=wait > 0)
+        if found is not None:  # also from an address that others send wrong ones from
+            return found
+        if wait > 0:
             raise TooManyFailures(
                 "too many wrong tokens came from your address", hint=f"wait {wait:.0f} s", detail={"wait_s": wait}
             )
-        secret = secret_of(authorization)
-        found = None if secret is None else await self._look_up(secret)
-        if found is not None:
-            return found
         if self._open_role is not None and secret is None:
             return self._open_role, ""  # a header of something else, where none is needed
         self._limit.failed(address)
         raise Unauthorised("this token opens nothing here", hint="`tunefarm token new` makes one")
 
-    async def _look_up(self, secret: str) -> tuple[Role, str] | None:
+    async def _look_up(self, secret: str, slowly: bool) -> tuple[Role, str] | None:
+        """Whose token it is. `slowly`: one after the other, so that guesses take no more of the store."""
         digest = digest_of(secret)
         if any(hmac.compare_digest(digest, known) for known in self._file):
             return Role.READ, "token file"
         until, token = self._known.get(digest, (0.0, None))
         if time.monotonic() >= until:
-            token = await run_in_threadpool(self._store.find_token, secret)
+            async with self._guesses if slowly else contextlib.nullcontext():
+                token = await run_in_threadpool(self._store.find_token, secret)
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[digest] = (time.monotonic() + REMEMBER_S, token)
@@ -150,14 +158,35 @@ def needs(role: Role) -> Callable[[Request], Awaitable[str]]:
     """A dependency of routes that change something: refuses lesser roles, and gives the name of who asks."""
 
     async def check(request: Request) -> str:
-        has: Role = request.scope["tunefarm_role"]
-        if not has.allows(role):
-            raise Forbidden(f"this takes a token of role {role}; yours is {has}", hint="`tunefarm token new` makes one")
+        check_role(role, request.scope["tunefarm_role"])
         name: str = request.scope["tunefarm_name"]
         return name
 
     check.needed_role = role  # type: ignore[attr-defined]
     return check
+
+
+def check_role(needed: Role, has: Role) -> None:
+    """Raises Forbidden for a role that does not allow what another one does."""
+    if not has.allows(needed):
+        raise Forbidden(f"this takes a token of role {needed}; yours is {has}", hint="`tunefarm token new` makes one")
+
+
+def needed_role(routers: Sequence[tuple[str, APIRouter]], scope: Scope) -> Role:
+    """What the route that a request goes to asks for with `needs`; `routers` come with the prefix of their paths.
+    Reading needs no look at them."""
+    method, path = scope["method"], scope["path"]
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return Role.READ
+    for prefix, router in routers:
+        if not path.startswith(prefix):
+            continue
+        asked = {"type": "http", "method": method, "path": path.removeprefix(prefix), "root_path": "", "headers": []}
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.matches(asked)[0] is Match.FULL:
+                found = [getattr(part.call, "needed_role", None) for part in route.dependant.dependencies]
+                return next((role for role in found if role is not None), Role.READ)
+    return Role.READ
 
 
 Tuner = Annotated[str, Depends(needs(Role.TUNE))]

@@ -94,18 +94,16 @@ def create_app(
     app.state.context = Context(
         store=store, freshness=freshness, fleet=fleet, version=_version(), stopping=stopping, launcher=launcher
     )
-    for router in _API:
-        app.include_router(router, prefix="/api/v1")
-    app.include_router(metrics.router)
-    for page in PAGES:
-        app.include_router(page.load())
-    app.include_router(export.router)
+    routers = [("/api/v1", router) for router in _API]
+    routers += [("", router) for router in (metrics.router, *(page.load() for page in PAGES), export.router)]
+    for prefix, router in routers:
+        app.include_router(router, prefix=prefix)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     for kind in (TunefarmError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, _on_error)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     app.add_middleware(Remembered, freshness=freshness)
-    app.add_middleware(Guard, hosts=hosts, access=access, error_page=_error_page)
+    app.add_middleware(Guard, hosts=hosts, access=access, error_page=_error_page, routers=routers)
     return app
 
 

@@ -12,13 +12,15 @@ from tuner.records.lookup.remembered import Answers
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
 from webui.launcher import Launcher
+from webui.limits import Streams
 from webui.remembered import Freshness, Part
 
 
 @dataclass(frozen=True)
 class Context:
     """`stopping` turns true when the server is about to end, so that streams end with it. `launcher`
-    starts tuning runs; None: this app starts none. `parts` are answers of batches, good for what `freshness` says."""
+    starts tuning runs; None: this app starts none. `parts` are answers of batches, good for what `freshness` says;
+    `streams` counts who listens to runs."""
 
     store: RecordStore
     freshness: Freshness
@@ -27,6 +29,7 @@ class Context:
     stopping: Callable[[], bool]
     launcher: Launcher | None = None
     parts: Answers[Part] = field(default_factory=Answers)
+    streams: Streams = field(default_factory=Streams)
 
 
 async def _context(request: Request) -> Context:  # async: not a trip to a thread on each request

@@ -47,6 +47,18 @@ class TooManyFailures(WebError):
     kind = "too_many_failures"
 
 
+class TooManyStreams(WebError):
+    """The client, or all of them together, have as many live streams as there may be."""
+
+    kind = "too_many_streams"
+
+
+class TooLarge(WebError):
+    """A request's body is larger than the token's role may send."""
+
+    kind = "too_large"
+
+
 class NoLauncher(WebError):
     """This web app starts no tuning runs, or not on what was asked for."""
 

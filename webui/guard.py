@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from compiler.errors import TunefarmError
-from webui.access import Access
-from webui.errors import BadRequest, Forbidden
+from tuner.records.farm.model_farm import Role
+from webui.access import Access, check_role, needed_role
+from webui.errors import BadRequest, Forbidden, TooLarge
 
+MOST_BYTES = {Role.READ: 8 << 20, Role.TUNE: 8 << 20, Role.ADMIN: 256 << 20}
+"""Of a request's body, by the role that sends it."""
+BODY_S = 60.0
+"""How long a body may take to come."""
 ErrorPage = Callable[[Request, Exception], ASGIApp]
 """Makes the response that tells a client of an error."""
 
@@ -30,11 +37,19 @@ _SECURITY = [(name.lower().encode(), value.encode()) for name, value in SECURITY
 
 class Guard:
     """`hosts`: names a request's Host may have; None allows all. On loopback this keeps a web page elsewhere from
-    reading the app by pointing its own name at 127.0.0.1. `access` says what a request may do; routes that change
-    something ask for it with `webui.access.needs`."""
+    reading the app by pointing its own name at 127.0.0.1. `access` says what a request may do: that is looked at
+    before any of its body is taken, by what its route, in one of `routers`, asks for with `webui.access.needs`."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] | None, access: Access, error_page: ErrorPage) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        hosts: Collection[str] | None,
+        access: Access,
+        error_page: ErrorPage,
+        routers: Sequence[tuple[str, APIRouter]],
+    ) -> None:
         self._app = app
+        self._routers = routers
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
         self._access = access
         self._error_page = error_page
@@ -44,23 +59,29 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        headers = Headers(scope=scope)
+        body = _Body(receive, headers)
+
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = {name for name, _ in message["headers"]}
                 added = [pair for pair in _SECURITY if pair[0] not in given]
+                if body.left_over:
+                    added.append((b"connection", b"close"))  # nobody reads the rest
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
-        headers = Headers(scope=scope)
         app = self._app
         try:
             self._check_origin(scope["method"], headers)
             address = scope["client"][0] if scope.get("client") else ""
             role, name = await self._access.role(headers.get("authorization", ""), address)
             scope["tunefarm_role"], scope["tunefarm_name"] = role, name
+            check_role(needed_role(self._routers, scope), role)
+            body.allow(MOST_BYTES[role])
         except TunefarmError as refusal:
             app = self._error_page(Request(scope), refusal)
-        await app(scope, receive, send_guarded)
+        await app(scope, body.receive, send_guarded)
 
     def _check_origin(self, method: str, headers: Headers) -> None:
         """Raises BadRequest for another host's name, Forbidden for a change that a page of another site asks for: the
@@ -74,6 +95,43 @@ class Guard:
         elsewhere = bool(origin) and origin.partition("://")[2].lower() != headers.get("host", "").lower()
         if elsewhere or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Forbidden("a page of another site may not change anything here")
+
+
+class _Body:
+    """A request's body as it is taken: so many bytes at most, in time. `left_over`: some of it was not taken."""
+
+    def __init__(self, receive: Receive, headers: Headers) -> None:
+        self._receive = receive
+        self._told = headers.get("content-length", "")
+        self.left_over = self._told not in ("", "0") or "transfer-encoding" in headers
+        self._left = self._most = 0
+        self._whole = False
+        self._deadline = asyncio.get_running_loop().time() + BODY_S
+
+    def allow(self, most: int) -> None:
+        """Raises TooLarge for one that is announced to be larger."""
+        self._left = self._most = most
+        if self._told.isdecimal() and int(self._told) > most:
+            raise TooLarge(_too_large(most))
+
+    async def receive(self) -> Message:
+        if self._whole:  # what still comes is the end of the connection, any time
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise HTTPException(413, _too_large(self._most))
+        if not message.get("more_body", False):
+            self._whole, self.left_over = True, False
+        return message
+
+
+def _too_large(most: int) -> str:
+    return f"the request is larger than {most >> 20} MiB, the most your token's role may send"
 
 
 def _host_name(host: str) -> str:

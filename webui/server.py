@@ -26,6 +26,7 @@ from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
 from webui.launcher import ProcessLauncher
+from webui.limits import bounded_protocol
 from webui.pages.templates import compile_all
 from webui.tracker_link import TrackerLink
 
@@ -43,7 +44,8 @@ class WebOptions:
     of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback,
     unless there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to the
     tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty: none
-    are. `workers`: how many processes answer (`webui.workers`).
+    are. `workers`: how many processes answer (`webui.workers`). `proxies`: the addresses
+    of proxies that are believed whom they speak for.
     """
 
     db: str
@@ -57,6 +59,7 @@ class WebOptions:
     require_token: bool = False
     command: tuple[str, ...] = ()
     workers: int = 1
+    proxies: tuple[str, ...] = ()
 
 
 def serve(options: WebOptions, announce: Callable[[str], None] = print) -> None:
@@ -141,6 +144,10 @@ def _server(
         log_level="warning",
         access_log=False,
         server_header=False,
+        http=bounded_protocol(options.proxies),
+        ws="none",
+        proxy_headers=bool(options.proxies),
+        forwarded_allow_ips=list(options.proxies),
         timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
     )

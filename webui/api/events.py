@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from compiler.errors import TunefarmError
 from tuner.records import model
@@ -50,6 +51,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 @router.get("/runs/{run_id}/events", responses={**ERRORS, **_STREAM}, response_class=StreamingResponse)
 async def events(
     context: Ctx,
+    request: Request,
     run_id: Id,
     after: Annotated[
         int | None, Query(ge=0, le=LARGEST, description="send trials after this one; from now without it")
@@ -62,7 +64,22 @@ async def events(
         after = int(last_event_id)
     follower = Follower(context.store, run_id, after)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream(context, follower), media_type="text/event-stream", headers=headers)
+    ended = context.streams.open(request.scope["tunefarm_name"] or (request.client.host if request.client else ""))
+    return _Counted(_stream(context, follower), ended, media_type="text/event-stream", headers=headers)
+
+
+class _Counted(StreamingResponse):
+    """A stream that says when it has ended, also before its first event."""
+
+    def __init__(self, content: AsyncIterator[str], ended: Callable[[], None], **more: Any) -> None:
+        super().__init__(content, **more)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 async def _stream(context: Context, follower: Follower) -> AsyncIterator[str]:

@@ -21,7 +21,16 @@ from tracker.capability import CapabilityError
 from tuner.errors import TuningError
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunBusy, StoreUnavailable
 from webui.api.models import ErrorBody, ErrorReply
-from webui.errors import BadRequest, Forbidden, NoConfigError, NoLauncher, TooManyFailures, Unauthorised
+from webui.errors import (
+    BadRequest,
+    Forbidden,
+    NoConfigError,
+    NoLauncher,
+    TooLarge,
+    TooManyFailures,
+    TooManyStreams,
+    Unauthorised,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +47,8 @@ _STATUS: tuple[tuple[type[TunefarmError], int], ...] = (
     (RunBusy, 409),
     (NoLauncher, 409),
     (TooManyFailures, 429),
+    (TooManyStreams, 429),
+    (TooLarge, 413),
     (StoreUnavailable, 503),
 )
 

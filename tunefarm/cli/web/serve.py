@@ -32,6 +32,7 @@ Exit status: 0 after SIGINT or SIGTERM, 1 when it cannot start, 2 for wrong usag
 @click.option("--token-file", type=FILE, help="Tokens that may read, one a line; every request then needs a token.")
 @click.option("--require-token", is_flag=True, help="Ask for a token on loopback, too: behind a proxy, for one.")
 @click.option("--workers", type=Whole(1, 64), default=1, show_default=True, help="Processes that answer: one a core.")
+@click.option("--proxy", "proxies", multiple=True, metavar="IP", help="Believe this proxy's X-Forwarded-For.")
 @click.option("--insecure", is_flag=True, help="Without tokens, let everyone who reaches it read.")
 @click.pass_obj
 def web(
@@ -45,6 +46,7 @@ def web(
     require_token: bool,
     insecure: bool,
     workers: int,
+    proxies: tuple[str, ...],
 ) -> None:
     """Run the web app: runs as they happen, best configs and devices, as pages and as a REST API.
 
@@ -66,6 +68,7 @@ def web(
         require_token=require_token,
         command=(*PYTHON, "-m", "tunefarm"),
         workers=workers,
+        proxies=proxies,
     )
     (serve if workers == 1 else serve_workers)(options, announce=click.echo)
 

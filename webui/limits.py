@@ -1,0 +1,95 @@
+"""How much one client may have of the web app at a time: connections, requests that do not end, live streams."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from webui.errors import TooManyStreams
+
+CONNECTIONS, CONNECTIONS_OF_ONE = 800, 200
+REQUEST_S = 10.0
+"""How long a client may take over the head of a request."""
+_LOOK_S = 2.0
+STREAMS, STREAMS_OF_ONE = 64, 16
+
+
+def bounded_protocol(
+    proxies: Collection[str] = (),
+    *,
+    most: int = CONNECTIONS,
+    most_of_one: int = CONNECTIONS_OF_ONE,
+    request_s: float = REQUEST_S,
+) -> type[asyncio.Protocol]:
+    """HTTP over connections of which an address has so many; `proxies`, which speak for many, count in total only. One
+    on which a request's head does not come in time is closed."""
+    open_: Counter[str] = Counter()
+    known = frozenset(proxies)
+    look_s = min(_LOOK_S, request_s / 2)
+
+    class Bounded(HttpToolsProtocol):
+        _address = ""
+        _last: Any = None
+        _since = 0.0
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            peer = transport.get_extra_info("peername")
+            self._address = str(peer[0]) if isinstance(peer, tuple) else ""
+            open_[self._address] += 1
+            super().connection_made(transport)
+            of_one = self._address not in known and open_[self._address] > most_of_one
+            if of_one or open_.total() > most:
+                transport.abort()
+                return
+            self._since = self.loop.time()
+            self._timer = self.loop.call_later(look_s, self._look)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            open_[self._address] -= 1
+            if not open_[self._address]:
+                del open_[self._address]
+            if self._timer is not None:
+                self._timer.cancel()
+            super().connection_lost(exc)
+
+        def _look(self) -> None:
+            """Close it when nothing is being answered, and no new request has come for too long."""
+            answering = self.cycle is not None and not self.cycle.response_complete
+            if answering or self.cycle is not self._last:
+                self._last, self._since = self.cycle, self.loop.time()
+            elif self.loop.time() - self._since > request_s:
+                self.transport.close()
+                return
+            self._timer = self.loop.call_later(look_s, self._look)
+
+    return Bounded
+
+
+class Streams:
+    """Live streams of events: each looks at the records again and again. Usable in any thread."""
+
+    def __init__(self, most: int = STREAMS, most_of_one: int = STREAMS_OF_ONE) -> None:
+        self._most, self._most_of_one = most, most_of_one
+        self._open: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def open(self, client: str) -> Callable[[], None]:
+        """Count a stream of `client`; call the result when it ends. Raises TooManyStreams."""
+        with self._lock:
+            if self._open[client] >= self._most_of_one or self._open.total() >= self._most:
+                whose = "you have" if self._open[client] >= self._most_of_one else "there are"
+                raise TooManyStreams(f"{whose} too many live streams open", hint="close one, or ask again later")
+            self._open[client] += 1
+        return lambda: self._close(client)
+
+    def _close(self, client: str) -> None:
+        with self._lock:
+            self._open[client] -= 1
+            if self._open[client] <= 0:
+                del self._open[client]
