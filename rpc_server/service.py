@@ -24,6 +24,7 @@ from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.wire.connection_guard import seed_routing_ids
 from rpc_server.wire.curve import Doorkeeper
 from rpc_server.wire.keys import KeyRing, Principal
+from rpc_server.wire.plain_text import log_plainly
 from rpc_server.wire.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0
@@ -304,7 +305,7 @@ class ChildService:
 
 def child_main(serve: Callable[[T], None], options: type[T], text: str) -> int:
     """What the child of a `ChildService` does with its options; the exit status."""
-    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+    log_plainly("%(name)s %(levelname)s: %(message)s", logging.WARNING)
     try:
         serve(msgspec.json.decode(text, type=options))
     except ServerStartError as error:

@@ -31,6 +31,7 @@ from rpc_server.errors import ConnectError, ProtocolError
 from rpc_server.farm_link.registrar import LIVENESS
 from rpc_server.wire.codec import Kind, check_frames
 from rpc_server.wire.curve import PeerKeys, secure_client
+from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.sockets import endpoint, prepare, resolve
 from rpc_server.wire.tracker_messages import LIMITS, Admin, FromClient, Query, ToClient, to_client, to_tracker
 
@@ -211,7 +212,7 @@ class Channel:
             header = check_frames(frames, LIMITS)
             if header.kind is not Kind.NOTE:
                 answer = self._asked.pop(header.request_id, None)
-            message = to_client.decode(frames).body
+            message = plainly(to_client.decode(frames).body)
         except TunefarmError as error:
             if answer is not None:
                 answer.set_exception(error)

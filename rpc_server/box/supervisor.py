@@ -77,6 +77,7 @@ from rpc_server.wire.messages import (
     PutBlob,
     describe,
     public_codec,
+    trial_allowance,
 )
 from rpc_server.wire.polling import PollTable, poll_ms
 from rpc_server.wire.sockets import came_before, receive_frames, send_frames
@@ -130,7 +131,9 @@ class Supervisor:
         self._config = config
         self._leases = leases
         self._info = info or BoxStatus(config.box, config.key, "", {}, (), 0, 0.0, 0)
-        self._state = SupervisorState(config, lambda frames: describe(frames[1]))
+        self._state = SupervisorState(
+            config, lambda frames: describe(frames[1]), lambda frames: trial_allowance(frames[1])
+        )
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()
         self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)

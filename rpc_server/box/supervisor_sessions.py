@@ -23,11 +23,17 @@ _REMEMBERED_ENDS = 1024
 class Sessions:
     """Those that are open, those that ended but whose executors still die, and clients that wait for one."""
 
-    def __init__(self, config: SupervisorConfig, name_call: Callable[[Frames], str]) -> None:
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        name_call: Callable[[Frames], str],
+        allowed: Callable[[Frames], float] = lambda _frames: 0.0,
+    ) -> None:
         self.config = config
         self.pool = ExecutorPool(config.pool)
         self.crashes = 0
         self._name_call = name_call
+        self._allowed = allowed
         self._sessions: dict[int, Session] = {}
         self._by_conn: dict[bytes, Session] = {}
         self._over: dict[bytes, Over] = {}  # connections whose session ended

@@ -61,7 +61,8 @@ _LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not
 
 
 class SupervisorState(Sessions):
-    """See the module. `name_call(frames)` words a request for crash reports; it is called only then."""
+    """See the module. `name_call(frames)` words a request for crash reports; it is called only then.
+    `allowed(frames)` is how many seconds a trial may take in all, whatever its executor says."""
 
     # --- what the loop asks -------------------------------------------------------------------------------
 
@@ -275,8 +276,10 @@ class SupervisorState(Sessions):
         session = self._session_of(event.executor)
         if session is not None:
             session.phase = event.name[:64]
-            if event.timeout_s is not None and event.timeout_s > 0:
-                session.head_since, session.head_timeout = now, event.timeout_s
+            if event.timeout_s is not None and event.timeout_s > 0 and session.queue and session.queue[0].trial:
+                # A kernel may say this in its executor's name: all phases together have what the client gave the trial.
+                left = session.head_started + self._allowed(session.queue[0].frames) - now
+                session.head_since, session.head_timeout = now, max(0.0, min(event.timeout_s, left))
 
     # --- executors that end -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from rpc_server.wire.codec import Kind
 from rpc_server.wire.curve import PeerKeys, keys_for, secure_client
 from rpc_server.wire.event_loop import BROKEN, EventLoop
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.plain_text import log_plainly
 from rpc_server.wire.relay_messages import (
     HEARTBEAT_S,
     MAX_PASSES,
@@ -272,7 +273,7 @@ class Agent:
 
 
 def _main(text: str) -> int:
-    logging.basicConfig(level=logging.WARNING, format="%(name)s %(levelname)s: %(message)s")
+    log_plainly("%(name)s %(levelname)s: %(message)s", logging.WARNING)
     options = msgspec.json.decode(text, type=AgentOptions)
     try:
         keys = keys_for(KeyRing(options.keys) if options.keys else None, options.listed, options.server)

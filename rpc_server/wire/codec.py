@@ -18,6 +18,7 @@ import msgspec
 
 from compiler.errors import TunefarmError, error_from_kind
 from rpc_server.errors import ProtocolError, RemoteError
+from rpc_server.wire.plain_text import plainly
 
 PROTOCOL_VERSION = 1
 MAGIC = b"TFRM"
@@ -213,6 +214,7 @@ def decode_error(frames: Sequence[Buffer]) -> TunefarmError:
         body = _error_decoder.decode(frames[1])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the peer sent an unreadable error: {error}") from None
+    body = plainly(body)
     return error_from_kind(body.kind, body.message, hint=body.hint, detail=body.detail)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from zmq.utils import z85
 from rpc_server.errors import KeyFileError
 
 _PREFIX = "tf"
+_LOCK = ".lock"
 _KEY_BYTES = 32
 _MAX_FILE = 4 << 20
 
@@ -95,13 +97,13 @@ class KeyRing:
     def create_identity(self, name: str, *, replace: bool = False) -> Identity:
         """Make this machine's key pair. Raises KeyFileError if it has one and `replace` is false."""
         path = self.folder / "identity"
-        if path.exists() and not replace:
-            raise KeyFileError(
-                f"{path} exists already", hint="`tunefarm keys show` prints its public half; --replace makes a new one"
-            )
         public, secret = (z85.decode(key) for key in zmq.curve_keypair())
         identity = Identity(_word(name), _text(public), _text(secret))
-        self._write("identity", f"{identity.public} {identity.secret} {identity.name}\n")
+        with self._changing():
+            if path.exists() and not replace:
+                hint = "`tunefarm keys show` prints its public half; --replace makes a new one"
+                raise KeyFileError(f"{path} exists already", hint=hint)
+            self._write("identity", f"{identity.public} {identity.secret} {identity.name}\n")
         return identity
 
     # --- who may connect ----------------------------------------------------------------------------------
@@ -113,17 +115,18 @@ class KeyRing:
     def authorize(self, public: str, role: Role, name: str) -> Principal:
         """Let the holder of a key connect. A key has one role; a name may have several keys."""
         principal = Principal(_word(name), role, checked(public))
-        entries = self.authorized() | {public: principal}
-        self._write_authorized(entries)
+        with self._changing():
+            self._write_authorized(self.authorized() | {public: principal})
         return principal
 
     def revoke(self, who: str) -> list[Principal]:
         """Remove a key, or every key of a name. Raises KeyFileError when there is none."""
-        entries = self.authorized()
-        gone = [p for p in entries.values() if who in (p.public, p.name)]
-        if not gone:
-            raise KeyFileError(f"no authorized key or name is {who!r}", hint="`tunefarm keys list` shows them")
-        self._write_authorized({k: p for k, p in entries.items() if p not in gone})
+        with self._changing():
+            entries = self.authorized()
+            gone = [p for p in entries.values() if who in (p.public, p.name)]
+            if not gone:
+                raise KeyFileError(f"no authorized key or name is {who!r}", hint="`tunefarm keys list` shows them")
+            self._write_authorized({k: p for k, p in entries.items() if p not in gone})
         return gone
 
     def _write_authorized(self, entries: dict[str, Principal]) -> None:
@@ -138,10 +141,27 @@ class KeyRing:
 
     def trust(self, address: str, public: str) -> None:
         """Expect this key from the server or tracker at "host:port"."""
-        entries = self.known() | {_word(address): checked(public)}
-        self._write("known", "".join(f"{a} {k}\n" for a, k in entries.items()))
+        added = {_word(address): checked(public)}
+        with self._changing():
+            self._write("known", "".join(f"{a} {k}\n" for a, k in (self.known() | added).items()))
 
     # --- files --------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Only one process or thread at a time reads a list and writes it anew: what another has taken out meanwhile
+        would come back. What was remembered of the files is read again."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise KeyFileError(f"{self.folder} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._seen.clear()
+            yield
+        finally:
+            os.close(lock)
 
     def _entries(self, name: str, form: str, read: Callable[[list[str]], tuple[str, T] | None]) -> dict[str, T]:
         """A file's lines as `read` understands them, comments left out; read anew when it has changed."""

@@ -386,6 +386,18 @@ def describe(body: Buffer) -> str:
             return describe_request(request)
 
 
+def trial_allowance(body: Buffer) -> float:
+    """Seconds that a trial may take in all: to wait for blobs, to load, and to be timed, and its reference's run."""
+    try:
+        request = public_codec.decode_body(body)
+    except ProtocolError:
+        return 0.0
+    if not isinstance(request, Measure):
+        return 0.0
+    asked = request.request
+    return 3.0 * asked.timeout_s + (asked.reference_timeout_s if asked.reference else 0.0)
+
+
 def describe_request(request: AnyMessage) -> str:
     match request:
         case Call():

@@ -157,7 +157,9 @@ def cli(ctx: click.Context, log_level: str | None) -> None:
     """
     ctx.obj = settings.load({"log_level": log_level})
     level = getattr(logging, ctx.obj.log_level.upper())
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    from rpc_server.wire.plain_text import log_plainly
+
+    log_plainly("%(asctime)s %(levelname)s %(name)s: %(message)s", level, stream=sys.stderr)
 
 
 def run(argv: Sequence[str] | None = None) -> NoReturn:

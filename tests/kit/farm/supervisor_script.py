@@ -22,7 +22,9 @@ class Box:
             **{k: config.pop(k) for k in ("warm", "start_timeout_s", "start_retry_s", "refill_delay_s") if k in config}
         )
         self.state = SupervisorState(
-            SupervisorConfig(box="box", pool=pool, **config), lambda frames: f"call {frames[1].decode()}"
+            SupervisorConfig(box="box", pool=pool, **config),
+            lambda frames: f"call {frames[1].decode()}",
+            lambda _frames: 100.0,
         )
         self.now = 100.0
         self.out = []

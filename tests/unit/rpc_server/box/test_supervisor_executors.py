@@ -87,9 +87,20 @@ def test_calls_without_a_deadline_take_the_boxs():
 
 
 def test_a_phase_restarts_the_deadline_and_is_named(ann):
-    ann(call(1, timeout_s=1))
+    ann(call(1, timeout_s=1, trial=True))
     ann(ExecutorPhase(1, "compiling", 30), after=0.5)
     assert ann.state.next_wakeup() == ann.now + 30
+    # What an executor says of its deadline is bounded by what the client gave it: here 100 s.
+    started = ann.now - 0.5
+    ann(ExecutorPhase(1, "timing", 1e9), after=10)
+    assert ann.state.next_wakeup() == started + 100
+
+
+def test_a_phase_is_named_and_gives_a_call_no_time(ann):
+    ann(call(1, timeout_s=1))
+    due = ann.state.next_wakeup()
+    ann(ExecutorPhase(1, "compiling", 30), after=0.5)
+    assert ann.state.next_wakeup() == due
     ann(ExecutorExited(1, SEGFAULT))
     assert "call f (compiling)" in ann.error().message
 

@@ -1,0 +1,56 @@
+"""Text of others made harmless for terminals and logs: here, and where it comes in, in no other place.
+
+A device's name, a reason or an error is whatever its sender wrote. Control characters could move a terminal's cursor,
+change its title or forge a line of a log. They are shown as escapes: `\\x1b[31m`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+T = TypeVar("T")
+
+_UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text with every control character but tab and newline, and what turns the direction of writing, escaped."""
+    return _UNSAFE.sub(lambda found: ascii(found.group())[1:-1], text) if _UNSAFE.search(text) else text
+
+
+def plainly(value: T) -> T:
+    """The same for every text in a message or a builtin value."""
+    made: Any = value
+    match value:
+        case str():
+            made = plain(value)
+        case tuple() | list():
+            made = type(value)(plainly(item) for item in value)
+        case dict():
+            made = {plainly(key): plainly(item) for key, item in value.items()}
+        case msgspec.Struct():
+            names = type(value).__struct_fields__
+            made = msgspec.structs.replace(value, **{name: plainly(getattr(value, name)) for name in names})
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = dataclasses.fields(value)
+            made = dataclasses.replace(value, **{field.name: plainly(getattr(value, field.name)) for field in fields})
+    return cast(T, made)
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats records so that no text in them looks like another record: their further lines are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record)).replace("\n", "\n    ")
+
+
+def log_plainly(form: str, level: int, **options: Any) -> None:
+    """`logging.basicConfig` with a `PlainFormatter`."""
+    logging.basicConfig(level=level, **options)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(PlainFormatter(form))
