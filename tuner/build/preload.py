@@ -8,11 +8,13 @@ from __future__ import annotations
 import gc
 from contextlib import suppress
 
+from compiler.driver.backend import BACKENDS
 from compiler.driver.build import compile_artifact
 from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
+from tuner.space.backend import TUNING_BACKENDS
 
 
 def _build_once() -> None:
@@ -24,5 +26,7 @@ def _build_once() -> None:
 
 
 _build_once()
+for _kind in TUNING_BACKENDS.kinds:  # what is tuned for may be built for
+    BACKENDS.find(_kind)
 gc.collect()
 gc.freeze()  # what is shared with the workers is not touched, and so not copied, by their collections

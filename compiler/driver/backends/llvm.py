@@ -27,6 +27,9 @@ class BuiltModule(CPUModule):
         super().__init__(artifact, code)
         self._effort = effort
 
+    def __repr__(self) -> str:
+        return f"<CPUModule {', '.join(self.get_function_list())}>"  # how it came to be does not matter to users
+
     def get_source(self, fmt: str = "") -> str:
         """ "ll" (LLVM IR before optimisation, the default), "asm" or "tir" (lowered)."""
         if fmt.lower() in ("asm", "s"):
