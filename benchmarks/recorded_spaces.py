@@ -22,7 +22,7 @@ import numpy as np
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tuner.engine.replay import UNTUNED
 from tuner.model.machine import target_family
 from tuner.search.base import Candidate

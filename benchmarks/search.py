@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from compiler.target.target import Target
-from rpc_server.executor.trial_messages import MeasureResult
+from rpc_server.wire.trial_messages import MeasureResult
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import sketch_search

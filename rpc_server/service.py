@@ -19,8 +19,8 @@ from typing import Self, TypeVar
 import msgspec
 import zmq
 
-from rpc_server.box.children import PYTHON, environment
 from rpc_server.errors import ConnectError, ServerStartError
+from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.connection_guard import seed_routing_ids
 from rpc_server.wire.curve import Doorkeeper
 from rpc_server.wire.keys import KeyRing, Principal

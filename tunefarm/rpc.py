@@ -11,9 +11,9 @@ from rpc_server.box.server import Server
 from rpc_server.client import connect as _client
 from rpc_server.client.local import LocalSession, with_minrpc
 from rpc_server.client.session import RPCSession
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.relay.server import Relay
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tracker import client as _tracker
 from tracker.client import TrackerSession
 from tracker.server import Tracker

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Protocol
 
 from compiler.errors import TunefarmError
-from rpc_server.box.children import environment
-from rpc_server.box.crash import signal_name
+from rpc_server.machine.children import environment
+from rpc_server.machine.crash import signal_name
 from tuner.process_identity import is_gone
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
 
-from rpc_server.box.children import PYTHON, environment
+from rpc_server.machine.children import PYTHON, environment
 from tuner.records.store import RecordStore
 from webui.errors import WebStartError
 from webui.server import GRACE_S, WebOptions, bind, check_access, serve_worker, started

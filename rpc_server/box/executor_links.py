@@ -11,12 +11,8 @@ from pathlib import Path
 import msgspec
 
 from compiler.errors import TunefarmError
-from rpc_server.box.blobs import BlobStore
-from rpc_server.box.crash import ExitReport
 from rpc_server.box.folders import disk_usage, move_files
-from rpc_server.box.processes import ExecutorProcess, ExecutorSettings
 from rpc_server.box.removal import Remover
-from rpc_server.box.stray_processes import Strays
 from rpc_server.box.supervisor_events import (
     Event,
     ExecutorBrokeProtocol,
@@ -29,7 +25,11 @@ from rpc_server.box.supervisor_events import (
 )
 from rpc_server.box.task_groups import TaskGroups
 from rpc_server.errors import ProtocolError
-from rpc_server.executor.isolation import EACH, ids_of
+from rpc_server.isolation.limits import EACH, ids_of
+from rpc_server.machine.blobs import BlobStore
+from rpc_server.machine.crash import ExitReport
+from rpc_server.machine.processes import ExecutorProcess, ExecutorSettings
+from rpc_server.machine.stray_processes import Strays
 from rpc_server.wire.codec import Kind, check_frames
 from rpc_server.wire.messages import Data, Need
 from rpc_server.wire.polling import WRITABLE, PollTable

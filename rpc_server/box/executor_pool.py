@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from rpc_server.box.crash import ExitReport, Verdict
 from rpc_server.box.supervisor_events import Command, Kill, Log, Spawn
+from rpc_server.machine.crash import ExitReport, Verdict
 
 
 class ExecutorState(Enum):

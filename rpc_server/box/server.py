@@ -17,24 +17,24 @@ from typing import Any
 import msgspec
 import zmq
 
-from rpc_server.box.crash import GPU_LOST, ExitReport
 from rpc_server.box.executor_pool import PoolConfig
-from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.box.folders import ServerFolder
-from rpc_server.box.health import HealthCheck
-from rpc_server.box.hours import Hours, HoursError
-from rpc_server.box.memory import keep_freed_memory
-from rpc_server.box.processes import ExecutorSettings
 from rpc_server.box.server_options import AUTO, DEFAULT_PORT, ServerOptions
 from rpc_server.box.supervisor import Supervisor, watch_connections
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.errors import ConnectError, ServerStartError
-from rpc_server.executor.isolation import EACH, ids_of
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.farm_link.registrar import Registrar, cpu_device, gpu_device, split_address
-from rpc_server.gpu.gpus import Gpu, ProbeSettings, chosen, probe
 from rpc_server.isolation.levels import ROOT, Isolation, Level, choose
+from rpc_server.isolation.limits import EACH, ids_of
 from rpc_server.isolation.probe import find_means
+from rpc_server.machine.crash import GPU_LOST, ExitReport
+from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.machine.gpus import Gpu, ProbeSettings, chosen, probe
+from rpc_server.machine.health import HealthCheck
+from rpc_server.machine.hours import Hours, HoursError
+from rpc_server.machine.memory import keep_freed_memory
+from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.passes import via

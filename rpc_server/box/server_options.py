@@ -15,8 +15,8 @@ class ServerOptions(ServiceOptions, frozen=True, kw_only=True):
     lends the box out: then only its lease tokens open sessions, and `address` is the host that clients are
     told (default: `host`). `name` is the box's name (default: hostname:port). `relay` ("host:port") is the relay
     that clients reach it through; then `address` is that one's host as clients know it.
-    `hours` are when the tracker may lend it (`rpc_server.box.hours`), in `timezone` ("": the machine's); leases go on
-    after closing time unless `end_at_close`.
+    `hours` are when the tracker may lend it (`rpc_server.machine.hours`), in `timezone` ("": the machine's); leases go
+    on after closing time unless `end_at_close`.
     `warm` executors stand by for sessions; one that a session took is replaced `spare_delay_s` later, or when the next
     session wants one.
     `memory_limit` -1 takes three quarters of the machine's memory over the sessions; 0 sets none.

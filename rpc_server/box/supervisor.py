@@ -19,11 +19,8 @@ import msgspec
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.box.blobs import BlobStore
-from rpc_server.box.crash import ExitReport
 from rpc_server.box.executor_links import ExecutorLinks
 from rpc_server.box.executor_pool import ExecutorState
-from rpc_server.box.processes import ExecutorSettings
 from rpc_server.box.supervisor_events import (
     Answer,
     BeginSession,
@@ -55,8 +52,11 @@ from rpc_server.box.supervisor_events import (
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.box.supervisor_state import SupervisorState
 from rpc_server.errors import NotPermitted, ProtocolError, RemoteError
-from rpc_server.executor.isolation import EACH
 from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.isolation.limits import EACH
+from rpc_server.machine.blobs import BlobStore
+from rpc_server.machine.crash import ExitReport
+from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, Kind, check_frames, encode_error, total_size
 from rpc_server.wire.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch

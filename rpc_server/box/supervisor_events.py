@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compiler.errors import TunefarmError
-from rpc_server.box.crash import ExitReport
 from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.messages import AnyReply, OpenSession, SessionEnded
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from rpc_server.box.crash import ExitReport, Verdict
 from rpc_server.box.executor_pool import PoolConfig
 from rpc_server.box.supervisor_events import Frames
+from rpc_server.machine.crash import ExitReport, Verdict
 from rpc_server.wire.messages import OpenSession, SessionEnded
 
 

@@ -9,12 +9,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from rpc_server.box.crash import ExitReport, Verdict
 from rpc_server.box.executor_pool import Executor, ExecutorPool, ExecutorState, Wanted
 from rpc_server.box.supervisor_events import BeginSession, Command, Fail, ForgetSession, Frames, Log, Report, Tell
 from rpc_server.box.supervisor_records import Over, Request, Session, SupervisorConfig, Waiting
 from rpc_server.errors import ExecutorCrashed, RPCError, SessionClosed
 from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.machine.crash import ExitReport, Verdict
 from rpc_server.wire.messages import SessionEnded
 
 _REMEMBERED_ENDS = 1024

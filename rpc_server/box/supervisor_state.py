@@ -15,7 +15,6 @@ from collections import deque
 from typing import assert_never
 
 from compiler.errors import TunefarmError
-from rpc_server.box.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
 from rpc_server.box.supervisor_events import (
     Answer,
     CallAsked,
@@ -55,6 +54,7 @@ from rpc_server.errors import (
     SessionRefused,
 )
 from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.machine.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
 from rpc_server.wire.messages import REFERENCE_PHASE, Done, Measured, SessionOpened
 
 _LANE_END_S = 10.0  # an executor that closed the lane is killed when it has not ended by then

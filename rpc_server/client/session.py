@@ -13,16 +13,15 @@ import msgspec
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import canonical_type
-from rpc_server.box.blobs import BlobError, blob_digest
-from rpc_server.box.fingerprint import Fingerprint
-from rpc_server.box.memory import expect_big_buffers
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.client.host_memory_pool import Landings
 from rpc_server.client.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
 from rpc_server.client.session_channel import Pending, SessionChannel
-from rpc_server.client.session_files import check_name
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
-from rpc_server.executor.trial_messages import FailureKind, MeasureRequest, MeasureResult
+from rpc_server.executor.session_files import check_name
+from rpc_server.machine.blobs import BlobError, blob_digest
+from rpc_server.machine.fingerprint import Fingerprint
+from rpc_server.machine.memory import expect_big_buffers
 from rpc_server.wire.codec import Address, Buffer, Message
 from rpc_server.wire.messages import (
     CHUNK,
@@ -49,6 +48,7 @@ from rpc_server.wire.messages import (
     SessionOpened,
     WriteMemory,
 )
+from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
 
 _CLOSE_TIMEOUT_S = 2.0
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from compiler.runtime.measure.statistics import median_interval
-from rpc_server.executor.trial_messages import EvaluatorOptions
+from rpc_server.wire.trial_messages import EvaluatorOptions
 
 AT_ONCE = 2.0
 """Times `slower_than` at which a single measurement says enough: no disturbance doubles a time unnoticed for long."""

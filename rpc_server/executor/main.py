@@ -30,16 +30,16 @@ from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.ndarray import empty
 from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.preprocess import flush_caches
-from rpc_server.box.processes import ExecutorSettings
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor.compare import disagreement, fill
-from rpc_server.executor.isolation import EACH, become, die_with_parent, limit_resources, tasks_of
 from rpc_server.executor.session import ExecutorSession
 from rpc_server.executor.trial_subject import end_if_lost
 from rpc_server.isolation import landlock
 from rpc_server.isolation.levels import Level
+from rpc_server.isolation.limits import EACH, become, die_with_parent, limit_resources, tasks_of
 from rpc_server.isolation.syscall_filter import Sockets, filter_system_calls
 from rpc_server.isolation.view import gpu_paths, installation
+from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import Address, Buffer, Kind, Limits, check_frames, encode_error
 from rpc_server.wire.lane import SPIN_S, WELCOME_S, LaneServer
 from rpc_server.wire.messages import Data, public_codec

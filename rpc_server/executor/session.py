@@ -20,8 +20,8 @@ from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.special_modules import system_lib
 from compiler.runtime.load import load_module
-from rpc_server.client.session_files import SessionFiles
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
+from rpc_server.executor.session_files import SessionFiles
 from rpc_server.executor.trial import Trials
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.messages import (

@@ -33,9 +33,9 @@ from rpc_server.executor.adaptive import SHORT_S, is_doubtful, is_enough, is_hop
 from rpc_server.executor.compare import disagreement
 from rpc_server.executor.inputs import Inputs
 from rpc_server.executor.prepacked import prepacked
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.executor.trial_subject import Subject, ending_if_lost
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured, Need
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 
 AnyArray = npt.NDArray[Any]
 _LONG = 10  # times `min_repeat_ms`

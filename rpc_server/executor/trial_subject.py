@@ -12,7 +12,7 @@ from compiler.errors import DeviceError
 from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.device import Device, used_device_types
 from compiler.runtime.core.kernel_function import BoundCall, KernelFunction
-from rpc_server.box.crash import GPU_LOST
+from rpc_server.machine.crash import GPU_LOST
 
 
 class Subject:

@@ -20,12 +20,12 @@ from typing import NoReturn
 
 import msgspec
 
-from rpc_server.box.processes import ExecutorSettings, children_of
-from rpc_server.executor.isolation import EACH, die_with_parent, ids_of, number_of_each
 from rpc_server.isolation.kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, drop_capabilities, prctl
 from rpc_server.isolation.levels import Level
+from rpc_server.isolation.limits import EACH, die_with_parent, ids_of, number_of_each
 from rpc_server.isolation.namespaces import separate
 from rpc_server.isolation.view import enter
+from rpc_server.machine.processes import ExecutorSettings, children_of
 from rpc_server.wire.stream import lane_listener
 
 _STATUS = struct.Struct("i")

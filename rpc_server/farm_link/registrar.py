@@ -20,13 +20,13 @@ from typing import assert_never
 import zmq
 
 from compiler.errors import TunefarmError
-from rpc_server.box.fingerprint import Fingerprint
-from rpc_server.box.health import Health
-from rpc_server.box.hours import Hours
 from rpc_server.errors import ConnectError
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
-from rpc_server.gpu.gpus import Gpu
+from rpc_server.machine.fingerprint import Fingerprint
+from rpc_server.machine.gpus import Gpu
+from rpc_server.machine.health import Health
+from rpc_server.machine.hours import Hours
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.curve import PeerKeys, secure_client
 from rpc_server.wire.sockets import Liveness, endpoint, prepare, resolve

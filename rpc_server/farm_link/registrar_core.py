@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from rpc_server.box.health import Health
 from rpc_server.farm_link.leases import LeaseReport
+from rpc_server.machine.health import Health
 from rpc_server.wire.tracker_messages import (
     BoxBye,
     BoxHeartbeat,

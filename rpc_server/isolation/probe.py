@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from rpc_server.executor.isolation import EACH, become, ids_of, number_of_each
 from rpc_server.isolation import landlock, syscall_filter
 from rpc_server.isolation.levels import ROOT, Means
+from rpc_server.isolation.limits import EACH, become, ids_of, number_of_each
 from rpc_server.isolation.namespaces import separate
 from rpc_server.isolation.view import enter
 

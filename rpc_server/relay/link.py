@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from rpc_server.box.children import PYTHON, environment
 from rpc_server.farm_link.leases import LeaseTable
+from rpc_server.machine.children import PYTHON, environment
 from rpc_server.relay.agent import AgentOptions, LineState
 from rpc_server.relay.passes import pass_of_token
 

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Meta
 
 from rpc_server.errors import ProtocolError
-from rpc_server.executor.trial_messages import MeasureRequest, MeasureResult
 from rpc_server.wire.bounds import (
     Bytes,
     Count,
@@ -34,6 +33,7 @@ from rpc_server.wire.bounds import (
     UnixTime,
 )
 from rpc_server.wire.codec import Buffer, Codec
+from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 
 CHUNK = 2 << 20  # bytes of an array or blob in one message
 WINDOW = 8  # chunks a sender may have unanswered

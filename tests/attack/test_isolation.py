@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from rpc_server.box.children import executor_environment
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.errors import OutOfMemory, RPCError, ServerStartError
-from rpc_server.executor.trial_messages import FailureKind, MeasureRequest
 from rpc_server.isolation import landlock
 from rpc_server.isolation.kernel import PR_SET_DUMPABLE, prctl
 from rpc_server.isolation.probe import find_means
+from rpc_server.machine.children import executor_environment
+from rpc_server.wire.trial_messages import FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.farm.shell_kernel import require_full, shell
 from tests.kit.process_tree import is_alive

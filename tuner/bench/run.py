@@ -18,7 +18,7 @@ from statistics import median
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
 from rpc_server.errors import RPCError
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tuner.bench.changes import WINDOW, Judgement, confirmed, judge
 from tuner.bench.devices import Stand
 from tuner.bench.kernels import Built, Workshop

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.process_builder import MEMORY_BYTES, LocalBuilder
 from tuner.build.worker import BuildRequest, BuildResult
 from tuner.errors import TuningError

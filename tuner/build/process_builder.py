@@ -18,8 +18,8 @@ from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from rpc_server.box.crash import signal_name
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.machine.crash import signal_name
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.spawning import main_not_imported, sigint_blocked, start_fork_server
 from tuner.build.worker import (
     HARD,

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from types import ModuleType
 
-from rpc_server.box.children import search_path
+from rpc_server.machine.children import search_path
 
 _PRELOAD = ["tuner.build.worker", "tuner.build.preload"]  # in this order: the second freezes what there is
 _one_at_a_time = threading.Lock()

@@ -27,7 +27,7 @@ from compiler.artifact import Artifact
 from compiler.errors import ScheduleError, TunefarmError
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 
 if TYPE_CHECKING:
     from compiler.schedule.core.effects import Effects

@@ -15,9 +15,9 @@ from typing import Protocol, runtime_checkable
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
-from rpc_server.box.fingerprint import Fingerprint
 from rpc_server.errors import ConnectError, LeaseRefused, RPCError, SessionClosed
-from rpc_server.executor.trial_messages import FailureKind, MeasureRequest, MeasureResult
+from rpc_server.machine.fingerprint import Fingerprint
+from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from types import MappingProxyType
 
 from compiler.artifact import Artifact
 from compiler.target.target import Target
-from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import RPCError
-from rpc_server.executor.trial_messages import MeasureRequest, MeasureResult
+from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.relay.passes import shown_address
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_messages import Queued
 from rpc_server.wire.tracker_records import DeviceInfo as TrackedDevice
+from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 from tracker.capability import Capabilities, Predicate, parse_capability
 from tracker.client import connect_tracker
 from tracker.errors import NoDeviceError

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import assert_never
 
 from compiler.errors import TunefarmError
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder, BuildRequest, BuildResult
 from tuner.devices import fleet as fl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tuner.build.process_builder import BuildResult
 from tuner.records.model import TrialPurpose
 from tuner.search.base import Proposal

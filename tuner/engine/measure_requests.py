@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from compiler.artifact import Artifact
-from rpc_server.executor.trial_messages import MeasureRequest
+from rpc_server.wire.trial_messages import MeasureRequest
 from tuner.engine.events import SubmitMeasure
 from tuner.engine.options import RunOptions
 from tuner.records.model import TrialPurpose

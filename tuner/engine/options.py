@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, assert_never
 
-from rpc_server.executor.trial_messages import EvaluatorOptions
+from rpc_server.wire.trial_messages import EvaluatorOptions
 from tuner.build.choose import check_builders
 from tuner.engine.budget import Limits
 from tuner.engine.scheduling import GradientOptions, Policy

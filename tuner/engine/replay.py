@@ -14,8 +14,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from compiler.artifact import Artifact
-from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
-from rpc_server.executor.trial_messages import FailureKind, MeasureRequest, MeasureResult
+from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.wire.trial_messages import FailureKind, MeasureRequest, MeasureResult
 from tuner.build.worker import BuildRequest, BuildResult, FuncSource, Source, TraceSource
 from tuner.devices.fleet import DeviceInfo
 from tuner.devices.supplies import local_target

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import assert_never
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.process_builder import BuildResult
 from tuner.engine import events as ev
 from tuner.engine import finals as engine_finals

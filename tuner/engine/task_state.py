@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.process_builder import BuildResult
 from tuner.engine.scheduling import TaskView
 from tuner.records.lookup.best import Verdict, compare, interval

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 
 from compiler.target.target import Target
-from rpc_server.box.fingerprint import Fingerprint
+from rpc_server.machine.fingerprint import Fingerprint
 from tuner.engine.jobs import Jobs
 from tuner.records.model import TrialPurpose
 

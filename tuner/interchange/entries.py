@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup.keys import fingerprint_digest
 from tuner.records.model import Device, NewTrial, Run, Trial, TrialPurpose

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, assert_never
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.interchange.decisions import parameters_of
 from tuner.records.model import Trial, TrialPurpose
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, SPR, TOOLCHAIN, V3, V4, ZEN3, Farm, failed, measured
 from tuner.records.errors import InvalidRecord, RecordNotFound, RunStopped
 from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compiler.errors import TargetError
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed
 from tuner.records.errors import RecordNotFound
 from tuner.records.lookup.keys import workload_family

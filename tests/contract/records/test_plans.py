@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, V3, ZEN3, Farm, failed, measured
 from tests.kit.records.plans import Plans
 from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun, Role

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import URL
 
 from compiler.errors import TargetError
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed, measured
 from tuner.records.db.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound

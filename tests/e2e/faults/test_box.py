@@ -14,12 +14,12 @@ import pytest
 import zmq
 
 from compiler.runtime.core import ndarray as nd
-from rpc_server.box.blobs import BlobError
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.machine.blobs import BlobError
 from rpc_server.wire.messages import OpenSession, public_codec
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.fault_farm import until
 from tests.kit.farm.network import other_network
 from tests.kit.farm.rpc_kernels import kernel

@@ -18,8 +18,8 @@ from compiler.tir.nodes import PrimFunc
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.errors import ServerStartError
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.tracker import until
 from tests.kit.places import STAND_IN, python_path
 from tracker.client import connect_tracker

@@ -20,12 +20,12 @@ from rpc_server.errors import (
     ServerStartError,
     SessionClosed,
 )
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.farm_link.leases import LeaseTable
 from rpc_server.relay.agent import AgentOptions
 from rpc_server.relay.link import RelayLink
 from rpc_server.relay.server import Relay
 from rpc_server.wire.keys import KeyRing, Role
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.network import other_network
 from tests.kit.farm.relay import PATIENCE_S, relay_farm, state, until
 from tests.kit.farm.rpc_kernels import kernel

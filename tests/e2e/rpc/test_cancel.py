@@ -11,8 +11,8 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.client.connection import Connection
 from rpc_server.errors import Cancelled, SessionClosed
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.messages import CancelCalls
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 
 

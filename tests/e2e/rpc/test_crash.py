@@ -16,7 +16,7 @@ from compiler.runtime.core import ndarray as nd
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, OutOfMemory, SessionClosed
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.process_tree import children, is_alive
 

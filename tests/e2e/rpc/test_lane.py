@@ -13,11 +13,11 @@ from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.client.connection import Connection
 from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, ProtocolError, SessionClosed
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.codec import Address, Kind
 from rpc_server.wire.lane import Lane, LaneServer
 from rpc_server.wire.messages import Measure, OpenSession, SessionOpened, SyncDevice, public_codec
 from rpc_server.wire.stream import FrameStream, StreamClosed
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 
 

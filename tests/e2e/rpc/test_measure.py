@@ -6,7 +6,7 @@ import pytest
 from compiler.errors import ArgumentError
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel, with_features
 
 QUICK = EvaluatorOptions(number=3, repeat=4)

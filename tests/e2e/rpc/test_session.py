@@ -12,8 +12,6 @@ from compiler.errors import ArgumentError, ArtifactError, DeviceError
 from compiler.runtime.core import ndarray as nd
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.registry import RegistryError
-from rpc_server.box.blobs import BlobError
-from rpc_server.box.fingerprint import local_fingerprint
 from rpc_server.box.server import Server
 from rpc_server.client.connect import box_status, connect, open_session
 from rpc_server.errors import (
@@ -23,6 +21,8 @@ from rpc_server.errors import (
     SessionClosed,
     SessionRefused,
 )
+from rpc_server.machine.blobs import BlobError
+from rpc_server.machine.fingerprint import local_fingerprint
 from tests.kit.farm.rpc_kernels import kernel, with_features
 from tunefarm import te
 

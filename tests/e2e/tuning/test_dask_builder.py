@@ -13,7 +13,7 @@ import pytest
 
 from compiler.artifact import Artifact
 from compiler.runtime.load import load_artifact
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.cli.farm import until
 from tests.kit.places import ROOT
 from tests.kit.tuner import build_makers

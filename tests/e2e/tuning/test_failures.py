@@ -11,7 +11,7 @@ from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
 from rpc_server.box.server import Server
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.farm.rpc_kernels import kernel, with_features
 from tuner.build.process_builder import BuildRequest, BuildResult, TraceSource
 from tuner.devices.supplies import DirectFleet

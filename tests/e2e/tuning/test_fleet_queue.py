@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rpc_server.box.server import Server
-from rpc_server.executor.trial_messages import MeasureResult
+from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.farm.tracker import PATIENCE_S, until
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import NoDeviceError

@@ -11,7 +11,7 @@ import pytest
 from compiler.target.target import Target
 from rpc_server.box.server import Server
 from rpc_server.errors import ConnectError, RPCError, SessionClosed
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 from tracker.capability import CapabilityError
 from tracker.client import connect_tracker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.tuner import byok_kernels
 from tuner.devices.supplies import LocalFleet
 from tuner.engine.engine import tune

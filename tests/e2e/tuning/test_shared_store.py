@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tuner.devices.supplies import local_target
 from tuner.engine.engine import TuningRun, tune
 from tuner.engine.ledger import Ledger

@@ -13,7 +13,7 @@ import numpy as np
 import zmq
 
 from compiler.runtime.core import ndarray as nd
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.fuzzing import cases
 from tests.kit.process_tree import resident

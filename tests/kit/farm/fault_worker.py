@@ -19,7 +19,7 @@ import numpy as np
 from compiler.runtime.core import ndarray as nd
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, RPCError
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
 from tests.kit.farm.rpc_kernels import kernel
 from tracker.client import TrackerSession, connect_tracker
 from tracker.errors import TrackerError

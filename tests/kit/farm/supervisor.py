@@ -8,8 +8,8 @@ import threading
 import zmq
 
 from rpc_server.box.folders import ServerFolder
-from rpc_server.box.processes import ExecutorSettings
 from rpc_server.box.supervisor import Supervisor, watch_connections
+from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.sockets import Liveness, prepare
 
 

@@ -2,11 +2,11 @@
 
 import signal
 
-from rpc_server.box.crash import ExitReport
 from rpc_server.box.executor_pool import PoolConfig
 from rpc_server.box.supervisor_events import CallAsked, ExecutorReady, Fail, Log, OpenAsked, Spawn, TimePassed
 from rpc_server.box.supervisor_records import SupervisorConfig
 from rpc_server.box.supervisor_state import SupervisorState
+from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.messages import OpenSession
 
 ANN, BOB = b"ann", b"bob"

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import count
 
-from rpc_server.box.health import Health
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.farm_link.registrar_core import Action, Allow, Forbid, RegistrarCore, RunCheck, Say
+from rpc_server.machine.health import Health
 from rpc_server.wire.tracker_messages import (
     CancelRequest,
     ClientBye,

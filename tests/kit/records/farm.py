@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, TrialPurpose
 from tuner.records.store import RecordStore
 

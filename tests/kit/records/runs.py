@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import event
 
 from compiler.target.target import Target
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.lookup.keys import candidate_digest
 from tuner.records.model import NewDevice, NewRun, NewRunTask, NewTrial, NewWorkload, Run, RunState, TrialPurpose
 from tuner.records.store import RecordStore

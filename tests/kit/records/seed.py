@@ -19,9 +19,9 @@ from compiler import topi
 from compiler.te.prim_func import create_prim_func
 from compiler.te.tensor import placeholder
 from compiler.tir.nodes import PrimFunc
-from rpc_server.executor.trial_messages import FailureKind
 from rpc_server.wire.tracker_messages import FarmNumbers
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueNumbers, Scores
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.types import utcnow
 from tuner.records.farm.model_farm import DeviceEventKind, NewBenchResult, NewBenchRun
 from tuner.records.model import (

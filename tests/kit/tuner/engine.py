@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rpc_server.executor.trial_messages import MeasureResult
+from rpc_server.wire.trial_messages import MeasureResult
 from tuner.build.process_builder import BuildResult
 from tuner.engine.budget import Limits
 from tuner.engine.events import Built, Claim, Claimed, Command, Job, Measured, SlotUp, SubmitBuild, SubmitMeasure

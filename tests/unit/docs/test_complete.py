@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.docs_pages import PAGES, ROOT, blocks, section
 from tracker.farm import DeviceState
 from tunefarm.cli.commands import COMMANDS, cli

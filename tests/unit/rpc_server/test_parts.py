@@ -7,17 +7,17 @@ import threading
 import pytest
 import zmq
 
-from rpc_server.box.blobs import BlobError, BlobStore, blob_digest
-from rpc_server.box.fingerprint import Fingerprint, _count_cpus, local_fingerprint
 from rpc_server.box.folders import ServerFolder
-from rpc_server.client.session_files import SessionFiles
 from rpc_server.errors import ProtocolError, RemoteFileError
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
+from rpc_server.executor.session_files import SessionFiles
 from rpc_server.farm_link.leases import LeaseReport, LeaseTable
+from rpc_server.machine.blobs import BlobError, BlobStore, blob_digest
+from rpc_server.machine.fingerprint import Fingerprint, _count_cpus, local_fingerprint
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.messages import ArrayRef, Call, Measure, Measured, Raw, describe, public_codec
 from rpc_server.wire.sockets import came_before
 from rpc_server.wire.stream import FrameStream, StreamClosed, StreamLimits, stream_pair
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 
 # --- streams -----------------------------------------------------------------------------------------------
 

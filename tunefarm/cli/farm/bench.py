@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from rpc_server.box.children import PYTHON, environment
+from rpc_server.machine.children import PYTHON, environment
 from rpc_server.wire.keys import KeyRing
 from tunefarm.cli.common import FILE, Group, Number, RegressionError, Whole, address, console
 from tunefarm.cli.tuning.display import seconds

@@ -13,16 +13,16 @@ from statistics import median, pstdev
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
 from compiler.target.target import Target
-from rpc_server.box.fingerprint import Fingerprint
-from rpc_server.box.hours import next_opening
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.client.session import RPCSession
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
+from rpc_server.machine.fingerprint import Fingerprint
+from rpc_server.machine.hours import next_opening
 from rpc_server.relay.passes import shown_address, split_via
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.sockets import is_loopback, resolve
 from rpc_server.wire.tracker_records import DeviceInfo
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tracker.client import TrackerSession
 from tracker.wait_text import span
 from tunefarm.version import __version__

@@ -123,9 +123,9 @@ def server(settings: Settings, /, cores: tuple[int, ...] | None, **given: Any) -
         address(given["relay"], "--relay")
     if cores:
         os.sched_setaffinity(0, cores)  # before numpy or LLVM is loaded: their threads would keep the old set
+    from rpc_server.box.gpu_servers import serve_all
     from rpc_server.box.server import serve
     from rpc_server.box.server_options import ServerOptions
-    from rpc_server.gpu.servers import serve_all
 
     run = serve_all if given["gpu"] == "all" else serve
     limits = {name: given[name] for name in ("memory_limit", "disk_limit") if given[name] is not None}

@@ -20,7 +20,7 @@ from compiler.errors import TunefarmError
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compiler.errors import TunefarmError
-from rpc_server.box.children import PYTHON, environment
+from rpc_server.machine.children import PYTHON, environment
 from tunefarm.cli import common
 from tunefarm.cli.common import Whole
 from tunefarm.cli.tuning.display import seconds

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from compiler.errors import TunefarmError
-from rpc_server.box.children import PYTHON
+from rpc_server.machine.children import PYTHON
 from tunefarm.cli.common import FILE, PORT, Whole, address
 from tunefarm.settings import Settings
 

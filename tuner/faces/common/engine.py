@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from compiler.artifact import Artifact
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tuner.build.process_builder import LocalBuilder
 from tuner.devices.fleet import DeviceInfo, DeviceSession, Fleet, Queueing
 from tuner.devices.supplies import LocalFleet, TrackerFleet

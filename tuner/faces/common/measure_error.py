@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import assert_never
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 
 
 class MeasureErrorNo(IntEnum):

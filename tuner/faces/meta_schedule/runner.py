@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from compiler.artifact import Artifact
 from compiler.errors import TunefarmError
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.keys import KeyRing
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tuner.devices.fleet import DeviceSession, Fleet
 from tuner.devices.supplies import LocalFleet, TrackerFleet
 from tuner.errors import TuningError

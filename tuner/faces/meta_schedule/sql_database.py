@@ -9,7 +9,7 @@ from compiler.errors import TunefarmError
 from compiler.ir.module import IRModule
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
-from rpc_server.box.fingerprint import Fingerprint, local_fingerprint
+from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.database import Database, Equality
 from tuner.faces.meta_schedule.record import ArgInfo, TuningRecord, Workload, entry

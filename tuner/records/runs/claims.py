@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, bindparam, delete, not_, select, text, update
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import CandidateRow, ClaimRow, RunRow, TrialRow, TuningKeyRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import RunBusy, RunStopped, RunTakenOver

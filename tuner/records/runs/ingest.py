@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, select, update
 
 from compiler.runtime.measure.statistics import summarise
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.bulk import insert_all
 from tuner.records.db.schema import CandidateRow, RunFailureRow, RunRow, RunTaskRow, TrialRow
 from tuner.records.db.types import utcnow

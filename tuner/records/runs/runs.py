@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, select, text, update
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import RunFailureRow, RunRow, RunTaskRow, TargetRow, TrialRow, WorkloadRow
 from tuner.records.db.types import AnyRow, utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound

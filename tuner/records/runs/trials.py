@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, or_, select, text
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.db.schema import (
     CandidateRow,
     DeviceClassRow,

@@ -31,8 +31,8 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from rpc_server.executor.trial import Trials
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.messages import Measured
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tuner.build.worker import BuildRequest, build
 from tuner.engine.plan import sketch_search
 from tuner.errors import TuningError

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rpc_server.box.crash import ExitReport
 from rpc_server.box.supervisor_events import (
     Answer,
     BeginSession,
@@ -30,8 +29,9 @@ from rpc_server.errors import (
     SessionClosed,
     SessionRefused,
 )
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.machine.crash import ExitReport
 from rpc_server.wire.messages import REFERENCE_PHASE, Measured
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.farm.supervisor_script import ANN, BOB, KILLED, SEGFAULT, Box, ask, call, warm_box, with_ann
 
 

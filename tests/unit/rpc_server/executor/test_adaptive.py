@@ -6,7 +6,7 @@ import pytest
 
 from rpc_server.executor.adaptive import is_doubtful, is_enough, is_hopeless, is_slower, piece
 from rpc_server.executor.trial import _Hopeless, _Samples
-from rpc_server.executor.trial_messages import EvaluatorOptions
+from rpc_server.wire.trial_messages import EvaluatorOptions
 
 ADAPTIVE = EvaluatorOptions(repeat=3, max_repeat=12, precision=0.02, slower_than=1.1)
 

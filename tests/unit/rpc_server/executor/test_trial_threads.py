@@ -12,8 +12,8 @@ from compiler.artifact import Artifact
 from compiler.driver.build import compile_artifact
 from compiler.runtime.core import threads
 from compiler.target.target import Target
-from rpc_server.executor.trial_messages import EvaluatorOptions, MeasureRequest
 from rpc_server.wire.messages import Measured
+from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
 from tuner.workloads import WorkloadSpec
 
 

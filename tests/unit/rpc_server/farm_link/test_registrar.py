@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from rpc_server.box.fingerprint import local_fingerprint
-from rpc_server.box.health import Health
 from rpc_server.errors import ConnectError
 from rpc_server.farm_link.leases import LeaseReport
 from rpc_server.farm_link.registrar import cpu_device, split_address
 from rpc_server.farm_link.registrar_core import ALLOW_S, Allow, Forbid, Note, RegistrarCore, RunCheck, Say
+from rpc_server.machine.fingerprint import local_fingerprint
+from rpc_server.machine.health import Health
 from rpc_server.wire.tracker_messages import (
     BoxBye,
     BoxHeartbeat,

@@ -16,7 +16,7 @@ import pytest
 from compiler.artifact import Artifact
 from compiler.runtime.load import load_artifact
 from compiler.schedule.core.schedule import Schedule
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.cli.farm import until
 from tests.kit.tuner import build_makers
 from tuner.build.choose import check_builders, make_builder

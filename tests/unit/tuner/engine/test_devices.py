@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.tuner.engine import GOOD, Driver, engine, of
 from tuner.engine.events import (
     Built,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.tuner.engine import Driver, Point, engine, of
 from tuner.engine.events import Incumbent, Job, Measured, RecordTrial, RunEnded, SlotDown, SubmitMeasure, TaskEnded
 from tuner.engine.state import EngineState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.tuner.engine import GOOD, Driver, Point, engine, of
 from tuner.build.process_builder import BuildResult
 from tuner.engine.events import (

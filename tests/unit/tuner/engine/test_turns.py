@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rpc_server.box.fingerprint import local_fingerprint
+from rpc_server.machine.fingerprint import local_fingerprint
 from tests.kit.tuner.engine import GOOD, Driver, Listed, of
 from tuner.engine.budget import Limits
 from tuner.engine.events import Built, Claim, Claimed, RecordTrial, SlotUp, SubmitBuild, SubmitMeasure

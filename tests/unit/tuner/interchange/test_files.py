@@ -8,7 +8,7 @@ import json
 import pytest
 
 from compiler.schedule.core.trace import Trace
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.cli.run import run_cli
 from tests.kit.records.runs import Lab
 from tuner.interchange import jsonl, t4

@@ -20,8 +20,8 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.executor.trial import Trials
-from rpc_server.executor.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from rpc_server.wire.messages import Measured
+from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tests.kit.compiler.narrow_products import operands, product
 from tuner.space.generate import generate
 

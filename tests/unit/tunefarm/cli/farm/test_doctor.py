@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rpc_server.box.fingerprint import local_fingerprint
-from rpc_server.box.hours import Hours
+from rpc_server.machine.fingerprint import local_fingerprint
+from rpc_server.machine.hours import Hours
 from rpc_server.wire.messages import BoxStatus
 from rpc_server.wire.tracker_messages import BoxHeartbeat
 from tests.kit.farm.tracker_script import Script, hello

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
-from rpc_server.executor.trial_messages import MeasureResult
+from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.cli.run import run_cli
 from tests.kit.web import running_app
 from tunefarm import nd, runtime

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.terminal_screen import Screen
 from tunefarm.cli.tuning.display import LiveDisplay, PlainDisplay, make_display, seconds, status_line, summary_table
 from tuner.engine.progress import Snapshot, TaskProgress

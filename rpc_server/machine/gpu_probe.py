@@ -1,4 +1,4 @@
-"""The process that looks at one GPU: `python -m rpc_server.gpu.probe SETTINGS`. Prints a `Probed` as JSON.
+"""The process that looks at one GPU: `python -m rpc_server.machine.gpu_probe SETTINGS`. Prints a `Probed` as JSON.
 
 It runs a chain of multiplications and additions in every thread of a grid that fills the device, whose results are
 known exactly, and copies memory there and back. Any fault, an earlier one that still lingers too, shows as an error.
@@ -22,8 +22,8 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.cuda.module import CUDAFunction, CUDAHostModule, cuda_api
 from compiler.runtime.measure.nvml import gpu_state
 from compiler.target.gpu_arch import arch_of_version
-from rpc_server.executor.isolation import become, die_with_parent, ids_of
-from rpc_server.gpu.gpus import Gpu, Probed, ProbeSettings
+from rpc_server.isolation.limits import become, die_with_parent, ids_of
+from rpc_server.machine.gpus import Gpu, Probed, ProbeSettings
 
 _ROUNDS = 63  # odd: x * -1 + c gives c - x after an odd number of rounds, and any error on the way stays
 _SUM = 7.0  # c

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rpc_server.box.crash import signal_name
+from rpc_server.machine.crash import signal_name
 
 T = TypeVar("T")
 

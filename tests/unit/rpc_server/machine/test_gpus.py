@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpc_server.errors import ServerStartError
-from rpc_server.gpu import gpus
+from rpc_server.machine import gpus
 
 LIST = """\
 GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa-bbbb-cccc-000000000001)

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpc_server.executor.isolation import is_number_of_each
+from rpc_server.isolation.limits import is_number_of_each
 
 if TYPE_CHECKING:  # an executor reads MARK here, and starts without ZeroMQ
     from rpc_server.wire.polling import PollTable

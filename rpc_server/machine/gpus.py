@@ -10,8 +10,8 @@ import subprocess
 
 import msgspec
 
-from rpc_server.box.children import answer_of
 from rpc_server.errors import ServerStartError
+from rpc_server.machine.children import answer_of
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _LIST = ("nvidia-smi", "-L")
@@ -99,5 +99,5 @@ def chosen(wanted: str) -> str:
 
 def probe(settings: ProbeSettings, timeout_s: float = _PROBE_S) -> Probed:
     """Ask a process of its own what a GPU is and whether it computes rightly. Never raises."""
-    found = answer_of("rpc_server.gpu.probe", settings, Probed, timeout_s, **visible(settings.uuid))
+    found = answer_of("rpc_server.machine.gpu_probe", settings, Probed, timeout_s, **visible(settings.uuid))
     return Probed(wrong=f"the probe of GPU {settings.uuid} {found}") if isinstance(found, str) else found

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from rpc_server.box import children
-from rpc_server.box.calibration import Calibration, calibrate
-from rpc_server.box.health import Health, HealthCheck, judge
-from rpc_server.gpu.gpus import ProbeSettings, probe
+from rpc_server.machine import children
+from rpc_server.machine.calibration import Calibration, calibrate
+from rpc_server.machine.gpus import ProbeSettings, probe
+from rpc_server.machine.health import Health, HealthCheck, judge
 from rpc_server.wire.tracker_records import Scores
 
 BASE = Scores(16.0, 20.0)

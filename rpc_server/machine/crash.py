@@ -15,7 +15,7 @@ from rpc_server.errors import (
     RPCError,
     SessionClosed,
 )
-from rpc_server.executor.trial_messages import FailureKind, MeasureResult
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 
 GPU_LOST = 75
 """The exit status of an executor whose GPU context a kernel spoiled."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rpc_server.box.children import PYTHON, executor_environment
-from rpc_server.box.crash import ExitReport
-from rpc_server.box.stray_processes import MARK
-from rpc_server.gpu.gpus import visible
 from rpc_server.isolation.levels import Level
+from rpc_server.machine.children import PYTHON, executor_environment
+from rpc_server.machine.crash import ExitReport
+from rpc_server.machine.gpus import visible
+from rpc_server.machine.stray_processes import MARK
 from rpc_server.wire.shared_window import WINDOW_SIZE, Window, make_window_memory
 from rpc_server.wire.stream import FrameStream, stream_pair
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rpc_server.box import gpu_servers as gpu_servers
+from rpc_server.box.gpu_servers import MOST_DELAY_S, STEADY_S, Backoff, serve_all, shares
 from rpc_server.box.server_options import ServerOptions
 from rpc_server.errors import ServerStartError
-from rpc_server.gpu import servers as gpu_servers
-from rpc_server.gpu.servers import MOST_DELAY_S, STEADY_S, Backoff, serve_all, shares
 
 UUIDS = ("GPU-a", "MIG-b", "MIG-c")
 

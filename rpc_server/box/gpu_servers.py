@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
-from rpc_server.box.fingerprint import local_fingerprint
 from rpc_server.box.server_options import ServerOptions
 from rpc_server.errors import ServerStartError
-from rpc_server.gpu.gpus import gpus_here
+from rpc_server.machine.fingerprint import local_fingerprint
+from rpc_server.machine.gpus import gpus_here
 from rpc_server.service import first_line, start_child, stoppable
 
 logger = logging.getLogger("rpc_server")

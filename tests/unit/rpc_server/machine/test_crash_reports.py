@@ -2,7 +2,6 @@ import signal
 
 import pytest
 
-from rpc_server.box.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
 from rpc_server.errors import (
     DeadlineExceeded,
     DeviceLost,
@@ -10,7 +9,8 @@ from rpc_server.errors import (
     OutOfMemory,
     SessionClosed,
 )
-from rpc_server.executor.trial_messages import FailureKind
+from rpc_server.machine.crash import CallUnderWay, ExitReport, Verdict, explain, failed_trial
+from rpc_server.wire.trial_messages import FailureKind
 
 GIB = 1 << 30
 CALL = CallUnderWay("call of 'f'", "timing", 1.5, 2.0)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from compiler.target.target import Target
-from rpc_server.gpu.gpus import Gpu
+from rpc_server.machine.gpus import Gpu
 
 _SYS_CPU = Path("/sys/devices/system/cpu/cpu0")
 

@@ -7,9 +7,9 @@ import os
 import threading
 from dataclasses import dataclass
 
-from rpc_server.box.calibration import Calibration, CalibrationSettings
-from rpc_server.box.children import answer_of
-from rpc_server.gpu.gpus import ProbeSettings, probe
+from rpc_server.machine.calibration import Calibration, CalibrationSettings
+from rpc_server.machine.children import answer_of
+from rpc_server.machine.gpus import ProbeSettings, probe
 from rpc_server.wire.tracker_records import Scores
 
 logger = logging.getLogger("rpc_server.health")
@@ -72,7 +72,7 @@ class HealthCheck:
             asked = ProbeSettings(os.getpid(), self._gpu, self._settings.user)
             found = probe(asked, self._timeout_s)
             return Calibration(found.compute, found.memory, found.wrong)
-        answer = answer_of("rpc_server.box.calibration", self._settings, Calibration, self._timeout_s)
+        answer = answer_of("rpc_server.machine.calibration", self._settings, Calibration, self._timeout_s)
         return (
             Calibration(wrong=f"the process of the calibration kernels {answer}") if isinstance(answer, str) else answer
         )

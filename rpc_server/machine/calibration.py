@@ -1,4 +1,4 @@
-"""The process that a health check runs: `python -m rpc_server.box.calibration SETTINGS`.
+"""The process that a health check runs: `python -m rpc_server.machine.calibration SETTINGS`.
 
 It runs two small kernels (calibration.ll), one bound by arithmetic and one by memory, checks that their results are
 exactly right, and prints a `Calibration` as JSON. The arithmetic one runs on every core the process may use, so that
@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 import msgspec
 
 from compiler.runtime.core import native
-from rpc_server.executor.isolation import become, die_with_parent, ids_of, limit_resources, tasks_of
+from rpc_server.isolation.limits import become, die_with_parent, ids_of, limit_resources, tasks_of
 
 _LANES = 16
 _ROUNDS = 400_001  # odd: x * -1 + c gives c - x after an odd number of rounds, and any error on the way stays
@@ -55,7 +55,7 @@ class _Kernels:
     """The functions of calibration.ll, compiled for this machine."""
 
     def __init__(self) -> None:
-        text = files("rpc_server.box").joinpath("calibration.ll").read_text("utf-8")
+        text = files("rpc_server.machine").joinpath("calibration.ll").read_text("utf-8")
         module = llvm.parse_assembly(text)
         machine = native.target_machine(opt=2)
         module.triple = machine.triple

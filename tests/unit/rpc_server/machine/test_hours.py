@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from rpc_server.box.hours import Hours, HoursError
+from rpc_server.machine.hours import Hours, HoursError
 
 NIGHTS = Hours.parse("Mon-Fri 19:00-07:00, Sat, Sun", "Europe/Berlin")
 
