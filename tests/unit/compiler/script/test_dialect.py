@@ -60,11 +60,11 @@ def test_a_registered_dialect_is_found_and_forgotten(other: Dialect) -> None:
 def test_errors_name_what_every_dialect_accepts(other: Dialect) -> None:
     with pytest.raises(ScriptError) as caught:
         from_source("@I.ir_module\nclass Module:\n    def f():\n        pass\n")
-    assert caught.value.hint == "decorate it with @T.prim_func or @Other.function"
+    assert caught.value.hint == "decorate it with @T.prim_func or @R.function or @Other.function"
 
 
 def test_imports_name_dialects(other: Dialect) -> None:
     assert isinstance(from_source(f"from tvm.script import tir as T, other as X\n{TEXT}"), n.PrimFunc)
     with pytest.raises(ScriptError, match=r"tvm\.script has no 'another'") as caught:
         from_source(f"from tvm.script import another\n{TEXT}")
-    assert caught.value.hint == "it has: tir, ir, other"
+    assert caught.value.hint == "it has: tir, ir, relax, other"

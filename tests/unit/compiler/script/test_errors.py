@@ -105,7 +105,7 @@ def test_block_rules():
         ("x = 1", "this is no definition"),
         ("import os\n", "this is no definition"),
         ("from os import path\n", "nothing is imported from os"),
-        ("from tvm.script import relax as R\n", "tvm.script has no 'relax'"),
+        ("from tvm.script import relay as R\n", "tvm.script has no 'relay'"),
         ("def f():\n    pass", "f is not decorated"),
         ("@T.prim_func\ndef f(x):\n    pass", "parameter 'x' has no type"),
         ("@T.prim_func\ndef f(x: 3):\n    pass", "3 is no type of a parameter"),

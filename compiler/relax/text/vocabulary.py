@@ -1,0 +1,142 @@
+"""What `R.name` stands for in a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from compiler.errors import IRError
+from compiler.ir.base import RelaxExpr
+from compiler.relax import op as operators
+from compiler.relax.nodes import (
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    PrimValue,
+    ShapeExpr,
+    ShapeStructInfo,
+    StringImm,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleStructInfo,
+    const,
+    convert_to_expr,
+)
+from compiler.relax.op.registry import OPERATORS
+from compiler.runtime.core.ndarray import NDArray
+from compiler.te.where import caller_span
+
+
+def as_info(value: Any) -> StructInfo:
+    """An annotation as StructInfo: `R.Tensor` alone is a tensor of which nothing is known."""
+    if isinstance(value, StructInfo):
+        return value
+    plain: Any = _BARE.get(value) if callable(value) else None
+    if plain is None:
+        raise IRError(f"{value!r} is no StructInfo", hint="for instance R.Tensor((n, 4), dtype=\"float32\")")
+    made: StructInfo = plain()
+    return made
+
+
+def tensor_info(
+    shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1
+) -> TensorStructInfo:
+    """A tensor. As in texts of the field, `R.Tensor("float32")` says the element type only."""
+    if isinstance(shape, str) and dtype is None:
+        shape, dtype = None, shape
+    element = ("float32" if shape is not None else "") if dtype is None else dtype
+    dims: Any = tuple(shape) if isinstance(shape, list | tuple) else shape
+    return TensorStructInfo(dims, element, vdevice, ndim)
+
+
+def shape_info(values: Sequence[Any] | None = None, ndim: int = -1) -> ShapeStructInfo:
+    """A shape."""
+    return ShapeStructInfo(None if values is None else tuple(values), ndim)
+
+
+def prim_info(dtype: str | None = None, value: Any = None) -> PrimStructInfo:
+    """A scalar."""
+    return PrimStructInfo(dtype, value)  # type: ignore[arg-type]
+
+
+def tuple_info(*fields: Any) -> TupleStructInfo:
+    """A tuple."""
+    items = fields[0] if len(fields) == 1 and isinstance(fields[0], list | tuple) else fields
+    return TupleStructInfo(tuple(map(as_info, items)))
+
+
+def callable_info(params: Any = None, ret: Any = None, purity: bool | None = None) -> FuncStructInfo:
+    """A function; without `params`, one of which only the result is known."""
+    if params is None:
+        result = None if ret is None else as_info(ret)
+        return FuncStructInfo.opaque_func(ret=result, purity=bool(purity))
+    items = params if isinstance(params, list | tuple) else (params,)
+    return FuncStructInfo(tuple(map(as_info, items)), as_info(ret), True if purity is None else purity)
+
+
+def object_info() -> ObjectStructInfo:
+    """Anything."""
+    return ObjectStructInfo()
+
+
+def constant(value: Any, dtype: str | None = None) -> Constant:
+    """A constant: a number, nested lists of numbers, or an array kept beside the text."""
+    if value is ...:
+        raise IRError("this constant was left out of the text", hint="save_json keeps constants beside the text")
+    return const(value if isinstance(value, NDArray | int | float | bool) else np.asarray(value), dtype)
+
+
+def shape(values: Sequence[Any]) -> ShapeExpr:
+    """A shape."""
+    return ShapeExpr(tuple(values))
+
+
+def tuple_(*fields: Any) -> Tuple:
+    """A tuple."""
+    return Tuple(tuple(map(convert_to_expr, fields)))
+
+
+def call_packed(func: str, *args: Any, sinfo_args: Any = None) -> Call:
+    """The call of a function of the runtime, which may have side effects."""
+    items = () if sinfo_args is None else tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
+    infos = tuple(map(as_info, items))
+    return Call(ExternFunc(func), tuple(map(convert_to_expr, args)), None, infos, caller_span())
+
+
+_NAMES: dict[str, Callable[..., Any]] = {
+    "Tensor": tensor_info, "Shape": shape_info, "Prim": prim_info, "Tuple": tuple_info, "Callable": callable_info,
+    "Object": object_info, "const": constant, "shape": shape, "prim_value": PrimValue, "str": StringImm,
+    "dtype": DataTypeImm, "tuple": tuple_, "call_packed": call_packed, "ExternFunc": ExternFunc,
+}  # fmt: skip
+_BARE: dict[Any, Callable[[], StructInfo]] = {
+    tensor_info: tensor_info, shape_info: shape_info, tuple_info: tuple_info, callable_info: callable_info,
+    object_info: object_info,
+}  # fmt: skip
+
+
+def lookup(name: str) -> Any:
+    """What `R.name` stands for; None where it is nothing. Operators go by the table."""
+    found = _NAMES.get(name)
+    if found is not None or f"relax.{name}" not in OPERATORS:
+        return found
+    current: Any = operators
+    for part in name.split("."):
+        current = getattr(current, part, None)
+    return current if callable(current) else None
+
+
+def names() -> list[str]:
+    """Every name that `lookup` knows."""
+    return sorted([*_NAMES, *(name.removeprefix("relax.") for name in OPERATORS)])
+
+
+def is_expr(value: Any) -> bool:
+    """Whether a value of a script is a graph expression."""
+    return isinstance(value, RelaxExpr)
