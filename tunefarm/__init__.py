@@ -37,7 +37,7 @@ _NAMES = {
     "TunefarmError": "compiler.errors:TunefarmError",
     "TuningRun": "tunefarm.notebook:TuningRun",
     "load_run": "tunefarm.notebook:load_run",
-    "Target": "compiler.target.target:Target",
+    "Target": "tunefarm.target:Target",
     "build": "compiler.driver.build:build",
     "lower": "compiler.driver.build:lower",
     "cl": "compiler.runtime.core.device:cl",

@@ -92,3 +92,8 @@ def test_another_package_of_the_same_name_is_named(tmp_path, name):
     said = in_a_fresh_process(code).stdout
     assert f"needs its own package '{name}'" in said
     assert str(tmp_path / name) in said
+
+
+def test_a_target_is_read_off_a_device_whatever_else_was_imported() -> None:
+    done = in_a_fresh_process("import tunefarm as tvm; print(tvm.Target.from_device('cpu'))")
+    assert done.stdout.startswith("llvm ")
