@@ -43,7 +43,7 @@ _BURST = 64  # reads from one executor before the others get a turn
 
 
 class ExecutorLinks:
-    """`emit` takes the events; `folder` holds the sessions' folders."""
+    """`emit` takes the events; `folder` holds the sessions' folders; `view_of` says whose blobs a session sees."""
 
     def __init__(
         self,
@@ -52,12 +52,14 @@ class ExecutorLinks:
         settings: ExecutorSettings,
         blobs: BlobStore,
         emit: Callable[[Event], None],
+        view_of: Callable[[int], bytes],
     ) -> None:
         self._poll = poll
         self._folder = folder
         self._settings = settings
         self._blobs = blobs
         self._emit = emit
+        self._view_of = view_of
         self._processes: dict[int, ExecutorProcess] = {}
         self._unsent: dict[int, ExecutorProcess] = {}
         self._sessions: dict[int, int] = {}  # by executor
@@ -209,7 +211,8 @@ class ExecutorLinks:
                 raise ProtocolError(f"an executor does not send {type(body).__name__}")
 
     def _on_fetch(self, process: ExecutorProcess, request_id: int, body: Fetch) -> None:
-        blob = self._blobs.read(body.digest)
+        session = self._sessions.get(process.number)
+        blob = None if session is None else self._blobs.read(self._view_of(session), body.digest)
         answer = Need((body.digest,)) if blob is None else Data(len(blob))
         buffers = () if blob is None else (blob,)
         frames = private_codec.encode(answer, Kind.REPLY, request_id=request_id, buffers=buffers)

@@ -136,8 +136,11 @@ class Supervisor:
         )
         self._blobs = BlobStore(folder / "blobs", blob_capacity)
         self._poll = PollTable()
-        self._executors = ExecutorLinks(self._poll, folder, executor, self._blobs, self._handle)
+        self._executors = ExecutorLinks(
+            self._poll, folder, executor, self._blobs, self._handle, self._view_of_session
+        )
         self._conn_of_fd: dict[int, bytes] = {}  # those that asked for a session
+        self._views: dict[bytes, bytes] = {}
         self._vacant: set[int] = set()  # descriptors whose connection has ended
         self._started = time.monotonic()
         self._folder = folder
@@ -287,7 +290,8 @@ class Supervisor:
             case PutBlob():
                 self._put_blob(conn, header.request_id, body, frames[2:])
             case HasBlobs():
-                self._answer(conn, header.request_id, BlobsMissing(self._blobs.missing(body.digests)))
+                missing = self._blobs.missing(self._view_of(conn), body.digests)
+                self._answer(conn, header.request_id, BlobsMissing(missing))
             case OpenSession():
                 self._open(conn, header.request_id, body, first)
             case CancelCalls():
@@ -329,6 +333,8 @@ class Supervisor:
         if holder is not None and self._keys is not None:
             self._keys.add(conn, holder)
         public = "" if holder is None else holder.public
+        if public:
+            self._views[conn] = b"key " + public.encode()
         lease = self._leases.check(body.token, public) if self._leases is not None and body.token else None
         self._handle(OpenAsked(conn, request_id, body, lease.lease_id if lease else None))
 
@@ -337,7 +343,7 @@ class Supervisor:
             raise self._state.why_over(conn)
         if len(buffers) != 1:
             raise ProtocolError("a chunk of a blob comes in exactly one buffer")
-        complete = self._blobs.put(conn, body.digest, body.size, body.offset, buffers[0])
+        complete = self._blobs.put(conn, self._view_of(conn), body.digest, body.size, body.offset, buffers[0])
         self._answer(conn, request_id, BlobStored(body.digest, complete))
 
     def _on_connection(self, event: int, fd: int) -> None:
@@ -348,11 +354,20 @@ class Supervisor:
         if (conn := self._conn_of_fd.pop(fd, None)) is not None:
             self._lost(conn)
 
+    def _view_of(self, conn: bytes) -> bytes:
+        """Whose uploads a connection sees: those of its key, or where no keys are used its own."""
+        return self._views.get(conn, conn)
+
+    def _view_of_session(self, session: int) -> bytes:
+        conn = self._state.conn_of(session)
+        return b"" if conn is None else self._view_of(conn)
+
     def _is_needed(self, conn: bytes) -> bool:
         return self._state.has_session(conn)
 
     def _lost(self, conn: bytes) -> None:
         self._blobs.forget_owner(conn)
+        self._views.pop(conn, None)
         if self._keys is not None:
             self._keys.remove(conn)
         self._handle(ConnectionLost(conn))

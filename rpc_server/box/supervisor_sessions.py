@@ -46,6 +46,11 @@ class Sessions:
     def has_session(self, conn: bytes) -> bool:
         return conn in self._by_conn
 
+    def conn_of(self, session: int) -> bytes | None:
+        """The connection of a session that is open."""
+        found = self._sessions.get(session)
+        return None if found is None else found.conn
+
     def why_over(self, conn: bytes) -> RPCError:
         """What to tell a client that has no session."""
         ended = self._over.get(conn)

@@ -19,6 +19,8 @@ from rpc_server.errors import ProtocolError, RPCError
 from rpc_server.wire.codec import Buffer
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_MOST_SEEN = 65_536
+_MOST_VIEWS = 4096
 
 
 class BlobError(RPCError):
@@ -43,7 +45,10 @@ class _Partial:
 class BlobStore:
     """`capacity` bounds the bytes kept in `folder`; one blob may take at most half of it.
 
-    Uploads belong to an `owner` (a connection), which may have a few under way at once.
+    Uploads belong to an `owner` (a connection), which may have a few under way at once. A blob is there only for the
+    `view` (a key, or a connection where no keys are used) that has uploaded it: its digest alone proves nothing.
+    Another view has to send all of it, and then shares the file; neither answers nor their times tell it that it was
+    here.
     """
 
     def __init__(self, folder: Path, capacity: int = 1 << 30, max_partial: int = 8) -> None:
@@ -54,33 +59,34 @@ class BlobStore:
         self._used = 0
         self._partial: dict[tuple[bytes, str], _Partial] = {}
         self._serial = 0
+        self._views: OrderedDict[bytes, OrderedDict[str, None]] = OrderedDict()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def __contains__(self, digest: str) -> bool:
-        return digest in self._sizes
+    def has(self, view: bytes, digest: str) -> bool:
+        return digest in self._sizes and digest in self._views.get(view, ())
 
     @property
     def used(self) -> int:
         return self._used
 
-    def missing(self, digests: Iterable[str]) -> tuple[str, ...]:
-        """Those not here. The others count as used just now."""
+    def missing(self, view: bytes, digests: Iterable[str]) -> tuple[str, ...]:
+        """Those not here for a view. The others count as used just now."""
         absent = []
         for digest in digests:
-            if digest in self._sizes:
+            if self.has(view, digest):
                 self._sizes.move_to_end(digest)
             else:
                 absent.append(digest)
         return tuple(absent)
 
-    def put(self, owner: bytes, digest: str, size: int, offset: int, chunk: Buffer) -> bool:
-        """Take the next chunk of a blob; True once the blob is complete (also when it was here already).
+    def put(self, owner: bytes, view: bytes, digest: str, size: int, offset: int, chunk: Buffer) -> bool:
+        """Take the next chunk of a blob; True once the blob is complete (also when the view had it already).
 
         Raises ProtocolError for a chunk out of order and BlobError when the blob cannot be kept.
         """
         if not _DIGEST.fullmatch(digest) or offset < 0 or size < 0 or offset + len(chunk) > size:
             raise ProtocolError(f"a chunk at {offset} of {len(chunk)} bytes does not fit blob {digest[:80]!r}")
-        if digest in self._sizes:
+        if self.has(view, digest):
             self._sizes.move_to_end(digest)
             return True
         if size > self._capacity // 2:
@@ -104,13 +110,23 @@ class BlobStore:
         if partial.written < size:
             return False
         self._finish(key, partial)
+        self._show(view, digest)
         return True
 
-    def read(self, digest: str) -> Buffer | None:
-        """The bytes of a blob, mapped rather than read, or None."""
-        size = self._sizes.get(digest)
-        if size is None:
+    def _show(self, view: bytes, digest: str) -> None:
+        seen = self._views.setdefault(view, OrderedDict())
+        seen[digest] = None
+        if len(seen) > _MOST_SEEN:
+            seen.popitem(last=False)
+        self._views.move_to_end(view)
+        if len(self._views) > _MOST_VIEWS:
+            self._views.popitem(last=False)
+
+    def read(self, view: bytes, digest: str) -> Buffer | None:
+        """The bytes of a blob that a view has, mapped rather than read, or None."""
+        if not self.has(view, digest):
             return None
+        size = self._sizes[digest]
         self._sizes.move_to_end(digest)
         if size == 0:
             return b""
@@ -122,7 +138,8 @@ class BlobStore:
             return None
 
     def forget_owner(self, owner: bytes) -> None:
-        """Drop what `owner` had begun to upload."""
+        """Drop what `owner` had begun to upload, and its view if it is one."""
+        self._views.pop(owner, None)
         for key in [key for key in self._partial if key[0] == owner]:
             self._drop(key)
 
@@ -144,12 +161,15 @@ class BlobStore:
         if partial.hash.hexdigest() != digest:
             self._drop(key)
             raise BlobError(f"the bytes sent for blob {digest[:12]} have another sha256")
+        if digest in self._sizes:  # another view's: one file is enough
+            self._drop(key)
+            self._sizes.move_to_end(digest)
+            return
         while self._sizes and self._used + partial.size > self._capacity:
             oldest, size = self._sizes.popitem(last=False)
             (self._folder / oldest).unlink(missing_ok=True)
             self._used -= size
         del self._partial[key]
         os.replace(partial.path, self._folder / digest)
-        if digest not in self._sizes:
-            self._sizes[digest] = partial.size
-            self._used += partial.size
+        self._sizes[digest] = partial.size
+        self._used += partial.size

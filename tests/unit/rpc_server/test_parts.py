@@ -125,28 +125,45 @@ def test_the_other_end_closes(pair):
 def put(store, data, owner=b"me", step=4):
     digest = blob_digest(data)
     starts = range(0, max(len(data), 1), step)
-    return digest, [store.put(owner, digest, len(data), at, data[at : at + step]) for at in starts]
+    return digest, [store.put(owner, owner, digest, len(data), at, data[at : at + step]) for at in starts]
 
 
 def test_blobs_arrive_in_chunks(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100)
     digest, done = put(store, b"0123456789")
     assert done == [False, False, True]
-    assert digest in store
-    assert bytes(store.read(digest)) == b"0123456789"
-    assert store.put(b"other", digest, 10, 0, b"0123") is True  # known already
+    assert store.has(b"me", digest)
+    assert bytes(store.read(b"me", digest)) == b"0123456789"
+    assert store.put(b"other", b"me", digest, 10, 0, b"0123") is True  # known already
     empty, done = put(store, b"")
-    assert (done, store.read(empty)) == ([True], b"")
-    assert store.missing([digest, "f" * 64]) == ("f" * 64,)
-    assert store.read("f" * 64) is None
+    assert (done, store.read(b"me", empty)) == ([True], b"")
+    assert store.missing(b"me", [digest, "f" * 64]) == ("f" * 64,)
+    assert store.read(b"me", "f" * 64) is None
+
+
+def test_a_digest_alone_gets_no_blob(tmp_path):
+    """Another client has to send all of it; then both share one file."""
+    store = BlobStore(tmp_path / "blobs", capacity=100)
+    digest, _ = put(store, b"0123456789")
+    assert (store.missing(b"eve", [digest]), store.read(b"eve", digest)) == ((digest,), None)
+    assert store.put(b"eve", b"eve", digest, 10, 0, b"0123") is False  # as if it had never been here
+    with pytest.raises(BlobError, match="another sha256"):
+        store.put(b"eve", b"eve", digest, 10, 4, b"wrong!")
+    assert store.read(b"eve", digest) is None
+    assert put(store, b"0123456789", owner=b"eve")[1] == [False, False, True]
+    assert bytes(store.read(b"eve", digest)) == b"0123456789"
+    assert store.used == 10
+    assert len(list((tmp_path / "blobs").iterdir())) == 1
+    store.forget_owner(b"eve")
+    assert store.read(b"eve", digest) is None
 
 
 def test_the_blob_used_longest_ago_makes_room(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100)
     digests = [put(store, bytes([i]) * 40, step=40)[0] for i in range(2)]
-    store.read(digests[0])
+    store.read(b"me", digests[0])
     third, _ = put(store, b"x" * 40, step=40)
-    assert [d in store for d in (*digests, third)] == [True, False, True]
+    assert [store.has(b"me", d) for d in (*digests, third)] == [True, False, True]
     assert store.used == 80
     assert len(list((tmp_path / "blobs").iterdir())) == 2
 
@@ -155,8 +172,8 @@ def test_a_blob_whose_file_vanished_was_never_there(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100)
     digest, _ = put(store, b"0123456789")
     (tmp_path / "blobs" / digest).unlink()
-    assert store.read(digest) is None
-    assert (digest in store, store.used) == (False, 0)
+    assert store.read(b"me", digest) is None
+    assert (store.has(b"me", digest), store.used) == (False, 0)
     assert put(store, b"0123456789")[1][-1] is True
 
 
@@ -164,20 +181,20 @@ def test_bad_blobs_leave_nothing(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100, max_partial=2)
     digest = blob_digest(b"right")
     with pytest.raises(BlobError, match="another sha256"):
-        store.put(b"me", digest, 5, 0, b"wrong")
+        store.put(b"me", b"me", digest, 5, 0, b"wrong")
     with pytest.raises(BlobError, match="limit"):
-        store.put(b"me", digest, 51, 0, b"x")
+        store.put(b"me", b"me", digest, 51, 0, b"x")
     for size, offset, name in ((5, 3, digest), (3, 0, "../x"), (3, -1, digest), (9, 4, digest)):
         with pytest.raises(ProtocolError):
-            store.put(b"me", name, size, offset, b"abcd")
-    store.put(b"me", digest, 10, 0, b"abcd")
+            store.put(b"me", b"me", name, size, offset, b"abcd")
+    store.put(b"me", b"me", digest, 10, 0, b"abcd")
     with pytest.raises(ProtocolError, match="order"):
-        store.put(b"me", digest, 11, 4, b"abcd")
+        store.put(b"me", b"me", digest, 11, 4, b"abcd")
     for i in range(2):
-        store.put(b"me", blob_digest(bytes([i])), 10, 0, b"abcd")
+        store.put(b"me", b"me", blob_digest(bytes([i])), 10, 0, b"abcd")
     with pytest.raises(ProtocolError, match="under way"):
-        store.put(b"me", digest, 10, 0, b"abcd")
-    store.put(b"you", digest, 10, 0, b"abcd")
+        store.put(b"me", b"me", digest, 10, 0, b"abcd")
+    store.put(b"you", b"you", digest, 10, 0, b"abcd")
     store.forget_owner(b"me")
     store.forget_owner(b"you")
     assert list((tmp_path / "blobs").iterdir()) == []
