@@ -7,11 +7,13 @@ of another class is refused by name.
 from __future__ import annotations
 
 import getpass
+import logging
 import os
 import re
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -19,7 +21,7 @@ from compiler.artifact import Artifact
 from compiler.target.target import Target
 from rpc_server.client.connect import box_status, open_session
 from rpc_server.client.session import RPCSession
-from rpc_server.errors import RPCError
+from rpc_server.errors import RPCError, ServerStartError
 from rpc_server.machine.fingerprint import Fingerprint, local_fingerprint
 from rpc_server.relay.passes import shown_address
 from rpc_server.wire.keys import KeyRing
@@ -36,7 +38,11 @@ from tuner.devices.fleet import DeviceInfo, DeviceSession
 from tuner.devices.private_server import CPU_KEY, LOCALHOST, PrivateServer
 from tuner.errors import NoDevicesError, TuningError
 
+logger = logging.getLogger("tuner")
+
 _CONNECT_S = 5.0
+_MOST_STARTS = 5
+_STARTS_WITHIN_S = 60.0
 _POLL_S = 0.2
 _OUT_OF_SERVICE = ("gone", "quarantined", "draining")  # a closed device opens again by itself
 
@@ -195,14 +201,42 @@ class LocalFleet(DirectFleet):
 
     def __init__(self, device_class: str = "", gpu: str = "", server: PrivateServer | None = None) -> None:
         """`server`: one that is starting already. Raises ServerStartError."""
+        self._gpu = gpu
         self._server = server or PrivateServer(gpu)
+        self._starting = threading.Lock()
+        self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
+        self._closed = False
         super().__init__([(LOCALHOST, self._server.port)], device_class)
 
     def label(self) -> str:
         return "the private server on this machine"
 
+    def open(self, slot: int, wait_s: float) -> DeviceSession:
+        self._keep_running()
+        return super().open(slot, wait_s)
+
+    def _keep_running(self) -> None:
+        """Start the server again if it was killed. Raises ServerStartError when it does not come up, or when it has
+        been started so often that it would end again."""
+        with self._starting:
+            if self._closed or self._server.is_alive:
+                return
+            now = time.monotonic()
+            if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_WITHIN_S:
+                raise ServerStartError(
+                    f"the private server on this machine has died {_MOST_STARTS} times within {_STARTS_WITHIN_S:g} s",
+                    hint="`tunefarm server --port 9091` shows why; is this machine out of memory?",
+                )
+            self._starts.append(now)
+            logger.warning("the private server on this machine has died; it is started again")
+            self._server.terminate()
+            self._server = PrivateServer(self._gpu)
+            self._addresses = ((LOCALHOST, self._server.port),)
+
     def close(self) -> None:
-        self._server.terminate()
+        with self._starting:
+            self._closed = True
+            self._server.terminate()
 
 
 class TrackerFleet:
