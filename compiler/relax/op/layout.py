@@ -110,6 +110,14 @@ def follows(use: LayoutUse) -> LayoutResult:
     return LayoutResult(inputs, (chosen,), {})
 
 
+def follows_first(use: LayoutUse) -> LayoutResult:
+    """An elementwise operator of its first argument: the result lies as it does."""
+    chosen = use.inputs[0]
+    if chosen is None:
+        return as_written(use)
+    return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,), {})
+
+
 def follows_with_axis(name: str) -> LayoutRule:
     """An operator of one tensor along the axis that the attribute `name` says: the attribute moves with the layout."""
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from compiler import topi
+from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
+from compiler.relax.op.binary import add
 from compiler.relax.op.layout import as_written
-from compiler.relax.op.params import OptionalDtype, TensorArg
+from compiler.relax.op.manipulate import permute_dims
+from compiler.relax.op.params import OptionalDtype, TensorArg, TensorsArg
 from compiler.relax.op.registry import OpPatternKind, operator, refused
 from compiler.relax.op.rules import broadcast_dims, tensor
 from compiler.relax.op.use import Use
-from compiler.relax.op.work import elements
-from compiler.te.tensor import Tensor
+from compiler.relax.op.work import elements, per_output, tensors_in
+from compiler.te.tensor import Tensor, placeholder
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 
@@ -59,3 +65,82 @@ def _matmul(x1: Tensor, x2: Tensor, out_dtype: str) -> Tensor:
 )
 def matmul(x1: TensorArg, x2: TensorArg, out_dtype: OptionalDtype = None) -> Expr:
     """Multiply matrices, with numpy's rules for vectors and for the dimensions before the last two."""
+
+
+def linear(data: Any, weight: Any, bias: Any = None, out_dtype: str | None = None) -> Call:
+    """Multiply `data` by the transposed `weight`, and add `bias`: what a linear layer does, made of simpler calls."""
+    product = matmul(data, permute_dims(weight), out_dtype)
+    return product if bias is None else add(product, bias)
+
+
+# ------------------------------------------------------------------------------ outer, einsum
+
+
+def _outer_info(use: Use) -> StructInfo:
+    a, b = use.tensor("x1", 1), use.tensor("x2", 1)
+    dims = None if a.dims is None or b.dims is None else [*a.dims, *b.dims]
+    return tensor(dims, use.dtype("x1", "x2"), 2, use.vdevice("x1", "x2"))
+
+
+def _outer(x1: Tensor, x2: Tensor) -> Tensor:
+    return topi.tensordot(x1, x2, 0)
+
+
+@operator(
+    "relax.outer",
+    infer=_outer_info,
+    te=_outer,
+    pattern=OpPatternKind.BROADCAST,
+    flops=per_output(1),
+    layout=as_written,
+    gradient=refused("gradients are not written yet"),
+)
+def outer(x1: TensorArg, x2: TensorArg) -> Expr:
+    """Multiply each element of one vector by each of another."""
+
+
+def _einsum_info(use: Use) -> StructInfo:
+    infos, text = use.tensors("operands"), use.call.attrs["subscripts"]
+    dtypes = {info.dtype for info in infos if info.dtype}
+    if len(dtypes) > 1:
+        use.fail(f"the element types of operands differ: {', '.join(sorted(dtypes))}")
+    dtype = dtypes.pop() if dtypes and all(info.dtype for info in infos) else ""
+    if any(info.dims is None for info in infos):
+        return tensor(None, dtype, -1)
+    try:
+        made = topi.einsum(text, *(placeholder(info.dims, info.dtype or "float32") for info in infos))
+    except IRError as error:
+        use.fail(error.message.partition(" (")[0])
+    return tensor([simplified(ops.cast("int64", size)) for size in made.shape], dtype)
+
+
+def _einsum_flops(call: Call) -> PrimExpr | None:
+    """A multiplication and an addition for each combination of all indices, taken for those of the operands."""
+    counts = [elements(info) for info in tensors_in(info_of(call.args[0]))]
+    known = [count for count in counts if count is not None]
+    if len(known) != len(counts):
+        return None
+    total = known[0]
+    for count in known[1:]:
+        total = total * count
+    return simplified(total * 2)
+
+
+def _einsum(operands: Any, subscripts: str) -> Tensor:
+    return topi.einsum(subscripts, *operands)
+
+
+@operator(
+    "relax.einsum",
+    infer=_einsum_info,
+    te=_einsum,
+    pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
+    flops=_einsum_flops,
+    layout=as_written,
+    gradient=refused("gradients are not written yet"),
+)
+def einsum(operands: TensorsArg, subscripts: str) -> Expr:
+    """Sum products of elements as `subscripts` says, by numpy's rules: "ij,jk->ik"."""
+
+
+__all__ = ["einsum", "linear", "matmul", "outer"]
