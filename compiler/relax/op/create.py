@@ -203,8 +203,8 @@ def _arange_info(use: Use) -> StructInfo:
     if isinstance(step, IntImm | FloatImm) and step.value == 0:
         use.fail("step is 0")
     if all(isinstance(value, IntImm | FloatImm) for value in values):
-        count = topi.arange(*(value.value for value in values), dtype="int64").shape[0]  # type: ignore[union-attr]
-        return tensor([int64(int(ops.as_int(count) or 0))], dtype)
+        count = topi.arange(_plain(start), _plain(end), _plain(step), "int64").shape[0]
+        return tensor([int64(ops.as_int(count) or 0)], dtype)
     try:
         return tensor([use.simplify(ops.cast("int64", arange_extent(start, end, step)))], dtype)
     except IRError:

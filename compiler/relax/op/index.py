@@ -136,7 +136,10 @@ def strided_slice(
     strides: OptionalScalars = None,
     assume_inbound: bool = False,
 ) -> Expr:
-    """Take x[begin:end:strides] along `axes`, by Python's rules; `assume_inbound` says that bounds lie inside."""
+    """Take x[begin:end:strides] along `axes`, by Python's rules.
+
+    `assume_inbound` says that bounds lie inside.
+    """
 
 
 def _dynamic_slice_info(use: Use) -> StructInfo:

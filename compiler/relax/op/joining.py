@@ -191,4 +191,7 @@ def _meshgrid(tensors: Sequence[Tensor], indexing: str | None) -> list[Tensor]:
     gradient=NO_GRADIENT_YET,
 )
 def meshgrid(tensors: TensorsArg, indexing: str | None = "ij") -> Expr:
-    """Repeat each of several vectors along the dimensions of the others; "xy" swaps the first two dimensions."""
+    """Repeat each of several vectors along the dimensions of the others.
+
+    With `indexing` "xy" the first two dimensions change places.
+    """

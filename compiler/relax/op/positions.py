@@ -60,7 +60,10 @@ def _gather_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
     gradient=NO_GRADIENT_YET,
 )
 def gather_elements(data: TensorArg, indices: TensorArg, axis: int = 0) -> Expr:
-    """Take data[i, ..., indices[i, ..., k], ..., k], the index replaced along `axis`. Negative ones count back."""
+    """Take data[i, ..., indices[i, ..., k], ..., k], the index replaced along `axis`.
+
+    Negative indices count from the end.
+    """
 
 
 def _points_last(indices: Tensor) -> Tensor:
@@ -247,7 +250,10 @@ def _scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) 
     gradient=NO_GRADIENT_YET,
 )
 def scatter_nd(data: TensorArg, indices: TensorArg, updates: TensorArg, reduction: str = "update") -> Expr:
-    """Write slices into a copy of `data` at points: the last dimension of `indices` holds a point's numbers."""
+    """Write slices of `updates` into a copy of `data` at points.
+
+    The last dimension of `indices` holds a point's numbers. `reduction` is one of `scatter_elements`.
+    """
 
 
 def _slice_scatter_info(use: Use) -> StructInfo:
@@ -324,4 +330,4 @@ def _one_hot(indices: Tensor, on_value: Any, off_value: Any, depth: int, axis: i
     gradient=NOT_SMOOTH,
 )
 def one_hot(indices: TensorArg, on_value: ScalarArg, off_value: ScalarArg, depth: int, axis: int = -1) -> Expr:
-    """Add a dimension of size `depth` that holds `on_value` at the place that `indices` says, else `off_value`."""
+    """Add a dimension of size `depth` with `on_value` where `indices` says, else `off_value`."""

@@ -26,7 +26,7 @@ def reduced(*, floats: bool = False, dtype: str | None = None) -> InferRule:
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor("x")
-        check_kind(use, ("x",), floats=floats or dtype is None, integers=not floats, bools=False)
+        check_kind(use, ("x",), floats=True, integers=not floats, bools=False)
         result = info.dtype if dtype is None else dtype
         axis, keep = use.call.attrs["axis"], use.call.attrs["keepdims"]
         if info.ndim == -1:
@@ -67,7 +67,7 @@ def _reduction(
         raise AssertionError("a declaration")
 
     declared.__name__ = declared.__qualname__ = name
-    declared.__doc__ = f"{doc} along `axis`, all dimensions for None; with `keepdims` they stay, with size 1."
+    declared.__doc__ = f"{doc} along `axis` (None: all).\n\nWith `keepdims` the dimensions stay, with size 1."
 
     def form(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
         result: Tensor = te(x, axis=axis, keepdims=keepdims)
@@ -120,7 +120,10 @@ def _median(x: Tensor, axis: Any, keepdims: bool) -> Any:
     gradient=NO_GRADIENT_YET,
 )
 def median(x: TensorArg, axis: OptionalInts = None, keepdims: bool = False) -> Expr:
-    """Take the middle element along `axis`, the lower of two, and its position; over all elements the value alone."""
+    """Take the middle element along `axis`, the lower of two, and its position.
+
+    Over all elements (`axis` None) the value comes alone.
+    """
 
 
 # ------------------------------------------------------------------------------------ running
@@ -156,7 +159,10 @@ def _cumprod(data: Tensor, axis: int | None, dtype: str, exclusive: bool) -> Ten
     gradient=NO_GRADIENT_YET,
 )
 def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None, exclusive: bool = False) -> Expr:
-    """Take running sums along `axis`, or of the elements laid flat; when `exclusive`, without the element itself."""
+    """Take running sums along `axis`, or of the elements laid flat.
+
+    When `exclusive`, an element is not part of its own sum.
+    """
 
 
 @operator(

@@ -1,0 +1,169 @@
+"""Checks of graph operators: what a declaration says of a call, against what its kernel gives and what numpy gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from compiler.driver.build import compile_artifact
+from compiler.interp.interpreter import run
+from compiler.relax.nodes import StructInfo, TensorStructInfo, TupleStructInfo, Var, set_struct_info
+from compiler.relax.nodes.dims import proven_equal
+from compiler.relax.op.registry import OPERATORS, Refused
+from compiler.relax.te_calls import make_kernel
+from compiler.runtime.core.ndarray import array
+from compiler.runtime.load import load_artifact
+from compiler.tir import nodes as n
+from compiler.tir.visit import substitute
+from tests.kit.compiler.topi import TOLERANCE, data, numpy_dtype
+
+Array = np.ndarray[Any, Any]
+SIZES = ({"n": 3, "m": 5, "k": 4, "j": 2}, {"n": 1, "m": 1, "k": 1, "j": 1}, {"n": 0, "m": 7, "k": 3, "j": 5},
+         {"n": 7, "m": 3, "k": 5, "j": 1})  # fmt: skip
+"""The sizes that names of dimensions stand for: an ordinary set, ones, with a 0, odd ones."""
+WITHOUT_ZERO = (*SIZES[:2], {"n": 2, "m": 7, "k": 3, "j": 5}, SIZES[3])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator with certain attributes.
+
+    `build(*variables)` makes the call, `numpy(*arrays)` what it gives. `shapes` has a shape for each variable, names
+    being sizes; "[...]" around several makes them one list. `dtypes` are those of all variables that `fixed` does not
+    name; `values(name, array)` changes arrays before they are used.
+    """
+
+    name: str
+    build: Callable[..., Any]
+    numpy: Callable[..., Any]
+    shapes: Sequence[str]
+    dtypes: Sequence[str] = ("float32",)
+    fixed: dict[int, str] = field(default_factory=dict)
+    values: dict[int, Callable[[Array], Array]] = field(default_factory=dict)
+    sizes: Sequence[dict[str, int]] = SIZES
+    tolerance: float = 0.0
+
+    def dtype(self, position: int, dtype: str) -> str:
+        return self.fixed.get(position, dtype)
+
+
+def dims_of(shape: str, known: dict[str, Any]) -> list[Any]:
+    return [int(name) if name.isdigit() else known[name] for name in shape.split()]
+
+
+def check(case: Case) -> None:
+    """StructInfo, kernel and numpy agree, for each element type, at each set of sizes and with symbolic ones."""
+    for dtype in case.dtypes:
+        symbols = {name: n.Var(name, "int64") for name in ("n", "m", "k", "j")}
+        inputs = [
+            Var(f"x{i}", TensorStructInfo(dims_of(shape, symbols), case.dtype(i, dtype)))
+            for i, shape in enumerate(case.shapes)
+        ]
+        kernel, infos = _kernel_of(case, inputs)
+        module = load_artifact(compile_artifact(kernel.func, "llvm", name="main"))
+        for sizes in case.sizes:
+            _agree(case, kernel, module, infos, symbols, sizes, dtype)
+    _check_constants(case)
+
+
+def _call(case: Case, inputs: Sequence[Var]) -> tuple[Any, Any, StructInfo]:
+    call = case.build(*inputs)
+    entry = OPERATORS[call.op.name]
+    call = entry.normalized(call)
+    return entry, call, entry.struct_info(call)
+
+
+def _kernel_of(case: Case, inputs: Sequence[Var]) -> tuple[Any, list[TensorStructInfo]]:
+    entry, call, info = _call(case, inputs)
+    assert not isinstance(entry.te, Refused)
+    set_struct_info(call, info)
+    entry.work(call)
+    kernel = make_kernel(entry.te, call.args, dict(call.attrs), entry.short_name)
+    infos = list(info.fields) if isinstance(info, TupleStructInfo) else [info]
+    assert len(infos) == len(kernel.outputs), case.name
+    for known, made in zip(infos, kernel.outputs):
+        assert isinstance(known, TensorStructInfo)
+        assert known.dtype == made.dtype, f"{case.name}: {known} inferred, {made} made"
+        assert known.dims is not None, f"{case.name}: {known} inferred, {made} made"
+        assert made.dims is not None
+        assert len(known.dims) == len(made.dims), f"{case.name}: {known} inferred, {made} made"
+    return kernel, infos
+
+
+def _value(expr: n.PrimExpr, values: dict[n.Var, int]) -> int:
+    """A dimension at given sizes."""
+    from compiler.arith.analyzer import Analyzer
+
+    found = Analyzer().simplify(substitute(expr, {v: n.IntImm("int64", size) for v, size in values.items()}))
+    assert isinstance(found, n.IntImm), found
+    return found.value
+
+
+def arrays_of(case: Case, sizes: dict[str, int], dtype: str) -> list[Array]:
+    made = []
+    for i, shape in enumerate(case.shapes):
+        values = data(*dims_of(shape, sizes), dtype=case.dtype(i, dtype))
+        made.append(case.values[i](values).astype(values.dtype) if i in case.values else values)
+    return made
+
+
+def _agree(case: Case, kernel: Any, module: Any, infos: Any, symbols: Any, sizes: dict[str, int], dtype: str) -> None:
+    inputs = arrays_of(case, sizes, dtype)
+    found = case.numpy(*inputs)
+    wanted = [np.asarray(w) for w in (found if isinstance(found, list | tuple) else (found,))]
+    values = {var: sizes[name] for name, var in symbols.items()}
+    for info, want in zip(infos, wanted, strict=True):
+        shape = tuple(_value(size, values) for size in info.dims)
+        assert shape == want.shape, f"{case.name} at {sizes}: {info} is {shape}, the result {want.shape}"
+    outs = [np.zeros(w.shape, numpy_dtype(i.dtype)) for w, i in zip(wanted, infos)]
+    scalars = [_value(var, values) for var in kernel.tir_vars]
+    held = [array(np.array(a, order="C")) for a in inputs]
+    results = [array(o) for o in outs]
+    module["main"](*held, *results, *scalars)
+    run(kernel.func, *inputs, *outs, *scalars)
+    for want, machine, interpreted in zip(wanted, results, outs):
+        for got, way in ((machine.numpy(), "compiled"), (interpreted, "interpreted")):
+            _close(got, want, case.tolerance, f"{case.name} {way} at {sizes} of {dtype}")
+
+
+def _close(got: Array, want: Array, tolerance: float, where: str) -> None:
+    limit = TOLERANCE.get(str(got.dtype))
+    if limit is None:
+        np.testing.assert_array_equal(got, want.astype(got.dtype), err_msg=where)
+        return
+    limit = max(limit, tolerance)
+    np.testing.assert_allclose(got.astype("float64"), want.astype("float64"), rtol=limit, atol=limit, err_msg=where)
+
+
+def _check_constants(case: Case) -> None:
+    """With constant sizes the StructInfo is constant, and equal to what the kernel makes."""
+    for sizes in case.sizes[:2]:
+        inputs = [
+            Var(f"x{i}", TensorStructInfo(dims_of(shape, sizes), case.dtype(i, case.dtypes[0])))
+            for i, shape in enumerate(case.shapes)
+        ]
+        kernel, infos = _kernel_of(case, inputs)
+        for known, made in zip(infos, kernel.outputs):
+            pairs = zip(known.dims or (), made.dims or ())
+            assert all(proven_equal(a, b) for a, b in pairs), f"{case.name}: {known} inferred, {made} made"
+    _check_unknown(case)
+
+
+def _check_unknown(case: Case) -> None:
+    """Where shapes or element types are not known, the call is still allowed, and nothing wrong is said."""
+    known = [case.dtype(i, case.dtypes[0]) for i in range(len(case.shapes))]
+    ranks = [len(shape.split()) for shape in case.shapes]
+    symbols = {name: n.Var(name, "int64") for name in ("n", "m", "k", "j")}
+    exact = [TensorStructInfo(dims_of(s, symbols), d) for s, d in zip(case.shapes, known)]
+    _, _, sure = _call(case, [Var(f"x{i}", info) for i, info in enumerate(exact)])
+    for with_rank, with_dtype in itertools.product((True, False), (True, False)):
+        inputs = [
+            Var(f"x{i}", TensorStructInfo(dtype=d if with_dtype else "", ndim=r if with_rank else -1))
+            for i, (d, r) in enumerate(zip(known, ranks))
+        ]
+        _, _, info = _call(case, inputs)
+        assert info.is_base_of(sure), f"{case.name}: {info} is said where nothing is known of shapes, {sure} otherwise"
