@@ -9,7 +9,7 @@ import pytest
 from tests import conftest
 from tests.kit.places import ROOT, TESTS
 
-NOT_SOURCE = {"benchmarks", "docs", "kit"}
+NOT_SOURCE = {"benchmarks", "docs", "kit", "layers"}
 MOST_FILES = 25
 
 

@@ -7,7 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.kit.places import ROOT
+
 PACKAGES = ("compiler", "rpc_server", "tracker", "tuner", "webui", "tunefarm")
 RUNTIME_HALF = {"runtime", "artifact", "launches", "extents", "target", "dtype", "suggest", "errors"}
 
