@@ -10,7 +10,7 @@ from compiler.ir.structural import (
     structural_equal,
     structural_hash,
 )
-from compiler.relax.nodes import VDevice
+from compiler.ir.vdevice import VDevice
 from compiler.script.saved import load_json, save_json
 from compiler.tir.nodes import Range
 from tunefarm import instrument, transform

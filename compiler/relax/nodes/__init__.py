@@ -5,6 +5,7 @@ arguments of calls are variables, constants, shapes, scalars, or tuples of these
 """
 
 from compiler.ir.base import RelaxExpr
+from compiler.ir.vdevice import VDevice
 from compiler.relax.nodes.attrs import Attrs, DictAttrs, as_attrs
 from compiler.relax.nodes.base import (
     BaseCheckResult,
@@ -52,7 +53,6 @@ from compiler.relax.nodes.types import (
     TupleType,
     Type,
 )
-from compiler.relax.nodes.vdevice import VDevice
 
 __all__ = [
     "Attrs", "BaseCheckResult", "Binding", "BindingBlock", "Call", "Constant", "DataTypeImm", "DataflowBlock",

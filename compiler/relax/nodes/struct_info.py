@@ -10,6 +10,7 @@ from compiler.arith.linear import same_expr
 from compiler.dtype import parse_dtype
 from compiler.errors import IRError
 from compiler.ir.base import Node, Span
+from compiler.ir.vdevice import VDevice, as_vdevice
 from compiler.ir.visit import map_value
 from compiler.relax.nodes.base import BaseCheckResult, Expr, StructInfo, describe, info_of
 from compiler.relax.nodes.dims import variables
@@ -23,7 +24,6 @@ from compiler.relax.nodes.shape import (
     shape_text,
     unlike,
 )
-from compiler.relax.nodes.vdevice import VDevice, as_vdevice
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.tir.visit import substitute
 
