@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rpc_server.box.blobs import blob_digest
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
 from rpc_server.client.connection import Connection
+from rpc_server.machine.blobs import blob_digest
 from rpc_server.wire.codec import Address
 from rpc_server.wire.messages import (
     BlobsMissing,

@@ -28,7 +28,7 @@ def nest(folder: Path, depth: int, mode: int = 0o700) -> None:
 def test_nested_deeper_than_the_stack(tmp_path):
     folder = tmp_path / "session"
     folder.mkdir()
-    nest(folder, 5000)
+    nest(folder, 1500)
     assert remove_tree(folder)
     assert list(tmp_path.iterdir()) == []
 
@@ -74,9 +74,9 @@ def test_what_cannot_be_removed_is_set_aside(tmp_path, monkeypatch, caplog):
 
 
 def test_leftovers_at_start(tmp_path):
-    """A server that was killed left a folder nested 3,000 deep: the next one starts, and removes it."""
+    """A server that was killed left a folder nested 1,500 deep: the next one starts, and removes it."""
     left = ServerFolder(tmp_path)
-    nest(left.path, 3000)
+    nest(left.path, 1500)
     os.close(left._lock)
     fresh = ServerFolder(tmp_path)
     assert fresh.remove_leftovers() == 1
@@ -87,7 +87,7 @@ def test_leftovers_at_start(tmp_path):
 
 def test_depth_counts_as_disk(tmp_path):
     """Files behind paths that are too long to be looked at do not hide from the limit."""
-    nest(tmp_path, 2000)
+    nest(tmp_path, 1200)
     assert disk_usage(tmp_path) == sys.maxsize
     remove_tree(tmp_path)
 
