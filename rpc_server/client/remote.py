@@ -56,10 +56,13 @@ class RPCDevice(Device):
 
 
 class RemoteAPI:
-    """The runtime's DeviceAPI over a session. Handles are numbers drawn here, so allocating needs no wait."""
+    """The runtime's DeviceAPI over a session. Handles are numbers drawn here, so allocating needs no wait.
 
-    def __init__(self, session: RPCSession) -> None:
-        self._session = session
+    It knows no session: each device brings its own. A reference back to the session would keep a session that nobody
+    uses any more, and the device leased for it, until the cyclic collector runs.
+    """
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next_handle = 1
 
@@ -74,23 +77,23 @@ class RemoteAPI:
         with self._lock:
             handle = self._next_handle
             self._next_handle += 1
-        self._session.request(Allocate(handle, nbytes, device.device_type, device.device_id))
+        _session_of(device).request(Allocate(handle, nbytes, device.device_type, device.device_id))
         return handle
 
     def free(self, device: Device, handle: int) -> None:
-        self._session.free_later(FreeHandles(memories=(handle,)))
+        _session_of(device).free_later(FreeHandles(memories=(handle,)))
 
     def copy_from_host(self, device: Device, handle: int, data: memoryview) -> None:
-        self._session.write_memory(handle, data)
+        _session_of(device).write_memory(handle, data)
 
     def copy_to_host(self, device: Device, handle: int, out: memoryview) -> None:
-        self._session.read_memory(handle, out)
+        _session_of(device).read_memory(handle, out)
 
     def copy_within(self, device: Device, source: int, target: int, nbytes: int) -> None:
-        self._session.request(CopyMemory(source, target, nbytes))
+        _session_of(device).request(CopyMemory(source, target, nbytes))
 
     def sync(self, device: Device, stream: Any = None) -> None:
-        self._session.request(SyncDevice(device.device_type, device.device_id))
+        _session_of(device).request(SyncDevice(device.device_type, device.device_id))
 
     def attribute(self, device: Device, name: str) -> Any:
         return None
@@ -104,6 +107,11 @@ class RemoteAPI:
     def set_stream(self, device: Device, stream: Any) -> None:
         if stream is not None:
             raise DeviceError(f"{device} has no streams to choose from")
+
+
+def _session_of(device: Device) -> RPCSession:
+    assert isinstance(device, RPCDevice)
+    return device.session
 
 
 class RemoteFunction(PackedFunc):

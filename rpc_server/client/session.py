@@ -70,7 +70,7 @@ class RPCSession:
         self.address = connection.address
         self.box = opened.box
         self.executor_pid = opened.executor_pid
-        self.device_api = RemoteAPI(self)
+        self.device_api = RemoteAPI()
         self.landings = Landings()
         self._connection = connection
         self._opened = opened

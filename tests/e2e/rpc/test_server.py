@@ -145,9 +145,14 @@ def test_a_dropped_session_object_closes(lent):
     session = open_session("127.0.0.1", lent.port, token="token-1", wait_s=60)
     released = threading.Event()
     session.on_close(released.set)
-    del session
-    gc.collect()
-    assert released.is_set()
+    array = nd.array(np.arange(8), session.cpu())
+    assert array.numpy().tolist() == list(range(8))
+    gc.disable()  # dropping the last reference is enough
+    try:
+        del array, session
+        assert released.is_set()
+    finally:
+        gc.enable()
     assert [lent.leases.next_report(60).event for _ in range(2)] == ["opened", "closed"]
 
 

@@ -59,10 +59,15 @@ def test_request_use_and_return(shared: Farm) -> None:
 def test_a_session_dropped_by_its_holder_gives_the_device_back(shared: Farm) -> None:
     session = shared.connect()
     remote = session.request("device=one/0")
+    use(remote)
     assert states(session)["one/0"] == "leased"
-    del remote
-    with session.request("device=one/0", wait_s=PATIENCE_S) as again:
-        use(again)
+    gc.disable()  # dropping the last reference is enough
+    try:
+        del remote
+        with session.request("device=one/0", wait_s=PATIENCE_S) as again:
+            use(again)
+    finally:
+        gc.enable()
 
 
 def test_a_session_may_be_collected_whatever_a_thread_is_doing(shared: Farm) -> None:
