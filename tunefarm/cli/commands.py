@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import select
@@ -170,7 +171,9 @@ def run(argv: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(args=list(argv) if argv is not None else None, prog_name="tunefarm", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(said)
+        click.echo(_shown(said.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
@@ -219,7 +222,13 @@ def _terminate(signum: int, _frame: object) -> None:
 def report(message: str, hint: str | None) -> None:
     """An error as a person reads it, in colour on a terminal."""
     click.secho("error: ", fg="red", bold=True, err=True, nl=False)
-    click.echo(message, err=True)
+    click.echo(_shown(message), err=True)
     if hint:
         click.secho("  hint: ", fg="yellow", err=True, nl=False)
-        click.echo(hint, err=True)
+        click.echo(_shown(hint), err=True)
+
+
+def _shown(text: str) -> str:
+    from tuner.records.db.passwords import shown_text  # no command that works needs it here
+
+    return shown_text(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import socket
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from tuner.bench.report import Line, as_json, html, markdown, summary, title
 from tuner.bench.run import BenchOptions, Ended, Event, Measured, Started, run_bench
 from tuner.bench.suites import SUITES, Suite, find_suite
 from tuner.process_identity import user_name
+from tuner.records.db.passwords import shown_command
 from tuner.records.farm.model_farm import BenchRun, NewBenchRun
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
@@ -148,7 +148,7 @@ def _new_run(suite: Suite, devices: str, options: BenchOptions) -> NewBenchRun:
         devices=devices,
         toolchain=toolchain(),
         options={"rounds": options.rounds, "repeat": options.repeat, "seed": options.seed},
-        command=shlex.join(["tunefarm", *sys.argv[1:]]),
+        command=shown_command(["tunefarm", *sys.argv[1:]]),
         host=socket.gethostname(),
         user=user_name(),
     )
@@ -189,7 +189,7 @@ def _retune(slower: Sequence[Line], flags: dict[str, tuple[str, ...]], given: di
     for device, kernels in by_device.items():
         words = ["tune", *kernels, "--trials", str(given["retune"]), *flags[device]]
         words += ["--db", given["db"]] if given["db"] else []
-        click.echo(f"{device}: {shlex.join(['tunefarm', *words])}", err=True)
+        click.echo(f"{device}: {shown_command(['tunefarm', *words])}", err=True)
         done = subprocess.run(
             [*PYTHON, "-m", "tunefarm", *words, "--quiet"], stdout=sys.stderr, check=False, env=environment()
         )

@@ -11,6 +11,7 @@ from tunefarm.cli.common import FILE, Group
 from tunefarm.settings import Settings
 from tuner.records.db import migrate
 from tuner.records.db.backup import backup as copy_store
+from tuner.records.db.database import parse_url, show_url
 
 _EPILOG = """\b
 Examples:
@@ -30,7 +31,7 @@ def db() -> None:
 def upgrade(settings: Settings, address: str | None) -> None:
     """Bring the store to this version's schema, creating it where there is none. Data is kept."""
     state = migrate.upgrade(address or settings.db)
-    click.echo(f"{address or settings.db} is at schema revision {state.found}")
+    click.echo(f"{state.address} is at schema revision {state.found}")
 
 
 @db.command(epilog="\b\nExample:\n  tunefarm db check && tunefarm web")
@@ -44,7 +45,7 @@ def check(settings: Settings, address: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"found": state.found, "wanted": state.wanted, "ok": state.ok}))
         raise click.exceptions.Exit(0 if state.ok else 1)
     state.require()
-    click.echo(f"{address or settings.db} is at schema revision {state.found}, as it should be")
+    click.echo(f"{state.address} is at schema revision {state.found}, as it should be")
 
 
 @db.command(epilog="\b\nExample:\n  tunefarm db backup /backup/tunefarm-2026-11-21.db")
@@ -56,5 +57,6 @@ def backup(settings: Settings, file: Path, address: str | None) -> None:
 
     A copy of a SQLite file is a store itself. PostgreSQL is copied by pg_dump, for pg_restore.
     """
-    size = copy_store(address or settings.db, file)
-    click.echo(f"{address or settings.db} copied to {file}, {size / 1e6:.1f} MB")
+    source = address or settings.db
+    size = copy_store(source, file)
+    click.echo(f"{show_url(parse_url(source))} copied to {file}, {size / 1e6:.1f} MB")

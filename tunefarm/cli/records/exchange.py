@@ -249,7 +249,7 @@ def merge(
     """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once."""
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
-            raise RecordError(f"{source} is the store to merge into", hint="give the other store with --db")
+            raise RecordError(f"{theirs.address} is the store to merge into", hint="give the other store with --db")
         total = sum(run.trials for run in selected_runs(theirs, Selection(frozenset(run_ids), workload)))
         absorbed = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
     _report(absorbed, as_json)

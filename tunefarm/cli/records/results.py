@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from tunefarm.settings import Settings
 from tuner.devices.supplies import local_target
 from tuner.number_text import duration
 from tuner.records.db.database import parse_url, show_url
+from tuner.records.db.passwords import shown_command
 from tuner.records.lookup.near import NearConfig
 from tuner.records.model import BestConfig, BestLookup, Run
 from tuner.records.store import RecordStore
@@ -140,7 +140,7 @@ def _print_miss(
         for _, config in near:
             click.echo(f"  {config.workload_name:{width}}  {_speed(_flops(config.workload_name), config.cost)}")
     words = [word for flag, value in flags.items() if value for word in (flag, value)]
-    click.echo(f"tune it: {shlex.join(['tunefarm', 'tune', task.name, *words])}")
+    click.echo(f"tune it: {shown_command(['tunefarm', 'tune', task.name, *words])}")
 
 
 def _speed(flops: float | None, cost: float) -> str:

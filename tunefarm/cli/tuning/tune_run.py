@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,6 +30,7 @@ from tuner.engine.plan import Knowledge, TaskSearch
 from tuner.engine.progress import Silent, Snapshot
 from tuner.errors import TuningError
 from tuner.kernels.files import Job, read_job, recorded_items
+from tuner.records.db.passwords import shown_command
 from tuner.records.model import RunState
 from tuner.records.store import RecordStore
 
@@ -58,7 +58,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
             tasks = [search.task for search in searches]
             with closing(make_builder(options.builders, import_main=False, insecure=settings.insecure)) as builder:
                 if resumed is None:
-                    ledger = Ledger.create(store, tasks, options, command=shlex.join(["tunefarm", *sys.argv[1:]]))
+                    ledger = Ledger.create(store, tasks, options, command=shown_command(["tunefarm", *sys.argv[1:]]))
                 else:
                     ledger = Ledger.resume(store, given["resume"], tasks, given["if_queued"])
                 snapshot = _run(searches, fleet, builder, ledger, options, given)
@@ -175,7 +175,7 @@ def _resume_command(run_id: int, given: dict[str, Any]) -> str:
         values = given[name] if name == "devices" else [given[name]] if given[name] else []
         for value in values:
             words += ["--device" if name == "devices" else f"--{name}", value]
-    return shlex.join(words)
+    return shown_command(words)
 
 
 def _print(snapshot: Snapshot, searches: Sequence[TaskSearch], as_json: bool) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from tuner.records.db.passwords import without_password
 from tuner.records.errors import InvalidRecord, RecordError, StoreMissing, StoreUnavailable
 
 BUSY_TIMEOUT_MS = 30_000
@@ -43,7 +44,7 @@ def parse_url(address: str | Path) -> URL:
     try:
         url = make_url(text)
     except ArgumentError:
-        raise RecordError(f"{text!r} is no database address", hint=_ADDRESS_HINT) from None
+        raise RecordError(f"{without_password(text)!r} is no database address", hint=_ADDRESS_HINT) from None
     match url.get_backend_name():
         case "sqlite":
             if not url.database or url.database == ":memory:":
@@ -65,7 +66,7 @@ def show_url(url: URL) -> str:
     path = sqlite_path(url)
     if path is not None:
         return str(path)
-    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+    return without_password(url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True))
 
 
 def sqlite_path(url: URL) -> Path | None:
