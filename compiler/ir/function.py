@@ -33,13 +33,13 @@ class BaseFunc(Node):
         """A copy without the attribute `key`."""
         return replace(self, attrs={k: v for k, v in self.attrs.items() if k != key})
 
-    def show(self) -> None:
+    def show(self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> None:
         """Print the function as TVMScript text."""
-        print(self.script())
+        print(self.script(name=name, show_meta=show_meta, indent_spaces=indent_spaces))
 
-    def script(self) -> str:
-        """The function as TVMScript text."""
-        return text.script(self)
+    def script(self, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> str:
+        """The function as TVMScript text, called `name`; with `show_meta`, large constants stand before it."""
+        return text.printed(self, name=name, show_meta=show_meta, indent_spaces=indent_spaces)
 
     def __repr__(self) -> str:
         return text.script(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compiler.errors import IRError
@@ -18,16 +18,21 @@ def _name(name: GlobalVar | str) -> GlobalVar:
 class IRModule(Node):
     """Functions by name; behaves like a mapping from `GlobalVar` (or str) to function."""
 
-    __slots__ = ("attrs", "functions")
+    __slots__ = ("attrs", "functions", "global_infos")
 
     def __init__(
         self,
         functions: Mapping[Any, Any] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        global_infos: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        """`functions` maps names (`GlobalVar` or str) to functions."""
+        """`functions` maps names (`GlobalVar` or str) to functions; `global_infos`, names to what they share.
+
+        Known there: "vdevice", the devices that tensors of graphs name.
+        """
         self.functions: dict[GlobalVar, BaseFunc] = {_name(k): f for k, f in (functions or {}).items()}
         self.attrs: dict[str, Any] = dict(attrs or {})
+        self.global_infos: dict[str, list[Any]] = {key: list(items) for key, items in (global_infos or {}).items()}
 
     @staticmethod
     def from_expr(expr: BaseFunc) -> IRModule:
@@ -90,19 +95,21 @@ class IRModule(Node):
 
     def merge(self, *others: IRModule) -> IRModule:
         """A module with the functions and attributes of this one and of `others`, later ones winning."""
-        merged = IRModule(self.functions, self.attrs)
+        merged = IRModule(self.functions, self.attrs, self.global_infos)
         for other in others:
             merged.update(other)
             merged.attrs.update(other.attrs)
+            merged.global_infos.update(other.global_infos)
         return merged
 
     def with_attr(self, key: str, value: Any) -> IRModule:
         """A copy with the attribute `key`."""
-        return IRModule(self.functions, {**self.attrs, key: value})
+        return IRModule(self.functions, {**self.attrs, key: value}, self.global_infos)
 
     def without_attr(self, key: str) -> IRModule:
         """A copy without the attribute `key`."""
-        return IRModule(self.functions, {k: v for k, v in self.attrs.items() if k != key})
+        rest = {k: v for k, v in self.attrs.items() if k != key}
+        return IRModule(self.functions, rest, self.global_infos)
 
     def get_attr(self, key: str) -> Any:
         """The attribute `key`, None when there is none."""
@@ -116,19 +123,24 @@ class IRModule(Node):
     def get_global_vars(self) -> list[GlobalVar]:
         return list(self.functions)
 
+    def update_global_info(self, name: str, infos: Sequence[Any]) -> None:
+        """Put `infos` in the place of the shared values `name`."""
+        self.global_infos[name] = list(infos)
+
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
         """A copy whose functions are `functions`."""
-        return IRModule(functions, self.attrs)
+        return IRModule(functions, self.attrs, self.global_infos)
 
-    def show(self) -> None:
+    def show(self, *, show_meta: bool = False, indent_spaces: int = 4) -> None:
         """Print the module as TVMScript text."""
-        print(self.script())
+        print(self.script(show_meta=show_meta, indent_spaces=indent_spaces))
 
-    def script(self) -> str:
-        """The module as TVMScript text."""
-        return text.module_text(self)
+    def script(self, *, show_meta: bool = False, indent_spaces: int = 4) -> str:
+        """The module as TVMScript text; with `show_meta`, large constants stand before it."""
+        return text.printed(self, show_meta=show_meta, indent_spaces=indent_spaces)
 
-    __repr__ = script
+    def __repr__(self) -> str:
+        return text.printed(self)
 
 
 text.register_text(IRModule, text.module_text)

@@ -130,7 +130,7 @@ class _Matcher:
             case IRModule():
                 return all(
                     self._at(ObjectPath.attr, name, getattr(a, name), getattr(b, name))
-                    for name in ("functions", "attrs")
+                    for name in ("functions", "attrs", "global_infos")
                 )
             case float():
                 return repr(a) == repr(b)
@@ -238,6 +238,7 @@ class _Tokens:
             case IRModule():
                 self._mapping(value.functions)
                 self._mapping(value.attrs)
+                self._mapping(value.global_infos)
             case Node():
                 self._node(value)
             case _:

@@ -24,6 +24,7 @@ _RESERVED = frozenset({"T", "I", "R", "range", "True", "False", "None", "Module"
 KEPT = "__kept__"
 """The name, in a text, of what it leaves out."""
 _INVALID = re.compile(r"\W")
+_INDENT = re.compile(r"^(?: {4})+", re.MULTILINE)
 
 R = TypeVar("R")
 FunctionLines = Callable[[Any, str], list[str]]
@@ -68,12 +69,12 @@ def _rule(rules: dict[type, R], cls: type) -> R | None:
 # ------------------------------------------------------------------------------------- texts
 
 
-def script(node: Any) -> str:
+def script(node: Any, name: str | None = None) -> str:
     """The text of a function, module, or another node that its dialect prints. Raises IRError for anything else."""
     cls = type(node)
     lines = _rule(_functions, cls)
     if lines is not None:
-        return "\n".join(lines(node, str(node.attrs.get("global_symbol", "main"))))
+        return "\n".join(lines(node, name or str(node.attrs.get("global_symbol", "main"))))
     text = _rule(_texts, cls)
     if text is None:
         raise IRError(f"cannot print a {cls.__name__}: no printer is registered for it")
@@ -88,8 +89,10 @@ def module_text(module: Any) -> str:
     with out.indented():
         if module.attrs:
             out.line(f"I.module_attrs({value_text(dict(module.attrs))})")
+        if module.global_infos:
+            out.line(f"I.module_global_infos({value_text(module.global_infos)})")
         for position, (name, func) in enumerate(module.items()):
-            if position or module.attrs:
+            if position or module.attrs or module.global_infos:
                 out.line("")
             lines = _rule(_functions, type(func))
             if lines is None:
@@ -152,6 +155,47 @@ def keep(value: Any) -> str | None:
         name = str(len(kept))
         kept[name] = value
     return f"{KEPT}[{quote(name)}]"
+
+
+_metadata: ContextVar[dict[str, list[Any]] | None] = ContextVar("metadata", default=None)
+_metadata_writer: list[Callable[[dict[str, list[Any]]], str]] = []
+_LEFT_OUT = "# Metadata omitted. Use show_meta=True in script() method to show it."
+
+
+def register_metadata_writer(write: Callable[[dict[str, list[Any]]], str]) -> None:
+    """Write what texts leave out (`leave_out`), by the name of its class, as the line before a text."""
+    _metadata_writer[:] = [write]
+
+
+def leave_out(kind: str, value: Any) -> str:
+    """The expression for a value that stands beside the text, in the metadata, under the name of its class."""
+    held = _metadata.get()
+    if held is None:
+        return f"metadata[{quote(kind)}][...]"
+    items = held.setdefault(kind, [])
+    position = next((index for index, item in enumerate(items) if item is value), len(items))
+    if position == len(items):
+        items.append(value)
+    return f"metadata[{quote(kind)}][{position}]"
+
+
+def printed(node: Any, *, name: str | None = None, show_meta: bool = False, indent_spaces: int = 4) -> str:
+    """The text of a function or module.
+
+    `name`: what a function is called there. `show_meta`: whether large constants stand before the text, so that it
+    is complete; else a comment says that they were left out.
+    """
+    held: dict[str, list[Any]] = {}
+    token = _metadata.set(held)
+    try:
+        found = script(node, name)
+    finally:
+        _metadata.reset(token)
+    if indent_spaces != 4:
+        found = _INDENT.sub(lambda spaces: " " * (len(spaces[0]) // 4 * indent_spaces), found)
+    if not held:
+        return found
+    return f"{_metadata_writer[0](held)}\n{found}" if show_meta else f"{found}\n\n{_LEFT_OUT}"
 
 
 # ------------------------------------------------------------------------- parts of texts

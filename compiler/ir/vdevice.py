@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import Node
+from compiler.ir.text import quote, register_value
 from compiler.target.target import Target
 
 
@@ -24,6 +25,13 @@ class VDevice(Node):
 
     def __repr__(self) -> str:
         return f"{self.target.kind}:{self.vdevice_id}:{self.memory_scope}"
+
+
+def _text(device: VDevice) -> str:
+    return f"I.vdevice({quote(str(device.target))}, {device.vdevice_id}, {quote(device.memory_scope)})"
+
+
+register_value(VDevice, _text)
 
 
 def as_vdevice(value: Any) -> VDevice | None:

@@ -19,7 +19,11 @@ from compiler.script.source import Source
 FunctionReader = Callable[[Source, ast.FunctionDef, Mapping[str, Any]], BaseFunc]
 
 # By name: the prefix, and the modules that read the dialect.
-_BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {"tir": ("T", ("compiler.tir.text.parse_func", "compiler.arith"))}
+_BUILT_IN: dict[str, tuple[str, tuple[str, ...]]] = {
+    "tir": ("T", ("compiler.tir.text.parse_func", "compiler.arith")),
+    "relax": ("R", ("compiler.relax.text.parser", "compiler.relax.text.kept")),
+    "ir": ("I", ("compiler.script.common",)),
+}
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ def find(name: str) -> Dialect | None:
 
 
 def prefixes() -> dict[str, str]:
-    """The names of dialects by their prefix; "I" stands for what all have in common."""
+    """The names of dialects by their prefix; "ir" is what all have in common."""
     built_in = {prefix: name for name, (prefix, _) in _BUILT_IN.items()}
-    return {**built_in, "I": "ir", **{dialect.prefix: dialect.name for dialect in _dialects.values()}}
+    return {**built_in, **{dialect.prefix: dialect.name for dialect in _dialects.values()}}
 
 
 def decorators() -> list[str]:

@@ -10,35 +10,41 @@ from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.script import dialect
 from compiler.script.dialect import Dialect, FunctionReader
-from compiler.script.parser import ModuleName, Namespace, Parser, decorator
+from compiler.script.metadata import read_metadata
+from compiler.script.parser import ModuleName, Namespace, Parser, SizeName, decorator
 from compiler.script.scope import Scope
 from compiler.script.source import Source
+
+_MODULES = ("tvm.script", "tvm.script.parser", "tunefarm.script")
+_PACKAGES = ("tvm", "tunefarm", "typing")
+_RENAMED = {"tirx": "tir"}  # as newer versions call it
 
 
 def module(source: Source, node: ast.ClassDef, captured: Mapping[str, Any]) -> IRModule:
     """The module a class describes. Raises ScriptError."""
     p = Parser(source, Scope(captured))
-    signatures: dict[str, Any] = {}
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef) and (known := _reader(p, item)) is not None:
-            signatures[item.name] = known[0].signature(source, item, captured)
-    itself = ModuleName(signatures)
-    captured = {**captured, node.name: itself, "cls": itself}
-    functions: dict[str, BaseFunc] = {}
     attrs: dict[str, Any] = {}
+    infos: dict[str, list[Any]] = {}
+    definitions: list[tuple[ast.FunctionDef, Dialect, FunctionReader]] = []
     for item in node.body:
-        if isinstance(item, ast.FunctionDef):
-            known = _reader(p, item)
-            if known is None:
-                hint = f"decorate it with {' or '.join(dialect.decorators())}"
-                p.fail(item, f"{item.name} is no function of a module", hint)
-            if item.name in functions:
-                p.fail(item, f"the module has two functions {item.name!r}")
-            functions[item.name] = known[1](source, item, captured)
-        else:
-            attrs.update(_module_statement(p, item))
+        if not isinstance(item, ast.FunctionDef):
+            _module_statement(p, item, attrs, infos)
+            continue
+        known = _reader(p, item)
+        if known is None:
+            hint = f"decorate it with {' or '.join(dialect.decorators())}"
+            p.fail(item, f"{item.name} is no function of a module", hint)
+        if any(other.name == item.name for other, _, _ in definitions):
+            p.fail(item, f"the module has two functions {item.name!r}")
+        definitions.append((item, *known))
+    signatures: dict[str, Any] = {}
+    itself = ModuleName(signatures, infos)
+    captured = {**captured, node.name: itself, "cls": itself}
+    for item, known_dialect, _ in definitions:
+        signatures[item.name] = known_dialect.signature(source, item, captured)
+    functions: dict[str, BaseFunc] = {item.name: reader(source, item, captured) for item, _, reader in definitions}
     with source.at(node):
-        return IRModule(functions, attrs)
+        return IRModule(functions, attrs, infos)
 
 
 def _reader(p: Parser, node: ast.FunctionDef) -> tuple[Dialect, FunctionReader] | None:
@@ -51,17 +57,24 @@ def _reader(p: Parser, node: ast.FunctionDef) -> tuple[Dialect, FunctionReader] 
     return None
 
 
-def _module_statement(p: Parser, node: ast.stmt) -> dict[str, Any]:
+def _module_statement(p: Parser, node: ast.stmt, attrs: dict[str, Any], infos: dict[str, list[Any]]) -> None:
     if isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-        return {}
-    if isinstance(node, ast.Expr) and p.call(node.value) == "module_attrs":
-        assert isinstance(node.value, ast.Call)
+        return
+    name = p.call(node.value) if isinstance(node, ast.Expr) else None
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and name is not None:
         found = p.value(node.value.args[0]) if len(node.value.args) == 1 else None
-        if isinstance(found, dict):
-            return found
-        p.fail(node, "attributes are a dict: I.module_attrs({...})")
-    accepted = f"accepted here: functions with {', '.join(dialect.decorators())}, I.module_attrs({{...}})"
-    raise p.source.error(node, "this has no place in a module", accepted)
+        if name == "module_attrs":
+            if not isinstance(found, dict):
+                p.fail(node, "attributes are a dict: I.module_attrs({...})")
+            attrs.update(found)
+            return
+        if name == "module_global_infos":
+            if not isinstance(found, dict) or not all(isinstance(item, list | tuple) for item in found.values()):
+                p.fail(node, 'these are lists by name: I.module_global_infos({"vdevice": [I.vdevice("llvm")]})')
+            infos.update({key: list(items) for key, items in found.items()})
+            return
+    accepted = f"functions with {', '.join(dialect.decorators())}, I.module_attrs, I.module_global_infos"
+    raise p.source.error(node, "this has no place in a module", f"accepted here: {accepted}")
 
 
 def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
@@ -74,8 +87,18 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
                 names.update(_imported(source, node))
             case ast.FunctionDef() | ast.ClassDef():
                 found.append(node)
+            case ast.Import() if all(alias.name.partition(".")[0] in _PACKAGES for alias in node.names):
+                pass
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="TypeVar"))):
+                names[name] = SizeName(name)
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(func=ast.Attribute(attr="load_json"), args=[ast.Constant(value=str(saved))]),
+            ):
+                with source.at(node):
+                    names[name] = read_metadata(saved)
             case _:
                 hint = "a text holds one function or one module, and imports of T and I"
                 source.fail(node, "this is no definition", hint)
@@ -92,13 +115,19 @@ def text(source: Source, captured: Mapping[str, Any]) -> BaseFunc | IRModule:
 
 
 def _imported(source: Source, node: ast.ImportFrom) -> dict[str, Any]:
-    """`from tvm.script import tir as T` names the dialect; any other import is refused."""
-    if node.module not in ("tvm.script", "tunefarm.script"):
+    """`from tvm.script import tir as T` names the dialect; what else programs of this kind import gives nothing.
+
+    Any other import is refused.
+    """
+    if node.module is not None and node.module not in _MODULES and node.module.partition(".")[0] in _PACKAGES:
+        return {}
+    if node.module not in _MODULES:
         accepted = "accepted here: from tvm.script import tir as T, ir as I"
         source.fail(node, f"nothing is imported from {node.module}", accepted)
     found, known = {}, [*dict.fromkeys(dialect.prefixes().values())]
     for alias in node.names:
-        if alias.name not in known:
+        name = _RENAMED.get(alias.name, alias.name)
+        if name not in known:
             source.fail(node, f"tvm.script has no {alias.name!r}", f"it has: {', '.join(known)}")
-        found[alias.asname or alias.name] = Namespace(alias.name)
+        found[alias.asname or alias.name] = Namespace(name)
     return found

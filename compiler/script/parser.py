@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
@@ -49,13 +49,22 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeName:
+    """A size that a text names outside of its functions, by `n = TypeVar("n")`; each function has one of its own."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModuleName:
     """The module being read: `Module.f(x)` and `cls.f(x)` call its function f.
 
-    `signatures`: what each function's dialect says of it before it is read.
+    `signatures`: what each function's dialect says of it before it is read. `global_infos`: what the module holds
+    beside its functions, as far as it was read.
     """
 
     signatures: Mapping[str, Any]
+    global_infos: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
 
 class Parser:
@@ -184,6 +193,10 @@ class Parser:
         """What `cls.f` stands for."""
         self.fail(node, f"{ast.unparse(node)} has no place in a script")
 
+    def size(self, node: ast.AST, name: str) -> Any:
+        """A new variable for a size."""
+        self.fail(node, f"{name} is a size, which has no place here")
+
     def element(self, node: ast.Subscript, owner: Any) -> Any:
         """An element of something that is no Python value."""
         self.fail(node.value, f"{ast.unparse(node.value)} has no elements")
@@ -197,12 +210,20 @@ class Parser:
 
     def value_Name(self, node: ast.Name) -> Any:
         try:
-            return self.scope.find(node.id)
+            found = self.scope.find(node.id)
         except KeyError:
             pass
+        else:
+            return self._size(node, found) if isinstance(found, SizeName) else found
         if node.id in _BUILTINS:
             return _BUILTINS[node.id]
         raise self.unknown(node, "there is no name", node.id, self.scope.names())
+
+    def _size(self, node: ast.AST, name: SizeName) -> Any:
+        """The variable of the function that is read for a size that is named outside of it."""
+        found = self.size(node, name.name)
+        self.scope.define_outermost(name.name, found)
+        return found
 
     def value_Attribute(self, node: ast.Attribute) -> Any:
         member = self.member(node)

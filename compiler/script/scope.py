@@ -20,6 +20,10 @@ class Scope:
         """Give `name` a meaning until the block at hand ends."""
         self._blocks[-1][name] = value
 
+    def define_outermost(self, name: str, value: Any) -> None:
+        """Give `name` a meaning for the whole script."""
+        self._blocks[0][name] = value
+
     def find(self, name: str, default: Any = _MISSING) -> Any:
         """What `name` stands for. Raises KeyError when that is nothing and no default is given."""
         for block in reversed(self._blocks):

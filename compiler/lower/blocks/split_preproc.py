@@ -42,7 +42,7 @@ def with_prepacked(module: IRModule) -> IRModule:
         for suffix, part in zip((PREPACK, PREPACKED), parts or ()):
             symbol = f"{name.name_hint}{suffix}"
             functions[symbol] = part.with_attr("global_symbol", symbol)
-    return IRModule(functions, module.attrs) if len(functions) > len(module) else module
+    return IRModule(functions, module.attrs, module.global_infos) if len(functions) > len(module) else module
 
 
 def split_layout_rewrite(func: n.PrimFunc) -> tuple[n.PrimFunc, n.PrimFunc] | None:

@@ -22,7 +22,7 @@ from compiler.relax.nodes.struct_info import (
     TupleStructInfo,
     as_struct_infos,
 )
-from compiler.relax.nodes.symbols import symbols_set_by
+from compiler.relax.nodes.symbols import signature_symbols, symbols_set_by
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, numpyasarray
 from compiler.te.where import caller_span
@@ -70,7 +70,10 @@ class Var(Expr, Symbol):
         return (self.struct_info_,)
 
     def introduces(self) -> tuple[Symbol, ...]:
-        return () if self.struct_info_ is None else tuple(symbols_set_by(self.struct_info_))
+        info = self.struct_info_
+        if isinstance(info, FuncStructInfo):
+            return tuple(signature_symbols(info))
+        return () if info is None else tuple(symbols_set_by(info))
 
     def __repr__(self) -> str:
         return self.vid.name_hint

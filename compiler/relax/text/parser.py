@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from compiler.errors import ArgumentError
 from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.ir.vdevice import as_vdevice
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import (
     BaseCheckResult,
@@ -29,11 +31,12 @@ from compiler.relax.nodes import (
     set_struct_info,
 )
 from compiler.relax.normalize import merged
+from compiler.relax.op.registry import OPERATORS
 from compiler.relax.text import vocabulary
-from compiler.relax.text.vocabulary import as_info
+from compiler.relax.text.vocabulary import as_info, fit
 from compiler.script.dialect import Dialect, register
 from compiler.script.entry import read_decorated
-from compiler.script.parser import ModuleName, Parser, decorator
+from compiler.script.parser import ModuleName, Parser, SizeName, decorator
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
 from compiler.tir import nodes as n
@@ -109,24 +112,61 @@ class RelaxParser(Parser):
         if self.naming and found is None:
             found = n.Var(node.id, "int64", self.span(node))
             self.scope.define(node.id, found)
-        return super().value_Name(node) if found is None else found
+        if found is None and node.id == "metadata":
+            self.fail(node, "the constants of this text were left out", "print it by script(show_meta=True)")
+        return super().value_Name(node) if found is None or isinstance(found, SizeName) else found
+
+    def size(self, node: ast.AST, name: str) -> PrimExpr:
+        return n.Var(name, "int64", self.span(node))
 
     def value_Constant(self, node: ast.Constant) -> Any:
         return ... if node.value is ... else super().value_Constant(node)
 
     def special_call(self, node: ast.Call) -> tuple[Any] | None:
         """Annotations name dimensions in strings; functions that are values are called."""
-        if self.call(node) in ("Tensor", "Shape", "Prim") and self.member(node.func) is not None:
+        name = self.call(node)
+        if name in ("Tensor", "Shape", "Prim") and self.member(node.func) is not None:
             args = [self._dims(arg) for arg in node.args]
-            named = {str(k.arg): self._dims(k.value) if k.arg in ("shape", "values", "value") else self.value(k.value)
-                     for k in node.keywords}  # fmt: skip
+            shapes = ("shape", "values")
+            named = {
+                str(k.arg): self._dims(k.value) if k.arg in shapes else self._dim(k.value, k.arg != "value")
+                for k in node.keywords
+            }
+            if name == "Tensor" and len(args) > 2:
+                args[2] = self.device(args[2])
+            elif "vdevice" in named:
+                named["vdevice"] = self.device(named["vdevice"])
             return (self.value(node.func)(*args, **named),)
+        operator = None if name is None else OPERATORS.get(f"relax.{name}")
+        if operator is not None or name == "call_packed":
+            args, named = self.arguments(node)
+            try:
+                if operator is None:
+                    return (vocabulary.call_packed(*args, **named, span=self.span(node)),)
+                return (operator.call(*fit(operator, args, named), self.span(node)),)
+            except ArgumentError as error:
+                self.fail(node, error.message, error.hint)
+            except TypeError as error:
+                self.fail(node, f"{ast.unparse(node.func)}: {error}")
         if self.member(node.func) is None and isinstance(node.func, ast.Name | ast.Attribute | ast.Subscript):
             callee = self._callee(node.func)
             if callee is not None:
                 args, _ = self.arguments(node)
                 return (Call(callee, tuple(map(convert_to_expr, args)), None, None, self.span(node)),)
         return None
+
+    def device(self, value: Any) -> Any:
+        """A device of the module that is read, where text names it by kind and number: "cuda:0:global"."""
+        module = self.scope.find("cls", None)
+        known = module.global_infos.get("vdevice", ()) if isinstance(module, ModuleName) else ()
+        if not known or not isinstance(value, str):
+            return value
+        plain = as_vdevice(value)
+        assert plain is not None
+        if plain in known:
+            return plain
+        same = [item for item in known if item.target.kind == plain.target.kind]
+        return same[plain.vdevice_id] if plain.vdevice_id < len(same) else plain
 
     def _callee(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Name):
@@ -256,6 +296,8 @@ class RelaxParser(Parser):
         match stmt:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 self.assign(stmt, name, value, self.info(stmt.annotation), outputs)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="TypeVar"))):
+                self.scope.define(name, self.size(stmt, name))
             case ast.Assign(targets=[ast.Name(id="cls")]):
                 pass  # `cls = Module` repeats what is known
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -362,9 +404,8 @@ class RelaxParser(Parser):
         """What a definition says of its function; None where it does not say what it returns."""
         if node.returns is None or any(param.annotation is None for param in node.args.args):
             return None
-        with self.scope.block():
-            params = [self.info(param.annotation) for param in node.args.args if param.annotation is not None]
-            return FuncStructInfo(params, self.info(node.returns), pure)
+        params = [self.info(param.annotation) for param in node.args.args if param.annotation is not None]
+        return FuncStructInfo(params, self.info(node.returns), pure)
 
 
 

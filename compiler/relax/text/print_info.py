@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from compiler.errors import IRError
-from compiler.ir.text import Names, quote
+from compiler.ir.text import Names, quote, value_text
+from compiler.ir.vdevice import as_vdevice
 from compiler.relax.nodes import (
     FuncStructInfo,
     ObjectStructInfo,
@@ -85,12 +86,13 @@ class InfoPrinter:
         else:
             parts.append('dtype=""')
         if info.vdevice is not None:
-            parts.append(f"vdevice={quote(vdevice_text(info.vdevice))}")
+            parts.append(f"vdevice={vdevice_text(info.vdevice)}")
         if info.shape is None and info.ndim != -1:
             parts.append(f"ndim={info.ndim}")
         return f"R.Tensor({', '.join(parts)})"
 
 
 def vdevice_text(device: VDevice) -> str:
-    """A device as `kind:number:scope`."""
-    return f"{device.target.kind}:{device.vdevice_id}:{device.memory_scope}"
+    """A device as "kind:number:scope", where that says all."""
+    short = repr(device)
+    return quote(short) if as_vdevice(short) == device else value_text(device)

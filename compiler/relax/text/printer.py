@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
-from compiler.ir.text import Lines, Names, keep, quote, register_function, register_text, value_text
+from compiler.ir.text import Lines, Names, keep, leave_out, quote, register_function, register_text, value_text
 from compiler.relax.nodes import (
     Binding,
     BindingBlock,
@@ -190,7 +190,7 @@ class _Printer(Lines):
             return f"R.const({kept}, {quote(dtype)})"
         if value.data.is_host and value.data.size <= _SMALL:
             return f"R.const({value_text(value.array.tolist())}, {quote(dtype)})"
-        return f"R.const(..., {quote(dtype)})"
+        return leave_out("relax.expr.Constant", value.data)
 
     def _call(self, call: Call) -> str:
         if isinstance(call.op, Op):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,56 @@ from compiler.relax.nodes import (
     const,
     convert_to_expr,
 )
-from compiler.relax.op.registry import OPERATORS
-from compiler.runtime.core.ndarray import NDArray
+from compiler.relax.op.params import Kind
+from compiler.relax.op.registry import OPERATORS, Operator
+from compiler.runtime.core.dtypes import storage_dtype
+from compiler.runtime.core.ndarray import NDArray, numpyasarray
+from compiler.script.metadata import register_metadata
 from compiler.te.where import caller_span
+from compiler.tir.text.vocabulary import TypeName
 
 
 def as_info(value: Any) -> StructInfo:
     """An annotation as StructInfo: `R.Tensor` alone is a tensor of which nothing is known."""
     if isinstance(value, StructInfo):
         return value
+    if isinstance(value, TypeName):  # `n: T.int64`
+        return PrimStructInfo(value.dtype)
     plain: Any = _BARE.get(value) if callable(value) else None
     if plain is None:
         raise IRError(f"{value!r} is no StructInfo", hint="for instance R.Tensor((n, 4), dtype=\"float32\")")
     made: StructInfo = plain()
     return made
+
+
+_RENAMED = {"out_ty": "out_sinfo", "ty_args": "sinfo_args"}  # as newer versions call them
+
+
+def fit(operator: Operator, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a written call as the operator takes them.
+
+    Attributes may be written as expressions (`R.str("x")`), StructInfo without parentheses (`R.Tensor`), and both
+    under the names that newer versions have.
+    """
+    params = {param.name: param for param in operator.params}
+    positions = [*itertools.takewhile(lambda param: not param.variadic, operator.params)]
+    found = [_fitted(param.kind, value) for param, value in zip(positions, args)]
+    known = {name if name in params else _RENAMED.get(name, name): value for name, value in named.items()}
+    fitted = {name: _fitted(params[name].kind, value) if name in params else value for name, value in known.items()}
+    return [*found, *args[len(found) :]], fitted
+
+
+def _fitted(kind: Kind, value: Any) -> Any:
+    match kind, value:
+        case Kind.ATTR, StringImm() | DataTypeImm() | PrimValue():
+            return value.value
+        case Kind.ATTR, ShapeExpr():
+            return value.values
+        case (Kind.RESULT | Kind.RESULTS), (tuple() | list()):
+            return [as_info(item) for item in value]
+        case (Kind.RESULT | Kind.RESULTS), _ if value is not None:
+            return as_info(value)
+    return value
 
 
 def tensor_info(
@@ -103,17 +140,18 @@ def tuple_(*fields: Any) -> Tuple:
     return Tuple(tuple(map(convert_to_expr, fields)))
 
 
-def call_packed(func: str, *args: Any, sinfo_args: Any = None) -> Call:
-    """The call of a function of the runtime, which may have side effects."""
+def call_packed(func: str, *args: Any, sinfo_args: Any = None, ty_args: Any = None, span: Any = None) -> Call:
+    """The call of a function of the runtime, which may have side effects. `ty_args`: `sinfo_args` in newer texts."""
+    sinfo_args = ty_args if sinfo_args is None else sinfo_args
     items = () if sinfo_args is None else tuple(sinfo_args) if isinstance(sinfo_args, list | tuple) else (sinfo_args,)
     infos = tuple(map(as_info, items))
-    return Call(ExternFunc(func), tuple(map(convert_to_expr, args)), None, infos, caller_span())
+    return Call(ExternFunc(func), tuple(map(convert_to_expr, args)), None, infos, span or caller_span())
 
 
 _NAMES: dict[str, Callable[..., Any]] = {
     "Tensor": tensor_info, "Shape": shape_info, "Prim": prim_info, "Tuple": tuple_info, "Callable": callable_info,
-    "Object": object_info, "const": constant, "shape": shape, "prim_value": PrimValue, "str": StringImm,
-    "dtype": DataTypeImm, "tuple": tuple_, "call_packed": call_packed, "ExternFunc": ExternFunc,
+    "Object": object_info, "Any": object_info, "const": constant, "shape": shape, "prim_value": PrimValue,
+    "str": StringImm, "dtype": DataTypeImm, "tuple": tuple_, "call_packed": call_packed, "ExternFunc": ExternFunc,
 }  # fmt: skip
 _BARE: dict[Any, Callable[[], StructInfo]] = {
     tensor_info: tensor_info, shape_info: shape_info, tuple_info: tuple_info, callable_info: callable_info,
@@ -140,3 +178,12 @@ def names() -> list[str]:
 def is_expr(value: Any) -> bool:
     """Whether a value of a script is a graph expression."""
     return isinstance(value, RelaxExpr)
+
+
+def _of_metadata(array: np.ndarray[Any, Any], dtype: str) -> Constant:
+    storage = storage_dtype(dtype)
+    return Constant(numpyasarray(array if array.dtype == storage else array.view(storage)))
+
+
+for _name in ("relax.expr.Constant", "ir.GenericConst"):
+    register_metadata(_name, _of_metadata)

@@ -39,7 +39,7 @@ def from_arguments(
         if not isinstance(dtype, str):
             p.fail(node, f"the dtype of a buffer is a string, not {dtype!r}")
         parse_dtype(dtype)
-        shape = _dims(given["shape"], name)
+        shape = _dims(p, given["shape"])
         data = given.get("data")
         if data is not None and not isinstance(data, n.Var):
             p.fail(node, "data= is the variable of an allocation, or the .data of another buffer")
@@ -52,7 +52,7 @@ def from_arguments(
             data if data is not None else n.Var(name, "handle"),
             shape,
             dtype,
-            _dims(given.get("strides") or (), name),
+            _dims(p, given.get("strides") or ()),
             None if offset is None else ops.as_expr(offset),
             given.get("scope") or scope,
             align if align is not None and align > 0 else 64,
@@ -65,10 +65,10 @@ def _factor(given: Any) -> int:
     return ops.as_int(given) or 0
 
 
-def _dims(items: Any, name: str) -> tuple[PrimExpr, ...]:
-    """Sizes or strides; a string names a new variable."""
+def _dims(p: TirParser, items: Any) -> tuple[PrimExpr, ...]:
+    """Sizes or strides; a string names a variable, a new one where none has that name."""
     group = items if isinstance(items, tuple | list) else (items,)
-    return tuple(n.Var(item) if isinstance(item, str) else ops.as_expr(item) for item in group)
+    return tuple(p.named_size(item) if isinstance(item, str) else ops.as_expr(item) for item in group)
 
 
 def region(p: TirParser, node: ast.expr) -> n.BufferRegion:

@@ -72,6 +72,8 @@ class TirParser(Parser):
         self.loops: dict[n.Var, n.Range] = {}
         self.parts: list[BlockParts] = []
         self.params: tuple[n.Var, ...] = ()
+        self.sizes: dict[str, n.Var] = {}  # that strings in parameters name
+        self.size_types: dict[str, str] = {}  # what the function says of the types of such
 
     @property
     def block(self) -> BlockParts:
@@ -171,6 +173,18 @@ class TirParser(Parser):
         if not isinstance(dtype, str):
             self.fail(node, f"{node.attr} is no TensorIR function: it cannot be called here")
         return lambda *args: n.Call(dtype, GlobalVar(node.attr), tuple(map(ops.as_expr, args)))
+
+    def size(self, node: ast.AST, name: str) -> PrimExpr:
+        return n.Var(name, "int64", self.span(node))
+
+    def named_size(self, name: str) -> PrimExpr:
+        """The size that a string names."""
+        found = self.scope.find(name, None)
+        if isinstance(found, n.Var):
+            return found
+        self.sizes[name] = var = n.Var(name, self.size_types.get(name, "int32"))
+        self.scope.define_outermost(name, var)
+        return var
 
     def element(self, node: ast.Subscript, owner: Any) -> Any:
         if isinstance(owner, n.Buffer):

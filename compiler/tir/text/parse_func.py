@@ -29,6 +29,7 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
     parts = BlockParts(is_function=True)
     p.parts.append(parts)
     with source.at(node):
+        p.size_types = _scalars(p, node)
         _parameters(p, node)
         found = closed([item for item in statements.items(p, node.body) if item is not None])
         body = _rooted(p, node, found, parts)
@@ -45,10 +46,21 @@ def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any])
 def _options(p: TirParser, node: ast.FunctionDef) -> dict[str, Any]:
     mark = decorator(p, node, "tir", "prim_func")
     named = p.arguments(mark)[1] if isinstance(mark, ast.Call) else {}
-    known = {"private", "check_well_formed", "root_block"}
+    known = {"private", "check_well_formed", "root_block", "s_tir"}
     if not set(named) <= known:
         p.fail(mark or node, f"T.prim_func takes {', '.join(sorted(known))}")
     return named
+
+
+def _scalars(p: TirParser, node: ast.FunctionDef) -> dict[str, str]:
+    """The types of scalars that a function declares, as parameters or by `n = T.int64()`, by name."""
+    declared = [(param.arg, param.annotation) for param in node.args.args]
+    for item in node.body:
+        match item:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=kind, args=[])):
+                declared.append((name, kind))
+    members = [(name, p.member(kind)) for name, kind in declared if kind is not None]
+    return {name: found[1] for name, found in members if found is not None and "int" in found[1]}
 
 
 def _parameters(p: TirParser, node: ast.FunctionDef) -> None:
@@ -78,6 +90,9 @@ def _parameter(p: TirParser, param: ast.arg, kind: ast.expr) -> n.Var:
     if not isinstance(found, n.Var):
         accepted = "accepted here: T.Buffer, T.handle, T.int32, ..."
         p.fail(kind, f"{ast.unparse(kind)} is no type of a parameter", accepted)
+    named = p.sizes.pop(name, None)  # by a string in a parameter before
+    if named is not None and named.dtype == found.dtype and type(named) is type(found):
+        return named
     var = type(found)(name, found.dtype, p.span(param))
     p.scope.define(name, var)
     return var
@@ -114,11 +129,13 @@ def prim_func(
     private: bool = False,
     check_well_formed: bool = True,
     root_block: bool = True,
+    s_tir: bool = True,
 ) -> Any:
     """Decorator: the Python function is read as TVMScript, and becomes a PrimFunc.
 
     Its body never runs. Names it takes from around it give constants, shapes and dtypes. `private`: without a
     global symbol. `root_block=False`: no root block is put around blocks (as in half lowered functions).
+    `s_tir` is ignored; accepted for texts of newer versions, which say so of functions with blocks.
     In a class under `@I.ir_module` the function is left for the class to read. Raises ScriptError.
     """
     return prim_func if func is None else read_decorated(func, sys._getframe(1), "tir", "prim_func")

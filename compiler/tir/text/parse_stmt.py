@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -152,6 +153,8 @@ def _bind(p: TirParser, node: ast.stmt, target: ast.expr, source: ast.expr) -> I
         p.scope.define(target.id, found)
         return None
     if isinstance(found, n.Var) and not found.name:  # T.int32()
+        if target.id in p.sizes and p.sizes[target.id].dtype == found.dtype:  # named by a parameter
+            return None
         p.scope.define(target.id, type(found)(target.id, found.dtype, p.span(target)))
         return None
     return let(p, node, target, target.id, ops.as_expr(found))
@@ -272,6 +275,7 @@ def _attributes(p: TirParser, call: ast.Call) -> None:
     found = p.value(call.args[0]) if len(call.args) == 1 else None
     if not isinstance(found, dict):
         p.fail(call, 'attributes are a dict: {"key": value}')
+    found = {re.sub(r"^tirx\.", "tir.", key): value for key, value in found.items()}
     (p.block.attrs if p.block.is_function else p.block.annotations).update(found)
 
 
@@ -309,6 +313,7 @@ _CALLS: dict[str, Callable[[TirParser, ast.Call], Item]] = {
     "writes": _writes,
     "where": _where,
     "block_attr": _attributes,
+    "sblock_attr": _attributes,
     "func_attr": _attributes,
     "attr": _attr,
     "Assert": _assertion,
@@ -326,7 +331,7 @@ def _with(p: TirParser, node: ast.With) -> Stmt:
         call, name = item.context_expr, p.call(item.context_expr)
         if not isinstance(call, ast.Call) or name is None:
             p.fail(call, f"`with {ast.unparse(call)}` has no place in a script", f"accepted here: {_ACCEPTED}")
-        if name == "block":
+        if name in ("block", "sblock"):
             return block(p, call, lambda: inside(position + 1))
         target = item.optional_vars
         if target is not None and not isinstance(target, ast.Name):

@@ -170,6 +170,8 @@ def _operator(name: Any) -> Op | GlobalVar:
         return name
     if name.startswith("@"):
         return GlobalVar(name[1:])
+    if name.startswith("tirx."):  # as newer versions have it
+        name = f"tir.{name[5:]}"
     try:
         return Op.get(name)
     except KeyError:

@@ -67,4 +67,4 @@ def test_imports_name_dialects(other: Dialect) -> None:
     assert isinstance(from_source(f"from tvm.script import tir as T, other as X\n{TEXT}"), n.PrimFunc)
     with pytest.raises(ScriptError, match=r"tvm\.script has no 'another'") as caught:
         from_source(f"from tvm.script import another\n{TEXT}")
-    assert caught.value.hint == "it has: tir, ir, relax, other"
+    assert caught.value.hint == "it has: tir, relax, ir, other"
