@@ -18,9 +18,7 @@ __script_namespace__ = "relax"
 _STATEMENTS = frozenset({"dataflow", "func_attr", "match_cast", "output"})
 
 
-def Tensor(
-    shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1
-) -> TensorStructInfo:
+def Tensor(shape: Any = None, dtype: str | None = None, vdevice: Any = None, ndim: int = -1) -> TensorStructInfo:
     """A tensor. Dimensions named by strings have a meaning in scripts only; elsewhere just their number is known."""
     if isinstance(shape, tuple | list) and any(isinstance(size, str) for size in shape):
         shape, dtype, ndim = None, dtype or "float32", len(shape)

@@ -6,6 +6,7 @@ import re
 
 from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.dtype import parse_dtype
+from compiler.errors import ArtifactError
 
 LIBRARY_VERSION = 1  # of what a header promises about the library beside it
 
@@ -47,9 +48,29 @@ _END = """
 
 
 def header(artifact: Artifact) -> str:
-    """C declarations of an artifact's kernels, each with its arguments' shapes in a comment."""
+    """C declarations of an artifact's kernels, each with its arguments' shapes in a comment.
+
+    Raises ArtifactError for a kernel that C cannot call by its name, such as `main`.
+    """
+    for entry in artifact.entries:
+        if problem := c_name_problem(entry.symbol):
+            raise ArtifactError(
+                f"a header cannot declare the kernel {entry.symbol!r}: {problem}",
+                hint="build it under another name: tvm.build(..., name=NAME), tunefarm build --name NAME",
+            )
     target = artifact.target.replace("*/", "* /")
     return _PREAMBLE.format(target=target) + "".join(map(_declaration, artifact.entries)) + _END
+
+
+def c_name_problem(name: str) -> str | None:
+    """Return why a C or C++ program cannot call a kernel of this name; None when it can."""
+    if name == "main":
+        return "it is the function that a C program starts with"
+    if name in _KEYWORDS:
+        return "it is a keyword of C or C++"
+    if name.startswith("tunefarm_"):
+        return "names that start with tunefarm_ belong to the library"
+    return None
 
 
 def _declaration(entry: EntryPoint) -> str:

@@ -17,6 +17,7 @@ from compiler.artifact import Artifact
 from compiler.codegen.nvptx.ptxas import kernel_resources
 from compiler.driver.build import compile_artifact
 from compiler.errors import TunefarmError
+from compiler.runtime.files.header import c_name_problem
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
@@ -36,6 +37,7 @@ Examples:
   tunefarm build matmul:512,512,512 conv2d:1,64,56,56,64,3,3 --require-tuned
   tunefarm build matmul:512,512,512 --release 2026.11 --require-tuned
   tunefarm build matmul:512,512,512 --key cpu --check --json
+  tunefarm build matmul:512,512,512 --name matmul --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 --require-tuned was given, 4 a built kernel failed its check.
@@ -45,14 +47,16 @@ _WAIT_S = 30.0
 _CHECK = EvaluatorOptions(number=1, repeat=5, min_repeat_ms=20)
 
 
+_C_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untuned"}
 
 
 @dataclass(frozen=True)
 class Built:
-    """One kernel of the build report. `measured` is None when it was not run."""
+    """One kernel of the build report. `name` is its function's; `measured` is None when it was not run."""
 
     task: TuningTask
+    name: str
     reply: BestReply
     artifact: Artifact
     path: Path | None
@@ -77,6 +81,12 @@ class Built:
 @click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
 @click.option("--device-class", help="Device class the configs must be for.  [default: the device's, if one is given]")
 @click.option("--out", type=FOLDER, help="Folder for the artifacts.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="The kernel's function in C. Once for each workload, in their order.  [default: made of the workload]",
+)
 @click.option("--release", help="Build with the configs of this approved release alone.")
 @click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config of its own.")
 @click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
@@ -91,6 +101,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
+    _check_names(given["names"], len(workloads))
     devices = [given["device"]] if given["device"] else []
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
     if open_fleet is None and given["check"]:
@@ -110,11 +121,12 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         tasks = [TuningTask(t.name, t.func, target, t.spec) for t in tasks]
         device_class = given["device_class"] or (session.device().fingerprint.device_class if session else None)
         adapt = not given["no_adapt"]
+        names = given["names"] or [function_name(t) for t in tasks]
         funcs = [t.func for t in tasks]
         replies = client.best_batch(funcs, str(target), device_class, release=given["release"], nearest=adapt)
         if given["require_tuned"]:
             _require(tasks, replies, given["release"])
-        report = [_build(t, r, given["out"], session) for t, r in zip(tasks, replies)]
+        report = [_build(t, name, r, given["out"], session) for t, name, r in zip(tasks, names, replies, strict=True)]
     if given["as_json"]:
         click.echo(json.dumps([_as_json(b) for b in report]))
     else:
@@ -135,18 +147,35 @@ def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], release:
         )
 
 
-def _build(task: TuningTask, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
+def _check_names(given: Sequence[str], workloads: int) -> None:
+    """Raises a usage error unless each workload has a name of its own that C takes, or none is given."""
+    if given and len(given) != workloads:
+        raise click.BadParameter(f"{len(given)} names for {workloads} workloads", param_hint="--name")
+    for name in given:
+        problem = c_name_problem(name) if _C_NAME.fullmatch(name) else "C names are letters, digits and _"
+        if problem:
+            raise click.BadParameter(f"{name!r}: {problem}", param_hint="--name")
+    if len(set(given)) != len(given):
+        raise click.BadParameter("two kernels have the same name", param_hint="--name")
+
+
+def function_name(task: TuningTask) -> str:
+    """Return a C function's name made of the workload's: matmul_8_8_8_float32."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", task.name)
+
+
+def _build(task: TuningTask, name: str, reply: BestReply, out: Path | None, session: DeviceSession | None) -> Built:
     """Replay the trace (or none), build, write, and check on the device if there is one."""
     func = runnable(task.func, task.target)
     if reply.trace is not None and not reply.as_written:
         func = apply_trace(task.func, Trace.from_json(reply.trace)).func
-    artifact = compile_artifact(func, task.target, name="main")
+    artifact = compile_artifact(func, task.target, name=name)
     measured = _check(task, artifact, session) if session is not None else None
-    return Built(task, reply, artifact, _write(artifact, task.name, out) if out is not None else None, measured)
+    return Built(task, name, reply, artifact, _write(artifact, name, out) if out is not None else None, measured)
 
 
 def _write(artifact: Artifact, name: str, out: Path) -> Path:
-    path = out / (re.sub(r"[^\w.-]+", "_", name) + ".tunefarm")
+    path = out / f"{name}.tunefarm"
     try:
         out.mkdir(parents=True, exist_ok=True)
         path.write_bytes(artifact.to_bytes())
@@ -157,7 +186,7 @@ def _write(artifact: Artifact, name: str, out: Path) -> Path:
 
 def _check(task: TuningTask, artifact: Artifact, session: DeviceSession) -> MeasureResult:
     """Run the kernel on data from a seed, compare with the untuned build's output, and time it."""
-    reference = compile_artifact(runnable(task.func, task.target), task.target, name="main")
+    reference = compile_artifact(runnable(task.func, task.target), task.target, name=artifact.entries[0].name)
     request = MeasureRequest(
         artifact=artifact.digest,
         reference=reference.digest,
@@ -197,6 +226,7 @@ def _print(built: Built) -> None:
 def _as_json(built: Built) -> dict[str, Any]:
     return {
         "kernel": built.task.name,
+        "function": built.name,
         "workload_key": built.task.key,
         "config": built.how,
         "digest": built.reply.digest,

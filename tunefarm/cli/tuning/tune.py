@@ -44,9 +44,7 @@ _FIXED = (
 @click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting, 127.0.0.1:9190]")
 @click.option("--device", "devices", multiple=True, metavar="HOST:PORT", help="Use this server; may be given often.")
 @click.option("--db", help="Record store, made if there is none.  [default: the setting, sqlite:///tunefarm.db]")
-@click.option(
-    "--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]"
-)
+@click.option("--strategy", "--search", "strategy", type=STRATEGY, help="How.  [default: evolutionary]")
 @click.option(
     "--warm-start/--no-warm-start", default=None, help="Begin with the best of workloads alike.  [default: begin so]"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
+from compiler.errors import ArtifactError
+from compiler.runtime.files.header import header
 from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.cli.run import run_cli
+from tests.kit.compiler.library import needs_cc
 from tests.kit.web import running_app
 from tunefarm import nd, runtime
 from tunefarm.client import Client
@@ -94,7 +98,9 @@ def test_what_lost_to_the_function_as_written_is_built_as_written(tmp_path: Path
             reply = Client(api).best(TuningTask.from_spec(TUNED, local_target()).func, local_target())
     assert f"{TUNED}: as written" in text
     assert "the function as written is faster, 500 µs in run 1" in text
-    plain = compile_artifact(TuningTask.from_spec(TUNED, local_target()).func, local_target(), name="main")
+    plain = compile_artifact(
+        TuningTask.from_spec(TUNED, local_target()).func, local_target(), "matmul_16_16_16_float32"
+    )
     assert (told["config"], told["artifact_digest"]) == ("as written", plain.digest)
     assert (reply.match, reply.as_written, reply.tuned) == ("exact", True, True)
     assert reply.trace is not None
@@ -155,3 +161,78 @@ def test_a_release_file_that_was_changed_is_told(typed: Typed, store: RecordStor
         other.create_release("1.0")
     refused = typed("release", "verify", str(file), "--db", str(tmp_path / "other.db"), code=1)
     assert "release 1.0 of the store has digest" in refused
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "mine.h"
+#include "softmax_8_32_float32.h"
+static float *numbers(int n) {
+  float *made = aligned_alloc(64, 4096);
+  for (int i = 0; i < n; i++) made[i] = i % 3;
+  return made;
+}
+int main(void) {
+  tunefarm_set_threads(2);
+  float *a = numbers(256), *b = numbers(256), *c = numbers(256), *x = numbers(256), *y = numbers(256);
+  mine(a, b, c);
+  softmax_8_32_float32(x, y);
+  double wrong = 0, row = 0;
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) {
+      double sum = 0;
+      for (int k = 0; k < 16; k++) sum += a[16 * i + k] * b[16 * k + j];
+      wrong += abs((int)(1000 * (sum - c[16 * i + j])));
+    }
+  for (int i = 0; i < 32; i++) row += y[i];
+  printf("%.0f %.3f", wrong, row);
+  return 0;
+}
+"""
+
+
+@needs_cc
+@pytest.mark.parametrize("libraries", [1, 2])
+def test_kernels_are_called_from_c_together(api: str, typed: Typed, tmp_path: Path, libraries: int) -> None:
+    matmul = typed("build", TUNED, "--api", api, "--out", str(tmp_path), "--name", "mine", "--json")
+    softmax = typed("build", OTHER, "--api", api, "--out", str(tmp_path), "--json")
+    reports = [*json.loads(matmul), *json.loads(softmax)]
+    assert [report["function"] for report in reports] == ["mine", "softmax_8_32_float32"]
+    modules = [runtime.load_module(report["artifact"]) for report in reports]
+    for module, report in zip(modules, reports, strict=True):
+        assert module.get_function_list() == [report["function"]]
+        module.save(str(tmp_path / f"{report['function']}.h"))
+    addons = []
+    if libraries == 1:
+        addons = [str(tmp_path / "softmax.o")]
+        modules[1].save(addons[0])
+    for at, module in enumerate(modules[:libraries]):
+        module.export_library(str(tmp_path / f"libkernels{at}.so"), addons=addons)
+    (tmp_path / "program.c").write_text(PROGRAM)
+    linked = [f"-lkernels{at}" for at in range(libraries)]
+    command = ["gcc", "-std=c11", "-Wall", "program.c", "-L.", *linked, "-Wl,-rpath,$ORIGIN", "-o", "program"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 1.000"
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["main"], "the function that a C program starts with"),
+        (["double"], "keyword of C"),
+        (["tunefarm_set_threads"], "belong to the library"),
+        (["2d"], "letters, digits and _"),
+        (["a", "b"], "2 names for 1 workloads"),
+    ],
+)
+def test_names_that_c_cannot_call_are_refused(typed: Typed, names: list[str], said: str) -> None:
+    words = [word for name in names for word in ("--name", name)]
+    assert said in " ".join(typed("build", TUNED, *words, code=2).split())
+
+
+def test_a_header_refuses_main() -> None:
+    task = TuningTask.from_spec(TUNED, local_target())
+    with pytest.raises(ArtifactError, match="cannot declare the kernel 'main'"):
+        header(compile_artifact(task.func, task.target, name="main"))
