@@ -15,6 +15,7 @@ from compiler.errors import TunefarmError
 from compiler.target.target import Target
 from tuner.errors import TuningError
 from tuner.kernels.includes import Header, lay_out
+from tuner.kernels.march import march_for
 from tuner.kernels.space import Config
 
 _C_TYPES = {
@@ -55,8 +56,8 @@ class Argument:
 class CSource:
     """`text` defines `void entry(T* a, ...)` over `arguments`, in that order; each parameter of the space is a macro of
     its name. `compiler` is the command that compiles it, to which the file, `-c` and `-o` are added; `{mcpu}` in it is
-    the target's CPU. The code may call the C and math libraries, and nothing else. `headers` are the files it includes
-    (see `local_headers`), which go along to where it is compiled.
+    the target's CPU, or the nearest one that the compiler knows. The code may call the C and math libraries, and
+    nothing else. `headers` are the files it includes (see `local_headers`), which go along to where it is compiled.
     """
 
     text: str
@@ -76,11 +77,12 @@ class CSource:
     def compile(self, config: Config, target: str) -> Artifact:
         """Compile for `config`. Raises CompileError with the compiler's output, TuningError when it can't be run."""
         resolved = Target(target).resolved()
+        compiler = self._compiler(resolved)
         with tempfile.TemporaryDirectory(prefix="tunefarm-c-") as folder:
             place = lay_out(self.headers, Path(folder, "source"))
             source, made = place / f"{self.entry}.c", Path(folder, "kernel.o")
             source.write_text(f"{self.text}\n{self._packed()}")
-            self._run([*self._command(config, resolved.mcpu), "-c", str(source), "-o", str(made)])
+            self._run([*self._command(compiler, config), "-c", str(source), "-o", str(made)])
             code = made.read_bytes()
         specs = tuple(ArgSpec(a.name, a.dtype, a.shape) for a in self.arguments)
         outputs = tuple(at for at, argument in enumerate(self.arguments) if argument.output)
@@ -89,13 +91,28 @@ class CSource:
             cpu_features=tuple(sorted(resolved.features)),
             entries=(EntryPoint("main", self.entry, specs, outputs),),
             blobs={"object": code, "c": self.text.encode()},
-            meta={"compiler": self.compiler, **{f"config.{k}": str(v) for k, v in config.items()}},
+            meta={"compiler": shlex.join(compiler), **{f"config.{k}": str(v) for k, v in config.items()}},
         )
 
-    def _command(self, config: Config, mcpu: str | None) -> list[str]:
-        command = [part.replace("{mcpu}", mcpu or "native") for part in shlex.split(self.compiler)]
+    def _compiler(self, target: Target) -> list[str]:
+        """The compiler's command for the target's CPU. Raises CompileError when the compiler takes no name for it."""
+        words = shlex.split(self.compiler)
+        if "{mcpu}" not in self.compiler:
+            return words
+        try:
+            march = march_for(tuple(words), target)
+        except OSError as error:
+            raise _cannot_run(words[0], error) from None
+        if march is None:
+            raise CompileError(
+                f"{self.compiler!r} takes no name for the CPU {target.mcpu}",
+                hint='give the kernel a command that does, for example compiler = "cc -O3 -march=native"',
+            )
+        return [word.replace("{mcpu}", march) for word in words]
+
+    def _command(self, compiler: Sequence[str], config: Config) -> list[str]:
         # position independent, since a box loads the code wherever it has room
-        return [*command, "-fPIC", *(f"-D{name}={_macro(value)}" for name, value in config.items())]
+        return [*compiler, "-fPIC", *(f"-D{name}={_macro(value)}" for name, value in config.items())]
 
     def _packed(self) -> str:
         """The entry as boxes call it: an array of 8-byte slots, a pointer in each."""
@@ -106,13 +123,17 @@ class CSource:
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
-            raise TuningError(
-                f"the compiler {command[0]!r} can't be run: {error.strerror or error}",
-                hint="name one that is installed, with its full path if it is not on PATH",
-            ) from None
+            raise _cannot_run(command[0], error) from None
         if done.returncode != 0:
             output = (done.stderr or done.stdout).strip() or f"it ended with status {done.returncode}"
             raise CompileError(f"{shlex.join(command[:-4])}\n{output[:_MOST_TEXT]}")
+
+
+def _cannot_run(command: str, error: OSError) -> TuningError:
+    return TuningError(
+        f"the compiler {command!r} can't be run: {error.strerror or error}",
+        hint="name one that is installed, with its full path if it is not on PATH",
+    )
 
 
 def _macro(value: object) -> str:
