@@ -19,6 +19,7 @@ from compiler.dtype import parse_dtype
 from compiler.errors import ArgumentError, IRError
 from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import (
+    DataTypeImm,
     ExternFunc,
     PrimValue,
     ShapeExpr,
@@ -47,6 +48,7 @@ class Kind(enum.Enum):
     SCALAR = "a scalar"
     SCALARS = "a list of scalars"
     EXPR = "an expression"
+    DTYPE = "an element type"
     FUNC = "a function"
     TUPLE = "a list of arguments"
     RESULT = "StructInfo"
@@ -70,6 +72,8 @@ OptionalScalars = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SC
 """Several scalars that a call may leave out."""
 ExprArg = Annotated[RelaxExpr, Kind.EXPR]
 """Any expression."""
+DtypeArg = Annotated[RelaxExpr | str, Kind.DTYPE]
+"""An element type that stands among the arguments."""
 
 OptionalShape = Annotated[RelaxExpr | Sequence[int | PrimExpr] | None, Kind.SHAPE]
 """A shape that a call may leave out."""
@@ -301,6 +305,8 @@ def _argument(operator: str, param: Param, value: Any, given: Mapping[str, Any])
                 return ShapeExpr(value if isinstance(value, tuple | list) else (value,))  # type: ignore[arg-type]
             case Kind.SCALAR if isinstance(value, PrimExpr | int | float | np.generic):
                 return PrimValue(value.item() if isinstance(value, np.generic) else value)  # type: ignore[arg-type]
+            case Kind.DTYPE if isinstance(value, str):
+                return DataTypeImm(value)
             case Kind.FUNC if isinstance(value, str):
                 return ExternFunc(value)
             case Kind.TUPLE if not isinstance(value, Tuple):

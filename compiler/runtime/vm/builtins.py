@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from compiler.errors import ArgumentError, DeviceError
+from compiler.extents import parse_extent
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, empty
@@ -145,6 +146,19 @@ def make_prim_value(heap: Heap, code: int, number: int) -> int:
 def set_heap(heap: Heap, slot: int, value: int) -> None:
     """Put a number on the heap."""
     heap[_slot(heap, slot)] = int(value)
+
+
+@builtin("vm.builtin.compute_extent")
+def compute_extent(heap: Heap, slot: int, text: str) -> None:
+    """Put the value of an expression over slots on the heap: "s0*2 + s1". Slot i is called s<i>."""
+    extent = parse_extent(text)
+    try:
+        known = {name: heap[_slot(heap, int(name[1:]))] for name in extent.names if name[0] == "s"}
+        heap[_slot(heap, slot)] = extent.value(known)
+    except (ValueError, NameError):
+        raise VMError(f"the extent {text!r} names what is no slot") from None
+    except ZeroDivisionError:
+        raise VMError(f"the extent {text!r} divides by 0") from None
 
 
 def _slot(heap: Heap, number: int) -> int:

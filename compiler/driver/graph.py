@@ -1,0 +1,112 @@
+"""From a graph module to an executable: `relax.build` and `tvm.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler.artifact import Artifact
+from compiler.driver.build import InputError, build, compile_artifact
+from compiler.ir.function import BaseFunc
+from compiler.ir.module import IRModule
+from compiler.ir.transform.passes import Pass
+from compiler.relax.nodes import Function
+from compiler.relax.transform.bind_params import bind_params
+from compiler.relax.transform.pipeline import get_pipeline
+from compiler.relax.vm_codegen.bytecode import write_functions
+from compiler.runtime.core.module import Module
+from compiler.runtime.vm.exec_builder import ExecBuilder
+from compiler.runtime.vm.vm_executable import VMExecutable
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+
+EXEC_MODES = ("bytecode", "compiled")
+
+
+def build_graph(
+    mod: IRModule | Function,
+    target: Any = None,
+    params: Mapping[str, Any] | None = None,
+    relax_pipeline: str | Pass | Callable[[IRModule], IRModule] | None = "default",
+    tir_pipeline: str | Pass | Callable[[IRModule], IRModule] | None = "default",
+    exec_mode: str = "bytecode",
+    *,
+    system_lib: bool | None = None,
+) -> VMExecutable:
+    """Compile a graph module to an executable, to be run by a `VirtualMachine`.
+
+    `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline`
+    are passes, or names of pipelines; None runs none, for what is lowered already. `target` defaults to the current
+    target, else this machine. `system_lib` is accepted for compatibility with TVM. Raises InputError (a ValueError),
+    LoweringError, CodegenError.
+    """
+    module = _module(mod)
+    if exec_mode not in EXEC_MODES:
+        raise InputError(f"exec_mode is {exec_mode!r}", hint=f"it may be {' or '.join(EXEC_MODES)}")
+    chosen = Target.current_or_default().resolved() if target is None else Target(target)
+    with chosen:
+        if params:
+            module = bind_params(module, None, func_name="main", params=params)
+        module = _run(relax_pipeline, module, get_pipeline)
+        kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
+        if tir_pipeline not in (None, "default"):
+            made = _run(tir_pipeline, module.with_functions(kernels), _tir_pipeline)
+            kernels = n.prim_funcs(made)
+    builder = ExecBuilder()
+    write_functions(module, builder)
+    return VMExecutable(builder.program(_compiled(module.with_functions(kernels), chosen), str(chosen)))
+
+
+def compile_module(
+    mod: Any,
+    target: Any = None,
+    *,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+) -> VMExecutable | Module:
+    """Compile a module: graphs become an executable for a `VirtualMachine`, kernels alone a module that runs.
+
+    Raises what `relax.build` and `build` raise.
+    """
+    graph = isinstance(mod, Function) or (
+        isinstance(mod, IRModule) and any(isinstance(func, Function) for func in mod.values())
+    )
+    if graph:
+        return build_graph(mod, target, relax_pipeline=relax_pipeline, tir_pipeline=tir_pipeline)
+    if isinstance(mod, IRModule) and tir_pipeline not in (None, "default"):
+        mod = _run(tir_pipeline, mod, _tir_pipeline)
+    return build(mod, target=target)
+
+
+def _module(mod: Any) -> IRModule:
+    if isinstance(mod, Function):
+        return IRModule.from_expr(mod)
+    if isinstance(mod, IRModule):
+        return mod
+    what = f"{type(mod).__name__} {repr(mod)[:60]}"
+    raise InputError(f"expected an IRModule or a graph function, got {what}", hint="a BlockBuilder's get() gives one")
+
+
+def _run(pipeline: Any, module: IRModule, named: Callable[[str], Pass]) -> IRModule:
+    if pipeline is None:
+        return module
+    found = named(pipeline) if isinstance(pipeline, str) else pipeline
+    if not callable(found):
+        raise InputError(f"a pipeline is {found!r}, which is no pass")
+    made = found(module)
+    if not isinstance(made, IRModule):
+        raise InputError(f"the pipeline gave {type(made).__name__}, no IRModule")
+    return made
+
+
+def _tir_pipeline(name: str) -> Pass:
+    raise InputError(f"there is no pipeline of kernels {name!r}", hint='"default", None or a pass')
+
+
+def _compiled(kernels: IRModule, target: Target) -> dict[str, Artifact]:
+    """The kernels as one artifact, by the type of device that they are for."""
+    if not len(kernels):
+        return {}
+    functions: dict[Any, BaseFunc] = dict(kernels.functions)
+    kind = "cpu" if target.is_cpu else "cuda"
+    return {kind: compile_artifact(kernels.with_functions(functions), target, keep=())}

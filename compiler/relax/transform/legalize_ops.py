@@ -1,0 +1,89 @@
+"""Operators become kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import (
+    Call,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    info_of,
+)
+from compiler.relax.op.calls import call_tir
+from compiler.relax.op.registry import OPERATORS, Operator, Refused
+from compiler.relax.te_calls import make_kernel
+from compiler.relax.transform.passes import relax_pass, rewritten
+
+Rule = Callable[[Any, Call], RelaxExpr]
+
+
+@relax_pass("LegalizeOps")
+def legalize_ops(
+    mod: IRModule, context: PassContext, *, customize_legalize_map: Mapping[str, Rule] | None = None
+) -> IRModule:
+    """Replace operators by calls of kernels that compute them; equal kernels are made once.
+
+        lv = R.matmul(x, w)     →    lv = R.call_tir(cls.matmul, (x, w), out_sinfo=R.Tensor((2, 3), "float32"))
+        lv1 = R.matmul(lv, v)        lv1 = R.call_tir(cls.matmul1, (lv, v), out_sinfo=R.Tensor((2, 5), "float32"))
+
+    An operator becomes what `customize_legalize_map` gives for its name, `rule(builder, call)`, else what its
+    declaration says. Calls whose shapes are not known, and operators that no kernel computes, stay.
+    """
+    rules = dict(customize_legalize_map or {})
+    return rewritten(mod, lambda own: _Legalizer(own, rules))
+
+
+class _Legalizer(PyExprMutator):
+    def __init__(self, mod: IRModule, rules: Mapping[str, Rule]) -> None:
+        super().__init__(mod)
+        self._rules = rules
+
+    def visit_call_(self, op: Call) -> Any:
+        call: Any = super().visit_call_(op)
+        if not isinstance(call.op, Op):
+            return call
+        call = self.builder_.normalize(call)
+        if not isinstance(call, Call) or not isinstance(call.op, Op):
+            return call
+        rule = self._rules.get(call.op.name)
+        if rule is not None:
+            return rule(self.builder_, call)
+        operator = OPERATORS.get(call.op.name)
+        if operator is None:
+            return call
+        if not isinstance(operator.te, Refused):
+            return self._kernel_call(operator, call) if all(map(_is_known, call.args)) else call
+        if not isinstance(operator.legalize, Refused):
+            return self.visit_expr(operator.legalize(self.builder_, call))
+        return call
+
+    def _kernel_call(self, operator: Operator, call: Call) -> Call:
+        kernel = make_kernel(operator.te, call.args, call.attrs, operator.short_name)  # type: ignore[arg-type]
+        gvar = self.builder_.add_func(kernel.func, operator.short_name)
+        infos: Any = list(kernel.outputs) if kernel.several else kernel.outputs[0]
+        return call_tir(gvar, kernel.args, infos, kernel.tir_vars or None)
+
+
+def _is_known(arg: RelaxExpr) -> bool:
+    """Whether a kernel can be made of an argument."""
+    info = info_of(arg)
+    return info is None or _is_known_info(info)
+
+
+def _is_known_info(info: StructInfo) -> bool:
+    match info:
+        case TensorStructInfo():
+            return info.dims is not None and bool(info.dtype)
+        case ShapeStructInfo():
+            return info.values is not None
+        case TupleStructInfo():
+            return all(map(_is_known_info, info.fields))
+    return True

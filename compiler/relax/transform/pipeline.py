@@ -1,0 +1,58 @@
+"""From a graph to what bytecode is written of. The lists below are the whole of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler.errors import ArgumentError
+from compiler.ir.transform.passes import Pass, Sequential
+from compiler.relax.transform.attach_global_symbol import attach_global_symbol
+from compiler.relax.transform.bind_params import bind_params as _bind_params  # noqa: F401  (registers its pass)
+from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
+from compiler.relax.transform.legalize_ops import legalize_ops
+from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
+from compiler.relax.transform.normalize import normalize
+from compiler.relax.transform.passes import pass_of
+from compiler.relax.transform.remove_purity_checking import remove_purity_checking
+from compiler.relax.transform.to_non_dataflow import to_non_dataflow
+from compiler.relax.transform.vm_builtin_lower import vm_builtin_lower
+from compiler.relax.transform.vm_shape_lower import vm_shape_lower
+from compiler.suggest import closest
+
+PassFunction = Callable[..., Any]
+
+KERNELS: tuple[PassFunction, ...] = (
+    normalize,
+    legalize_ops,
+)
+"""Operators become kernels."""
+
+LOWERING: tuple[PassFunction, ...] = (
+    to_non_dataflow,
+    remove_purity_checking,
+    call_tir_rewrite,
+    lower_alloc_tensor,
+    vm_builtin_lower,
+    vm_shape_lower,
+    attach_global_symbol,
+)
+"""Memory, dimensions and what the machine does become explicit."""
+
+PIPELINES: dict[str, tuple[PassFunction, ...]] = {
+    "zero": KERNELS,
+    "default_build": (*KERNELS, *LOWERING),
+    "default": (*KERNELS, *LOWERING),
+}
+
+
+def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
+    """The passes of a pipeline: "zero" makes kernels, "default" and "default_build" all that a build needs.
+
+    Raises ArgumentError (a ValueError) for another name, and for options that the pipeline does not take.
+    """
+    if name not in PIPELINES:
+        raise ArgumentError(f"there is no pipeline {name!r}", hint=closest(name, PIPELINES))
+    if kwargs:
+        raise ArgumentError(f"the pipeline {name} has no option {next(iter(kwargs))!r}")
+    return Sequential([pass_of(function).make() for function in PIPELINES[name]], name=f"relax.{name}")

@@ -1,0 +1,73 @@
+"""Operators that only the machine does become calls of its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import Call, ExternFunc, StringImm, StructInfo, info_of
+from compiler.relax.op.calls import call_builtin_with_ctx
+from compiler.relax.transform.passes import relax_pass, rewritten
+
+Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
+
+
+@relax_pass("VMBuiltinLower")
+def vm_builtin_lower(mod: IRModule, context: PassContext) -> IRModule:
+    """Call the machine's functions in the place of operators that no kernel computes.
+
+        storage = R.memory.alloc_storage(…)    →    storage = R.call_builtin_with_ctx("vm.builtin.alloc_storage", …)
+        lv = R.shape_of(x)                          lv = R.call_packed("vm.builtin.shape_of", x, …)
+    """
+    return rewritten(mod, _Lower)
+
+
+def call_builtin(name: str, args: Sequence[RelaxExpr], *infos: StructInfo) -> Call:
+    """The call of one of the machine's functions."""
+    return Call(ExternFunc(f"vm.builtin.{name}"), tuple(args), None, infos)
+
+
+def with_machine(name: str, args: Sequence[RelaxExpr], *infos: StructInfo) -> Call:
+    """The call of one of the machine's functions that takes the machine."""
+    return call_builtin_with_ctx(ExternFunc(f"vm.builtin.{name}"), list(args), sinfo_args=infos)
+
+
+def _plain(name: str) -> Lowered:
+    return lambda call, infos: call_builtin(name, call.args, *infos)
+
+
+def _formatted(name: str, first: int) -> Lowered:
+    """The first arguments, the format, the rest."""
+    return lambda call, infos: call_builtin(
+        name, (*call.args[:first], StringImm(call.attrs["format"]), *call.args[first:]), *infos
+    )
+
+
+def _storage(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    size, device, scope, dtype = call.args
+    return with_machine("alloc_storage", [size, device, dtype, scope], *infos)
+
+
+_RULES: dict[str, Lowered] = {
+    "relax.memory.alloc_storage": _storage,
+    "relax.memory.alloc_tensor": _plain("alloc_tensor"),
+    "relax.shape_of": _plain("shape_of"),
+    "relax.reshape": _plain("reshape"),
+    "relax.print": _formatted("print", 0),
+    "relax.assert_op": _formatted("assert_op", 1),
+}
+
+
+class _Lower(PyExprMutator):
+    def visit_call_(self, op: Call) -> Any:
+        call: Any = super().visit_call_(op)
+        rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+        if rule is None:
+            return call
+        info = info_of(op)
+        assert info is not None
+        return rule(call, (info,))

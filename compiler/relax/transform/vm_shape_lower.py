@@ -1,0 +1,258 @@
+"""Dimensions that only a call tells are kept in a heap of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.errors import CodegenError, IRError
+from compiler.ir.base import RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.lower.blocks.shape_vars import extent_text
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import (
+    FuncStructInfo,
+    Function,
+    MatchCast,
+    ObjectStructInfo,
+    PrimStructInfo,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    ShapeStructInfo,
+    StringImm,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    Var,
+    VarBinding,
+)
+from compiler.relax.nodes.base import set_struct_info
+from compiler.relax.nodes.binding import BindingBlock
+from compiler.relax.nodes.dims import variables
+from compiler.relax.nodes.symbols import symbols_in
+from compiler.relax.nodes.expr import DataTypeImm
+
+from compiler.relax.normalize import merged
+from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.relax.transform.vm_builtin_lower import call_builtin, with_machine
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+NOTHING = TupleStructInfo(())
+EQUAL_NUMBER, STORE, IGNORE, EQUAL_HEAP = range(4)  # codes of the machine's match_shape
+NUMBER, LOAD = range(2)  # codes of the machine's make_shape
+
+
+@relax_pass("VMShapeLower")
+def vm_shape_lower(mod: IRModule, context: PassContext) -> IRModule:
+    """Compute dimensions where a function begins or a match_cast names them, and check what is known of arguments.
+
+        def main(x: R.Tensor((n, 4))):    →    heap = vm.builtin.alloc_shape_heap(2)
+            s = R.shape([n * 2])               vm.builtin.match_shape(x, heap, 2, STORE, 0, EQUAL_NUMBER, 4, …)
+                                               vm.builtin.compute_extent(heap, 1, "s0*2")
+                                               s = vm.builtin.make_shape(heap, 1, LOAD, 1)
+
+    Every dimension that is no number has a slot of the heap, and is computed at most once on each way through the
+    function. Expects no dataflow blocks and no functions inside of functions.
+    """
+    return rewritten(mod, _Lower)
+
+
+class _Lower(PyExprMutator):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._start("")
+
+    def _start(self, name: str) -> None:
+        self._function_name = name
+        self._heap = Var("heap", ObjectStructInfo())
+        self._slots: dict[n.Var, int] = {}
+        self._computed: dict[str, int] = {}  # a slot for each expression, by its text over slots
+        self._valid: set[int] = set()  # slots that have their values here
+        self._shapes: dict[tuple[int, ...], Var] = {}  # shapes made before, by their codes
+        self._size = 0
+
+    # ------------------------------------------------------------------------------ functions
+
+    def visit_function_(self, op: Function) -> Any:
+        if op.body is None:
+            return op
+        self._start(str(op.attrs.get("global_symbol", "the function")))
+        builder = self.builder_
+        builder.begin_scope(op.params)
+        builder._begin_binding_block()
+        symbolic = [param for param in op.params if symbols_in(param.struct_info)]
+        self._match(
+            [(p, p.struct_info, f"{self._function_name}: argument {p.name_hint!r}") for p in symbolic], kinds=False
+        )
+        first = builder._end_block()
+        body = self.visit_expr(op.body)
+        builder.end_scope()
+        if self._size:
+            heap = builder.normalize(with_machine("alloc_shape_heap", [PrimValue(self._size)], ObjectStructInfo()))
+            first = BindingBlock((VarBinding(self._heap, heap), *first.bindings))
+        if not first.bindings and body is op.body:
+            return op
+        made = SeqExpr(merged([block for block in (first, *body.blocks) if block.bindings]), body.body, body.span)
+        set_struct_info(made, body.struct_info)
+        return Function(op.params, made, op.ret_struct_info, op.is_pure, op.attrs, op.span)
+
+    def visit_with_new_scope(self, expr: RelaxExpr) -> SeqExpr:
+        valid, shapes = set(self._valid), dict(self._shapes)
+        try:
+            return super().visit_with_new_scope(expr)
+        finally:
+            self._valid, self._shapes = valid, shapes
+
+    # ------------------------------------------------------------------------- what is matched
+
+    def visit_match_cast_(self, binding: MatchCast) -> None:
+        value = self.builder_.normalize_argument(self.visit_expr(binding.value))
+        what = f"{self._function_name}: the value of {binding.var.name_hint!r}"
+        self._match([(value, binding.struct_info, what)], kinds=True)
+        copied = self.builder_.normalize(call_builtin("copy", [value], binding.struct_info))
+        self.builder_.emit_normalized(VarBinding(binding.var, copied, binding.span))
+
+    def _match(self, values: Sequence[tuple[RelaxExpr, StructInfo, str]], kinds: bool) -> None:
+        """Check values, and keep the dimensions that they are the first to name; `kinds` checks types, too."""
+        shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]] = []
+        for value, info, what in values:
+            self._parts(value, info, what, kinds, shapes)
+        later = [self._match_shape(value, dims, what, prim) for value, dims, what, prim in shapes]
+        for again in later:
+            if again is not None:
+                self._match_shape(*again)
+
+    def _parts(
+        self,
+        value: RelaxExpr,
+        info: StructInfo,
+        what: str,
+        kinds: bool,
+        shapes: list[tuple[RelaxExpr, tuple[PrimExpr, ...], str, bool]],
+    ) -> None:
+        """Check what kind of value it is, and note the shapes in it."""
+        message = StringImm(what)
+        match info:
+            case TensorStructInfo():
+                if kinds:
+                    args: list[RelaxExpr] = [value, PrimValue(info.ndim)]
+                    args += [DataTypeImm(info.dtype)] if info.dtype else []
+                    self._emit("check_tensor_info", [*args, message])
+                if info.dims is not None:
+                    shapes.append((value, info.dims, what, False))
+            case ShapeStructInfo():
+                if kinds:
+                    self._emit("check_shape_info", [value, PrimValue(info.ndim), message])
+                if info.values is not None:
+                    shapes.append((value, info.values, what, False))
+            case PrimStructInfo():
+                if kinds:
+                    self._emit("check_prim_value_info", [value, DataTypeImm(info.dtype), message])
+                if info.value is not None and info.dtype == "int64":
+                    shapes.append((value, (info.value,), what, True))
+            case TupleStructInfo():
+                if kinds:
+                    self._emit("check_tuple_info", [value, PrimValue(len(info.fields)), message])
+                for index, item in enumerate(info.fields):
+                    if kinds or _has_dims(item):
+                        field = self.builder_.emit(call_builtin("tuple_getitem", [value, PrimValue(index)], item))
+                        self._parts(field, item, f"{what}[{index}]", kinds, shapes)
+            case FuncStructInfo():
+                if kinds:
+                    self._emit("check_func_info", [value, message])
+
+    def _match_shape(
+        self, value: RelaxExpr, dims: Sequence[PrimExpr], what: str, prim: bool
+    ) -> tuple[RelaxExpr, Sequence[PrimExpr], str, bool] | None:
+        """Match a shape; where dimensions of it cannot be computed yet, what is to be matched again."""
+        codes: list[int] = []
+        again = False
+        for size in dims:
+            if isinstance(size, n.IntImm):
+                codes += [EQUAL_NUMBER, size.value]
+            elif isinstance(size, n.Var) and self._slot(size) not in self._valid:
+                codes += [STORE, self._slot(size)]
+                self._valid.add(self._slot(size))
+            elif all(self._slots.get(var) in self._valid for var in variables(size)):
+                codes += [EQUAL_HEAP, self._value(size)]
+            else:
+                codes += [IGNORE, 0]
+                again = True
+        numbers = [PrimValue(code) for code in codes]
+        message = StringImm(what)
+        self._size = max(self._size, 1)  # match_shape takes the heap in any case
+        if prim:
+            self._emit("match_prim_value", [value, self._heap, *numbers, message])
+        else:
+            self._emit("match_shape", [value, self._heap, PrimValue(len(dims)), *numbers, message])
+        return (value, dims, what, prim) if again else None
+
+    def _emit(self, name: str, args: Sequence[RelaxExpr]) -> None:
+        self.builder_.emit(call_builtin(name, args, NOTHING), "_")
+
+    # ------------------------------------------------------------------------ what is computed
+
+    def _slot(self, var: n.Var) -> int:
+        if var not in self._slots:
+            self._slots[var] = self._size
+            self._size += 1
+        return self._slots[var]
+
+    def _value(self, size: PrimExpr) -> int:
+        """The slot that has the value of an expression here; it is computed where it was not before."""
+        names = {}
+        for var in variables(size):
+            if self._slots.get(var) not in self._valid:
+                raise IRError(f"{self._function_name}: the dimension {var.name} has no value where it is used")
+            names[var] = f"s{self._slots[var]}"
+        if isinstance(size, n.Var):
+            return self._slots[size]
+        try:
+            text = extent_text(size, names)
+        except CodegenError as error:
+            raise IRError(f"{self._function_name}: the dimension {size!r} cannot be computed: {error.message}") from None
+        slot = self._computed.get(text)
+        if slot is None:
+            slot = self._computed[text] = self._size
+            self._size += 1
+        if slot not in self._valid:
+            self._emit("compute_extent", [self._heap, PrimValue(slot), StringImm(text)])
+            self._valid.add(slot)
+        return slot
+
+    def visit_shape_expr_(self, op: ShapeExpr) -> Any:
+        if all(isinstance(size, n.IntImm) for size in op.values):
+            return op
+        codes: list[int] = []
+        for size in op.values:
+            codes += [NUMBER, size.value] if isinstance(size, n.IntImm) else [LOAD, self._value(size)]
+        key = tuple(codes)
+        if key not in self._shapes:
+            args = [self._heap, PrimValue(len(op.values)), *map(PrimValue, codes)]  # type: ignore[arg-type]
+            self._shapes[key] = self.builder_.emit(call_builtin("make_shape", args, op.struct_info), "shape")
+        return self._shapes[key]
+
+    def visit_prim_value_(self, op: PrimValue) -> Any:
+        if isinstance(op.value, n.IntImm | n.FloatImm):
+            return op
+        slot = self._value(op.value)
+        args = [self._heap, PrimValue(LOAD), PrimValue(slot)]  # type: ignore[arg-type]
+        return self.builder_.emit(call_builtin("make_prim_value", args, op.struct_info), "extent")
+
+
+def _has_dims(info: StructInfo) -> bool:
+    match info:
+        case TensorStructInfo():
+            return info.dims is not None
+        case ShapeStructInfo():
+            return info.values is not None
+        case PrimStructInfo():
+            return info.value is not None
+        case TupleStructInfo():
+            return any(map(_has_dims, info.fields))
+    return False
+
+

@@ -1,0 +1,207 @@
+"""Bytecode of graph functions that the passes have lowered.
+
+What is left of a function then is calls (of kernels, of the machine's functions, of other functions), conditions,
+tuples and names. Each value gets a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+    describe,
+)
+from compiler.relax.vm_codegen.signatures import signature_of
+from compiler.runtime.core.values import DataType
+from compiler.runtime.vm.bytecode import VOID, Operand, Register
+from compiler.runtime.vm.exec_builder import ExecBuilder
+from compiler.te.where import at
+from compiler.tir import nodes as n
+
+Emit = Callable[[], None]
+"""Writes one instruction."""
+
+
+def write_functions(mod: IRModule, builder: ExecBuilder) -> None:
+    """Write the graph functions of `mod` with `builder`. Raises CodegenError for what the passes left to be lowered."""
+    for name, func in mod.items():
+        if isinstance(func, Function) and func.body is not None:
+            _Writer(builder, name.name_hint, func).write()
+
+
+class _Writer:
+    """Writes one function. Instructions are noted first, so that jumps over them know how many there are."""
+
+    def __init__(self, builder: ExecBuilder, name: str, func: Function) -> None:
+        self._builder = builder
+        self._name = name
+        self._func = func
+        self._code: list[Emit] = []
+        self._values: dict[Var, Operand] = {}
+        self._registers = 0
+        self._read = {node for node in walk(func.body) if isinstance(node, Var)}
+
+    def write(self) -> None:
+        func, builder = self._func, self._builder
+        names = _names(func)
+        for param in func.params:
+            self._values[param] = self._new()
+        self._code.append(self._return(self._sequence(func.body)))
+        with builder.function(self._name, len(names), names, signature=signature_of(func)):
+            for emit in self._code:
+                emit()
+
+    def _new(self) -> Register:
+        self._registers += 1
+        return Register(self._registers - 1)
+
+    def _return(self, value: Operand) -> Emit:
+        held = self._in_register(value)
+        return lambda: self._builder.emit_ret(held)
+
+    def _in_register(self, value: Operand) -> Register:
+        return value if isinstance(value, Register) else self._call("vm.builtin.copy", [value])
+
+    def _call(self, name: str, args: list[Operand], to: Register | None = None) -> Register:
+        """Note a call whose result goes to `to`, or to a new register."""
+        made = self._new() if to is None else to
+        self._code.append(lambda: self._builder.emit_call(name, args, made))
+        return made
+
+    # ---------------------------------------------------------------------------- structure
+
+    def _sequence(self, seq: SeqExpr) -> Operand:
+        for block in seq.blocks:
+            for binding in block.bindings:
+                self._binding(binding)
+        return self._value(seq.body)
+
+    def _binding(self, binding: Binding) -> None:
+        if isinstance(binding, MatchCast):
+            raise self._unlowered(binding.value, "a match_cast", "VMShapeLower")
+        value = binding.value
+        if isinstance(value, Call) and isinstance(value.op, Op) and value.op.name == "relax.vm.kill_object":
+            self._kill(value.args[0])
+        elif isinstance(value, Call) and binding.var not in self._read:
+            self._call_of(value, VOID)
+        else:
+            self._values[binding.var] = self._value(value)
+
+    def _kill(self, value: RelaxExpr) -> None:
+        held = self._value(value)
+        if isinstance(held, Register):
+            self._call("vm.builtin.null_value", [], held)
+
+    def _value(self, expr: RelaxExpr) -> Operand:
+        """Where the value of an expression is."""
+        builder = self._builder
+        match expr:
+            case Var():
+                if expr not in self._values:
+                    raise CodegenError(f"{self._name}: the variable {expr.name_hint} has no value where it is used")
+                return self._values[expr]
+            case Constant():
+                return builder.c(expr.data)
+            case ShapeExpr():
+                return builder.c(tuple([self._number(size, expr) for size in expr.values]))
+            case PrimValue():
+                number = self._number(expr.value, expr)
+                return builder.c(number) if isinstance(number, float) else builder.imm(number)
+            case StringImm():
+                return builder.c(str(expr.value))
+            case DataTypeImm():
+                return builder.c(DataType(expr.value))
+            case ExternFunc():
+                return builder.f(expr.global_symbol)
+            case GlobalVar():
+                return builder.f(expr.name_hint)
+            case Tuple():
+                return self._call("vm.builtin.make_tuple", [self._value(item) for item in expr.fields])
+            case TupleGetItem():
+                return self._call("vm.builtin.tuple_getitem", [self._value(expr.tuple_value), builder.imm(expr.index)])
+            case Call():
+                return self._call_of(expr)
+            case If():
+                return self._if(expr)
+            case SeqExpr():
+                return self._sequence(expr)
+        raise self._unlowered(expr, describe(expr), "LambdaLift" if isinstance(expr, Function) else None)
+
+    def _number(self, value: n.PrimExpr, around: RelaxExpr) -> Any:
+        if isinstance(value, n.IntImm | n.FloatImm):
+            return value.value
+        raise self._unlowered(around, f"the dimension {value!r}", "VMShapeLower")
+
+    def _if(self, expr: If) -> Register:
+        condition = self._call("vm.builtin.read_if_cond", [self._value(expr.cond)])
+        result = self._new()
+        branches: list[list[Emit]] = []
+        for branch in (expr.true_branch, expr.false_branch):
+            kept, self._code = self._code, []
+            self._call("vm.builtin.copy", [self._sequence(branch)], result)
+            branches.append(self._code)
+            self._code = kept
+        yes, no = branches
+        self._code.append(lambda: self._builder.emit_if(condition, len(yes) + 2))
+        self._code += yes
+        self._code.append(lambda: self._builder.emit_goto(len(no) + 1))
+        self._code += no
+        return result
+
+    # -------------------------------------------------------------------------------- calls
+
+    def _call_of(self, call: Call, to: Register | None = None) -> Register:
+        match call.op:
+            case Op(name="relax.call_builtin_with_ctx"):
+                callee, args = call.args
+                assert isinstance(callee, ExternFunc)
+                fields = args.fields if isinstance(args, Tuple) else ()
+                return self._call(callee.global_symbol, [self._builder.vm_state(), *map(self._value, fields)], to)
+            case Op():
+                raise self._unlowered(call, f"the operator {call.op.name}", None)
+            case ExternFunc():
+                return self._call(call.op.global_symbol, self._arguments(call), to)
+            case GlobalVar():
+                return self._call(call.op.name_hint, self._arguments(call), to)
+        args = [self._builder.vm_state(), self._value(call.op), *self._arguments(call)]
+        return self._call("vm.builtin.invoke_closure", args, to)
+
+    def _arguments(self, call: Call) -> list[Operand]:
+        return [self._value(arg) for arg in call.args]
+
+    def _unlowered(self, expr: RelaxExpr, what: str, by: str | None) -> CodegenError:
+        where = at(getattr(expr, "span", None))
+        hint = f"the pass {by} lowers it" if by else "shapes and element types must be known, or the operator lowered"
+        return CodegenError(f"{self._name}: no bytecode can be written for {what}{where}", hint=hint)
+
+
+def _names(func: Function) -> list[str]:
+    """The names of the parameters, each once."""
+    found: list[str] = []
+    for param in func.params:
+        name, count = param.name_hint, 0
+        while name in found:
+            count += 1
+            name = f"{param.name_hint}_{count}"
+        found.append(name)
+    return found
