@@ -39,6 +39,7 @@ _NAMES = {
     "load_run": "tunefarm.notebook:load_run",
     "Target": "tunefarm.target:Target",
     "build": "compiler.driver.build:build",
+    "compile": "compiler.driver.graph:compile_module",
     "lower": "compiler.driver.build:lower",
     "cl": "compiler.runtime.core.device:cl",
     "cpu": "compiler.runtime.core.device:cpu",
@@ -63,6 +64,7 @@ __all__ = [*_NAMES]
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.driver.build import build as build
     from compiler.driver.build import lower as lower
+    from compiler.driver.graph import compile_module as compile  # noqa: F401
     from compiler.errors import TunefarmError as TunefarmError
     from compiler.ir.module import IRModule as IRModule
     from compiler.runtime.core.device import cl as cl
@@ -104,7 +106,6 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm.notebook import TuningRun as TuningRun
     from tunefarm.notebook import load_run as load_run
     from tunefarm.version import __version__ as __version__
-
 
 def __getattr__(name: str) -> Any:
     where = _NAMES.get(name)

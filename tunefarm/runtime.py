@@ -39,6 +39,7 @@ from compiler.runtime.load import load_module
 from compiler.runtime.measure import profiling
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
+from compiler.runtime.vm import machine as relax_vm
 from compiler.tir.ops import const
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "opencl",
     "profiling",
     "register_func",
+    "relax_vm",
     "remove_global_func",
     "rocm",
     "save_param_dict",

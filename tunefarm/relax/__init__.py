@@ -1,5 +1,6 @@
 """Graphs of tensor operators: nodes, what is known of values, building, rewriting."""
 
+from compiler.driver.graph import build_graph as build
 from compiler.ir.base import RelaxExpr
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.expr_functor import ExprFunctor, PyExprMutator, PyExprVisitor
@@ -49,16 +50,33 @@ from compiler.relax.op import (
     get_shape_of,
 )
 from compiler.relax.rewrite import DataflowBlockRewrite
+from compiler.relax.transform.pipeline import get_pipeline
+from compiler.runtime.vm.exec_builder import ExecBuilder
+from compiler.runtime.vm.machine import VirtualMachine, VMInstrumentReturnKind
+from compiler.runtime.vm.vm_executable import VMExecutable
+from compiler.runtime.vm.vm_executable import VMExecutable as Executable
 from compiler.tir.nodes import PrimExpr
-from tunefarm.relax import analysis, binding_rewrite, block_builder, expr, expr_functor, op, struct_info, ty, utils
+from tunefarm.relax import (
+    analysis,
+    binding_rewrite,
+    block_builder,
+    expr,
+    expr_functor,
+    op,
+    struct_info,
+    transform,
+    ty,
+    utils,
+)
 
 __all__ = [
     "Binding", "BindingBlock", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowBlock",
-    "DataflowBlockRewrite", "DataflowVar", "Expr", "ExprFunctor", "ExternFunc", "FuncStructInfo", "Function", "Id",
-    "If", "MatchCast", "ObjectStructInfo", "ObjectType", "PackedFuncType", "PrimExpr", "PrimStructInfo", "PrimValue",
-    "PyExprMutator", "PyExprVisitor", "RelaxExpr", "SeqExpr", "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm",
-    "StructInfo", "TensorStructInfo", "TensorType", "Tuple", "TupleGetItem", "TupleStructInfo", "Var", "VarBinding",
-    "analysis", "binding_rewrite", "block_builder", "call_dps_packed", "call_pure_packed", "call_tir",
-    "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "expr", "expr_functor", "extern",
-    "get_shape_of", "op", "struct_info", "ty", "utils",
+    "DataflowBlockRewrite", "DataflowVar", "ExecBuilder", "Executable", "Expr", "ExprFunctor", "ExternFunc",
+    "FuncStructInfo", "Function", "Id", "If", "MatchCast", "ObjectStructInfo", "ObjectType", "PackedFuncType",
+    "PrimExpr", "PrimStructInfo", "PrimValue", "PyExprMutator", "PyExprVisitor", "RelaxExpr", "SeqExpr",
+    "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo", "TensorType",
+    "Tuple", "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding",
+    "VirtualMachine", "analysis", "binding_rewrite", "block_builder", "build", "call_dps_packed",
+    "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "expr",
+    "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "transform", "ty", "utils",
 ]  # fmt: skip

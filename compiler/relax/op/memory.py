@@ -8,14 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ArgumentError
-from compiler.relax.nodes import DataTypeImm, Expr, ObjectStructInfo, PrimValue, StructInfo, TensorStructInfo, TupleStructInfo
+from compiler.relax.nodes import (
+    DataTypeImm,
+    Expr,
+    ObjectStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from compiler.relax.op.params import DtypeArg, ExprArg, ScalarArg, ShapeArg
 from compiler.relax.op.registry import OpPatternKind, operator, refused
 from compiler.relax.op.rules import tensor
 from compiler.relax.op.use import Use
 from compiler.relax.op.work import nothing
 from compiler.runtime.core.dtypes import storage_dtype
-from compiler.tir import ops
 
 Array = npt.NDArray[Any]
 _ON_HOST = refused("the machine does it, not a kernel")
@@ -68,7 +74,10 @@ def _part(storage: Array, offset: int, shape: tuple[int, ...], dtype: str) -> Ar
     pure=False,
 )
 def builtin_alloc_tensor(
-    shape: ShapeArg, dtype: DtypeArg, runtime_device_index: ScalarArg = 0, storage_scope: ExprArg = "global"  # type: ignore[assignment]
+    shape: ShapeArg,
+    dtype: DtypeArg,
+    runtime_device_index: ScalarArg = 0,
+    storage_scope: ExprArg = "global",  # type: ignore[assignment]
 ) -> Expr:
     """Make an array whose memory is planned later."""
 

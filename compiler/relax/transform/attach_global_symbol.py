@@ -15,10 +15,10 @@ from compiler.tir import nodes as n
 def attach_global_symbol(mod: IRModule, context: PassContext) -> IRModule:
     """Note in each function the name that the module has it under, as what is found from outside.
 
-        @R.function(private=True)          @R.function
-        def helper(x): …             →     def helper(x):
-                                               R.func_attr({"global_symbol": "helper"})
-                                               …
+    @R.function(private=True)          @R.function
+    def helper(x): …             →     def helper(x):
+                                           R.func_attr({"global_symbol": "helper"})
+                                           …
     """
     functions: dict[object, BaseFunc] = {}
     for name, func in mod.items():

@@ -74,7 +74,7 @@ class _Explicit(PyExprMutator):
         scalars = call.args[2] if len(call.args) > 2 else None
         known = None if scalars is None else info_of(scalars)
         nothing = TupleStructInfo(())
-        if isinstance(known, ShapeStructInfo) and known.values is None:
+        if scalars is not None and isinstance(known, ShapeStructInfo) and known.values is None:
             packed = call_builtin_with_ctx(
                 ExternFunc("vm.builtin.call_tir_dyn"), [call.args[0], *args, scalars], sinfo_args=nothing
             )
@@ -84,5 +84,3 @@ class _Explicit(PyExprMutator):
             args += [PrimValue(value) for value in known.values or ()]
         infos = (nothing,) if isinstance(call.args[0], ExternFunc) else ()
         self.builder_.emit(Call(call.args[0], args, None, infos, call.span), "_")
-
-

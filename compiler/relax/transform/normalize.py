@@ -13,8 +13,8 @@ from compiler.relax.transform.passes import relax_pass
 def normalize(mod: IRModule, context: PassContext) -> IRModule:
     """Give every nested value a name, and find what is known of it.
 
-        gv = R.add(R.multiply(x, x), y)    →    lv = R.multiply(x, x)
-                                                gv = R.add(lv, y)
+    gv = R.add(R.multiply(x, x), y)    →    lv = R.multiply(x, x)
+                                            gv = R.add(lv, y)
     """
     builder = BlockBuilder(mod)
     for name, func in mod.items():

@@ -102,9 +102,7 @@ def dataflowblock_pass(
 
     `block` is a dataflow block. Otherwise as `module_pass`.
     """
-    return pass_decorator(
-        pass_func, opt_level, name, required, traceable, DataflowBlockPass, "transform_dataflowblock"
-    )
+    return pass_decorator(pass_func, opt_level, name, required, traceable, DataflowBlockPass, "transform_dataflowblock")
 
 
 # ---------------------------------------------------------------------------------- the table

@@ -8,7 +8,7 @@ from typing import Any
 from compiler.errors import ArgumentError
 from compiler.ir.transform.passes import Pass, Sequential
 from compiler.relax.transform.attach_global_symbol import attach_global_symbol
-from compiler.relax.transform.bind_params import bind_params as _bind_params  # noqa: F401  (registers its pass)
+from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
@@ -38,6 +38,9 @@ LOWERING: tuple[PassFunction, ...] = (
     attach_global_symbol,
 )
 """Memory, dimensions and what the machine does become explicit."""
+
+ON_REQUEST: tuple[PassFunction, ...] = (bind_params,)
+"""Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {
     "zero": KERNELS,

@@ -13,11 +13,11 @@ from compiler.relax.transform.passes import relax_pass
 def to_non_dataflow(func: Function, mod: IRModule, context: PassContext) -> Function:
     """Make plain blocks of dataflow blocks, so that memory and side effects may be put into them.
 
-        with R.dataflow():            lv = R.exp(x)
-            lv = R.exp(x)        →    gv = R.negative(lv)
-            gv = R.negative(lv)       return gv
-            R.output(gv)
-        return gv
+    with R.dataflow():            lv = R.exp(x)
+        lv = R.exp(x)        →    gv = R.negative(lv)
+        gv = R.negative(lv)       return gv
+        R.output(gv)
+    return gv
     """
     return _Plain().function(func)
 

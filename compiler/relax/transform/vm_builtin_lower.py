@@ -9,7 +9,8 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, ExternFunc, StringImm, StructInfo, info_of
+from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, info_of
+from compiler.relax.nodes.dims import int64
 from compiler.relax.op.calls import call_builtin_with_ctx
 from compiler.relax.transform.passes import relax_pass, rewritten
 
@@ -20,10 +21,15 @@ Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
 def vm_builtin_lower(mod: IRModule, context: PassContext) -> IRModule:
     """Call the machine's functions in the place of operators that no kernel computes.
 
-        storage = R.memory.alloc_storage(…)    →    storage = R.call_builtin_with_ctx("vm.builtin.alloc_storage", …)
-        lv = R.shape_of(x)                          lv = R.call_packed("vm.builtin.shape_of", x, …)
+    storage = R.memory.alloc_storage(…)    →    storage = R.call_builtin_with_ctx("vm.builtin.alloc_storage", …)
+    lv = R.shape_of(x)                          lv = R.call_packed("vm.builtin.shape_of", x, …)
     """
     return rewritten(mod, _Lower)
+
+
+def number(value: int) -> PrimValue:
+    """An integer as an argument."""
+    return PrimValue(int64(value))
 
 
 def call_builtin(name: str, args: Sequence[RelaxExpr], *infos: StructInfo) -> Call:

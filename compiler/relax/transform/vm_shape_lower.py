@@ -31,12 +31,11 @@ from compiler.relax.nodes import (
 from compiler.relax.nodes.base import set_struct_info
 from compiler.relax.nodes.binding import BindingBlock
 from compiler.relax.nodes.dims import variables
-from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.nodes.expr import DataTypeImm
-
+from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.normalize import merged
 from compiler.relax.transform.passes import relax_pass, rewritten
-from compiler.relax.transform.vm_builtin_lower import call_builtin, with_machine
+from compiler.relax.transform.vm_builtin_lower import call_builtin, number, with_machine
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
 
@@ -91,7 +90,7 @@ class _Lower(PyExprMutator):
         body = self.visit_expr(op.body)
         builder.end_scope()
         if self._size:
-            heap = builder.normalize(with_machine("alloc_shape_heap", [PrimValue(self._size)], ObjectStructInfo()))
+            heap = builder.normalize(with_machine("alloc_shape_heap", [number(self._size)], ObjectStructInfo()))
             first = BindingBlock((VarBinding(self._heap, heap), *first.bindings))
         if not first.bindings and body is op.body:
             return op
@@ -138,14 +137,14 @@ class _Lower(PyExprMutator):
         match info:
             case TensorStructInfo():
                 if kinds:
-                    args: list[RelaxExpr] = [value, PrimValue(info.ndim)]
+                    args: list[RelaxExpr] = [value, number(info.ndim)]
                     args += [DataTypeImm(info.dtype)] if info.dtype else []
                     self._emit("check_tensor_info", [*args, message])
                 if info.dims is not None:
                     shapes.append((value, info.dims, what, False))
             case ShapeStructInfo():
                 if kinds:
-                    self._emit("check_shape_info", [value, PrimValue(info.ndim), message])
+                    self._emit("check_shape_info", [value, number(info.ndim), message])
                 if info.values is not None:
                     shapes.append((value, info.values, what, False))
             case PrimStructInfo():
@@ -155,10 +154,10 @@ class _Lower(PyExprMutator):
                     shapes.append((value, (info.value,), what, True))
             case TupleStructInfo():
                 if kinds:
-                    self._emit("check_tuple_info", [value, PrimValue(len(info.fields)), message])
+                    self._emit("check_tuple_info", [value, number(len(info.fields)), message])
                 for index, item in enumerate(info.fields):
                     if kinds or _has_dims(item):
-                        field = self.builder_.emit(call_builtin("tuple_getitem", [value, PrimValue(index)], item))
+                        field = self.builder_.emit(call_builtin("tuple_getitem", [value, number(index)], item))
                         self._parts(field, item, f"{what}[{index}]", kinds, shapes)
             case FuncStructInfo():
                 if kinds:
@@ -170,24 +169,26 @@ class _Lower(PyExprMutator):
         """Match a shape; where dimensions of it cannot be computed yet, what is to be matched again."""
         codes: list[int] = []
         again = False
+        stored: set[int] = set()
         for size in dims:
             if isinstance(size, n.IntImm):
                 codes += [EQUAL_NUMBER, size.value]
-            elif isinstance(size, n.Var) and self._slot(size) not in self._valid:
+            elif isinstance(size, n.Var) and self._slot(size) not in self._valid | stored:
                 codes += [STORE, self._slot(size)]
-                self._valid.add(self._slot(size))
+                stored.add(self._slot(size))
             elif all(self._slots.get(var) in self._valid for var in variables(size)):
                 codes += [EQUAL_HEAP, self._value(size)]
             else:
                 codes += [IGNORE, 0]
                 again = True
-        numbers = [PrimValue(code) for code in codes]
+        numbers = list(map(number, codes))
         message = StringImm(what)
         self._size = max(self._size, 1)  # match_shape takes the heap in any case
         if prim:
             self._emit("match_prim_value", [value, self._heap, *numbers, message])
         else:
-            self._emit("match_shape", [value, self._heap, PrimValue(len(dims)), *numbers, message])
+            self._emit("match_shape", [value, self._heap, number(len(dims)), *numbers, message])
+        self._valid |= stored
         return (value, dims, what, prim) if again else None
 
     def _emit(self, name: str, args: Sequence[RelaxExpr]) -> None:
@@ -213,13 +214,14 @@ class _Lower(PyExprMutator):
         try:
             text = extent_text(size, names)
         except CodegenError as error:
-            raise IRError(f"{self._function_name}: the dimension {size!r} cannot be computed: {error.message}") from None
+            what = f"{self._function_name}: the dimension {size!r} cannot be computed"
+            raise IRError(f"{what}: {error.message}") from None
         slot = self._computed.get(text)
         if slot is None:
             slot = self._computed[text] = self._size
             self._size += 1
         if slot not in self._valid:
-            self._emit("compute_extent", [self._heap, PrimValue(slot), StringImm(text)])
+            self._emit("compute_extent", [self._heap, number(slot), StringImm(text)])
             self._valid.add(slot)
         return slot
 
@@ -231,7 +233,7 @@ class _Lower(PyExprMutator):
             codes += [NUMBER, size.value] if isinstance(size, n.IntImm) else [LOAD, self._value(size)]
         key = tuple(codes)
         if key not in self._shapes:
-            args = [self._heap, PrimValue(len(op.values)), *map(PrimValue, codes)]  # type: ignore[arg-type]
+            args = [self._heap, number(len(op.values)), *map(number, codes)]
             self._shapes[key] = self.builder_.emit(call_builtin("make_shape", args, op.struct_info), "shape")
         return self._shapes[key]
 
@@ -239,7 +241,7 @@ class _Lower(PyExprMutator):
         if isinstance(op.value, n.IntImm | n.FloatImm):
             return op
         slot = self._value(op.value)
-        args = [self._heap, PrimValue(LOAD), PrimValue(slot)]  # type: ignore[arg-type]
+        args = [self._heap, number(LOAD), number(slot)]
         return self.builder_.emit(call_builtin("make_prim_value", args, op.struct_info), "extent")
 
 
@@ -254,5 +256,3 @@ def _has_dims(info: StructInfo) -> bool:
         case TupleStructInfo():
             return any(map(_has_dims, info.fields))
     return False
-
-

@@ -32,6 +32,8 @@ from compiler.relax.nodes import (
     describe,
 )
 from compiler.relax.vm_codegen.signatures import signature_of
+from compiler.runtime.core.host import ALIGNMENT
+from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.values import DataType
 from compiler.runtime.vm.bytecode import VOID, Operand, Register
 from compiler.runtime.vm.exec_builder import ExecBuilder
@@ -44,16 +46,34 @@ Emit = Callable[[], None]
 
 def write_functions(mod: IRModule, builder: ExecBuilder) -> None:
     """Write the graph functions of `mod` with `builder`. Raises CodegenError for what the passes left to be lowered."""
+    constants = _Constants(builder)
     for name, func in mod.items():
         if isinstance(func, Function) and func.body is not None:
-            _Writer(builder, name.name_hint, func).write()
+            _Writer(builder, name.name_hint, func, constants).write()
+
+
+class _Constants:
+    """The arrays of an executable: equal ones are kept once, aligned as kernels want them."""
+
+    def __init__(self, builder: ExecBuilder) -> None:
+        self._builder = builder
+        self._arrays: dict[str, NDArray] = {}
+
+    def operand(self, constant: Constant) -> Operand:
+        key = str(constant.content)
+        if key not in self._arrays:
+            data = constant.data
+            aligned = not data.is_host or constant.array.ctypes.data % ALIGNMENT == 0
+            self._arrays[key] = data if aligned else array(constant.array)
+        return self._builder.c(self._arrays[key])
 
 
 class _Writer:
     """Writes one function. Instructions are noted first, so that jumps over them know how many there are."""
 
-    def __init__(self, builder: ExecBuilder, name: str, func: Function) -> None:
+    def __init__(self, builder: ExecBuilder, name: str, func: Function, constants: _Constants) -> None:
         self._builder = builder
+        self._constants = constants
         self._name = name
         self._func = func
         self._code: list[Emit] = []
@@ -121,7 +141,7 @@ class _Writer:
                     raise CodegenError(f"{self._name}: the variable {expr.name_hint} has no value where it is used")
                 return self._values[expr]
             case Constant():
-                return builder.c(expr.data)
+                return self._constants.operand(expr)
             case ShapeExpr():
                 return builder.c(tuple([self._number(size, expr) for size in expr.values]))
             case PrimValue():
@@ -183,8 +203,8 @@ class _Writer:
                 return self._call(call.op.global_symbol, self._arguments(call), to)
             case GlobalVar():
                 return self._call(call.op.name_hint, self._arguments(call), to)
-        args = [self._builder.vm_state(), self._value(call.op), *self._arguments(call)]
-        return self._call("vm.builtin.invoke_closure", args, to)
+        given = [self._builder.vm_state(), self._value(call.op), *self._arguments(call)]
+        return self._call("vm.builtin.invoke_closure", given, to)
 
     def _arguments(self, call: Call) -> list[Operand]:
         return [self._value(arg) for arg in call.args]
