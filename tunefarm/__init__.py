@@ -38,7 +38,9 @@ _NAMES = {
     "TuningRun": "tunefarm.notebook:TuningRun",
     "load_run": "tunefarm.notebook:load_run",
     "Target": "tunefarm.target:Target",
-    "build": "compiler.driver.build:build",
+    "DataType": "compiler.runtime.core.values:DataType",
+    "String": "compiler.runtime.core.values:String",
+    "build": "tunefarm.driver.building:build",
     "compile": "compiler.driver.graph:compile_module",
     "lower": "compiler.driver.build:lower",
     "cl": "compiler.runtime.core.device:cl",
@@ -62,7 +64,6 @@ _NAMES = {
 __all__ = [*_NAMES]
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
-    from compiler.driver.build import build as build
     from compiler.driver.build import lower as lower
     from compiler.driver.graph import compile_module as compile  # noqa: F401
     from compiler.errors import TunefarmError as TunefarmError
@@ -83,6 +84,8 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from compiler.runtime.core.device import webgpu as webgpu
     from compiler.runtime.core.registry import get_global_func as get_global_func
     from compiler.runtime.core.registry import register_func as register_func
+    from compiler.runtime.core.values import DataType as DataType
+    from compiler.runtime.core.values import String as String
     from compiler.target.target import Target as Target
     from tunefarm import auto_scheduler as auto_scheduler
     from tunefarm import autotvm as autotvm
@@ -102,6 +105,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import tir as tir
     from tunefarm import topi as topi
     from tunefarm import transform as transform
+    from tunefarm.driver.building import build as build
     from tunefarm.error import TVMError as TVMError
     from tunefarm.notebook import TuningRun as TuningRun
     from tunefarm.notebook import load_run as load_run

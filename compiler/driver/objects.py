@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,38 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc, packed
 from compiler.runtime.core.values import DataType, ShapeTuple, String
+from compiler.runtime.measure.report import Report
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.ops import const
 
-Object = Node
+
+class Object(ABC):  # noqa: B024  (nothing is abstract: it says what belongs together)
+    """What nodes, arrays, modules, functions, strings, shapes and reports have in common.
+
+    They share no code, so it is a base by registration: `isinstance` and `issubclass` say so.
+    """
+
+    def same_as(self, other: object) -> bool:
+        """True when `other` is this very object."""
+        return self is other
+
+
+class Array(list[Any], Object):
+    """A list of objects: `Array(values)` converts each. Equal to the list of them."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        super().__init__(convert_to_object(value) for value in values)
+
+
+class Map(dict[Any, Any], Object):
+    """A mapping of strings or objects to objects: `Map(values)` converts each. Equal to the dict of them."""
+
+    def __init__(self, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
+        super().__init__((_key(key), convert_to_object(value)) for key, value in dict(values).items())
+
+
+for _kind in (Node, NDArray, Module, PackedFunc, String, ShapeTuple, Report):
+    Object.register(_kind)
 
 
 class ObjectGeneric:
@@ -28,12 +58,12 @@ class ObjectGeneric:
 
 
 def convert_to_object(value: Any, span: object = None) -> Any:
-    """`value` as an object: numbers become constants, strings `String`s; lists, tuples and dicts, what they hold.
+    """`value` as an object: numbers become constants, strings `String`s, lists and tuples `Array`s, dicts `Map`s.
 
     Raises ArgumentError for a value that no object can stand for.
     """
     match value:
-        case Node() | NDArray() | Device() | Module() | PackedFunc() | String() | ShapeTuple() | DataType() | None:
+        case Object() | Device() | DataType() | None:
             return value
         case ObjectGeneric():
             return value.asobject()
@@ -44,9 +74,9 @@ def convert_to_object(value: Any, span: object = None) -> Any:
         case str():
             return String(value)
         case list() | tuple():
-            return [convert_to_object(item) for item in value]
+            return Array(value)
         case dict():
-            return {_key(key): convert_to_object(item) for key, item in value.items()}
+            return Map(value)
         case _ if (stands_for := getattr(value, "asexpr", None)) is not None:
             return stands_for()
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 from compiler.errors import IRError
@@ -45,6 +46,9 @@ def comm_reducer(fcombine: Combine, fidentity: Identity, name: str = "reduce") -
     return Reducer(fcombine, fidentity, name)
 
 
+def _documented(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any: ...
+
+
 class Reducer:
     """What `comm_reducer` returns: called with an expression (or a tuple of them) and the axes."""
 
@@ -52,6 +56,7 @@ class Reducer:
         self._combine = fcombine
         self._identity = fidentity
         self.__name__ = name
+        self.__signature__ = _SIGNATURE
 
     def __call__(self, expr: Any, *values: Any, axis: Any = None, where: Any = None, init: Any = None) -> Any:
         """The reduction of `expr` over `axis` (one `reduce_axis` or several), only where `where` holds,
@@ -141,6 +146,8 @@ class Reducer:
         )
 
 
+_SIGNATURE = signature(_documented)
+"""How a reduction is called. `__call__` tells axes given by name from values to combine, which this cannot say."""
 sum = comm_reducer(lambda x, y: x + y, lambda dtype: ops.const(0, dtype), "sum")
 prod = comm_reducer(lambda x, y: x * y, lambda dtype: ops.const(1, dtype), "prod")
 max = comm_reducer(ops.maximum, ops.min_value, "max")

@@ -46,13 +46,15 @@ def schedule_to_func(
 ) -> n.PrimFunc:
     """The TensorIR function of `args` computed as `schedule` says.
 
-    `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor. Raises
-    ScheduleError, naming the stage, for a step that is illegal on this computation; IRError for arguments
-    that do not fit it.
+    `args` are tensors, buffers and variables in calling order; `binds` chooses the buffer of a tensor, which stands
+    for that tensor in `args`. Raises ScheduleError, naming the stage, for a step that is illegal on this computation;
+    IRError for arguments that do not fit it.
     """
     check_parts(schedule)
-    current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in args]
     bound = {_current(schedule, tensor): buffer for tensor, buffer in (binds or {}).items()}
+    held = {buffer: tensor for tensor, buffer in bound.items()}
+    current = [held.get(a, a) if isinstance(a, n.Buffer) else a for a in args]
+    current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in current]
     scopes = {stage.op: memory_scope(stage) for stage in schedule.stages}
     built = build_func(current, name, scopes, bound)
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))

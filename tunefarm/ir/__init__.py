@@ -1,6 +1,6 @@
 """What every level of the IR shares."""
 
-from compiler.ir import module
+from compiler.driver.objects import Array, Map
 from compiler.ir.base import GlobalVar, Node, Op, RelaxExpr, Span
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
@@ -12,24 +12,32 @@ from compiler.ir.structural import (
 )
 from compiler.ir.vdevice import VDevice
 from compiler.script.saved import load_json, save_json
-from compiler.tir.nodes import Range
-from tunefarm import instrument, transform
+from compiler.tir.nodes import PrimExpr, Range
+from tunefarm.ir import base, container, expr, function, instrument, module, op, transform
 
 __all__ = [
+    "Array",
     "BaseFunc",
     "GlobalVar",
     "IRModule",
+    "Map",
     "Node",
     "Op",
+    "PrimExpr",
     "Range",
     "RelaxExpr",
     "Span",
     "VDevice",
     "assert_structural_equal",
+    "base",
+    "container",
+    "expr",
+    "function",
     "get_first_structural_mismatch",
     "instrument",
     "load_json",
     "module",
+    "op",
     "save_json",
     "structural_equal",
     "structural_hash",

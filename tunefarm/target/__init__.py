@@ -1,7 +1,6 @@
 """What code is built for."""
 
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
-from compiler.target import target
 from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
 from compiler.target.generic_func import (
     GenericFunc,
@@ -11,6 +10,7 @@ from compiler.target.generic_func import (
 )
 from compiler.target.tags import list_tags, register_tag
 from compiler.target.target import Target, TargetKind, list_kinds
+from tunefarm.target import tag, target
 
 __all__ = [
     "GenericFunc",
@@ -32,6 +32,7 @@ __all__ = [
     "register_tag",
     "riscv_cpu",
     "rocm",
+    "tag",
     "target",
 ]  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Running compiled code: devices, arrays, modules, timing, the function registry."""
 
 from compiler.artifact import Artifact
-from compiler.driver.objects import Object, ObjectGeneric, convert, convert_to_object
+from compiler.driver.objects import Array, Map, Object, ObjectGeneric, convert, convert_to_object
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
 from compiler.runtime.core.device import (
     Device,
@@ -36,18 +36,20 @@ from compiler.runtime.files.params import (
     save_param_dict_to_file,
 )
 from compiler.runtime.load import load_module
-from compiler.runtime.measure import profiling
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm import machine as relax_vm
 from compiler.tir.ops import const
+from tunefarm.runtime import container, module, ndarray, object, object_generic, packed_func, params, profiling
 
 __all__ = [
+    "Array",
     "Artifact",
     "BenchmarkResult",
     "DataType",
     "DataTypeCode",
     "Device",
+    "Map",
     "Module",
     "NDArray",
     "Object",
@@ -62,6 +64,7 @@ __all__ = [
     "array",
     "cl",
     "const",
+    "container",
     "convert",
     "convert_to_object",
     "cpu",
@@ -80,9 +83,15 @@ __all__ = [
     "load_param_dict_from_file",
     "load_static_library",
     "metal",
+    "module",
     "mtl",
+    "ndarray",
     "num_threads",
+    "object",
+    "object_generic",
     "opencl",
+    "packed_func",
+    "params",
     "profiling",
     "register_func",
     "relax_vm",

@@ -1,17 +1,9 @@
 """TensorIR: nodes, expression building, schedules."""
 
-from compiler.arith import analysis
 from compiler.arith.index_map import IndexMap
-from compiler.driver import tir_passes as transform
-from compiler.schedule.core import schedule
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.te.reduction import comm_reducer, max, min, sum
-from compiler.tir import ir_builder, stmt_functor
-from compiler.tir import nodes as buffer
-from compiler.tir import nodes as expr
-from compiler.tir import nodes as function
-from compiler.tir import nodes as stmt
 from compiler.tir.composed import acosh, asinh, atanh, infinity, logaddexp
 from compiler.tir.intrin.gpu import (
     atomic_add,
@@ -171,6 +163,7 @@ from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
 from compiler.tir.visit import seq as stmt_seq
+from tunefarm.tir import analysis, buffer, expr, function, ir_builder, schedule, stmt, stmt_functor, transform
 
 __all__ = [
     "EQ",

@@ -1,12 +1,10 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
-from compiler.te import tensor
 from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
 from compiler.te.reduction import comm_reducer, max, min, prod, reduce_axis, sum
 from compiler.te.scan import ScanOp, scan
-from compiler.te.schedule import schedule
 from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorSlice, placeholder
@@ -75,6 +73,7 @@ from compiler.tir.ops import (
 from compiler.tir.ops import (
     sub as subtract,
 )
+from tunefarm.te import operation, schedule, tensor, tensor_intrin
 
 __all__ = [
     "CommReducer",
@@ -138,6 +137,7 @@ __all__ = [
     "min_value",
     "multiply",
     "nearbyint",
+    "operation",
     "placeholder",
     "popcount",
     "power",
@@ -157,6 +157,7 @@ __all__ = [
     "tan",
     "tanh",
     "tensor",
+    "tensor_intrin",
     "thread_axis",
     "trunc",
     "truncdiv",

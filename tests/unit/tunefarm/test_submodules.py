@@ -1,0 +1,128 @@
+"""Modules that programs import by their full path, and the names they find there."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+import tunefarm as tvm
+from compiler.driver.build import InputError
+from tunefarm import te, tir
+
+SUBMODULES = {
+    "driver.build_module": "build lower compile",
+    "ir.base": "Node Span structural_equal save_json",
+    "ir.container": "Array Map",
+    "ir.expr": "GlobalVar PrimExpr Range RelaxExpr",
+    "ir.function": "BaseFunc",
+    "ir.instrument": "PassInstrument",
+    "ir.module": "IRModule",
+    "ir.op": "Op",
+    "ir.transform": "PassContext Sequential module_pass",
+    "runtime.container": "Array Map ShapeTuple String",
+    "runtime.module": "Module load_module BenchmarkResult enabled",
+    "runtime.ndarray": "NDArray array cpu device empty",
+    "runtime.object": "Object",
+    "runtime.object_generic": "ObjectGeneric convert_to_object",
+    "runtime.packed_func": "PackedFunc",
+    "runtime.params": "load_param_dict save_param_dict",
+    "runtime.profiling": "Report profile_function",
+    "target.generic_func": "GenericFunc",
+    "target.tag": "list_tags register_tag",
+    "target.target": "Target cuda llvm",
+    "te.operation": "compute placeholder thread_axis create_prim_func",
+    "te.schedule": "Schedule Stage create_schedule",
+    "te.tensor": "ComputeOp PlaceholderOp Tensor",
+    "te.tensor_intrin": "decl_tensor_intrin",
+    "tir.analysis": "expr_deep_equal verify_memory",
+    "tir.analysis.analysis": "undefined_vars",
+    "tir.buffer": "Buffer decl_buffer",
+    "tir.expr": "Add IntImm IterVar Var",
+    "tir.function": "IndexMap PrimFunc TensorIntrin",
+    "tir.ir_builder": "create",
+    "tir.schedule": "BlockRV LoopRV Schedule ScheduleError Trace",
+    "tir.schedule.schedule": "Schedule",
+    "tir.schedule.trace": "Trace",
+    "tir.stmt": "Block For ForKind stmt_seq",
+    "tir.stmt_functor": "ir_transform post_order_visit substitute",
+    "tir.transform": "Apply Simplify prim_func_pass",
+    "tir.transform.function_pass": "prim_func_pass",
+    "tir.transform.transform": "UnrollLoop",
+    "topi.image": "resize2d",
+    "topi.nn": "dense conv2d_nchw relu",
+    "topi.vision": "non_max_suppression",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SUBMODULES)
+def test_a_submodule_is_imported_by_its_path(path: str) -> None:
+    module = importlib.import_module(f"tunefarm.{path}")
+    assert module.__doc__
+    assert set(SUBMODULES[path].split()) <= set(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize("path", [path for path in SUBMODULES if not path.startswith("topi.")])
+def test_a_submodule_s_names_are_those_of_its_package(path: str) -> None:
+    package = importlib.import_module(f"tunefarm.{path.rpartition('.')[0]}")
+    module = importlib.import_module(f"tunefarm.{path}")
+    for name in SUBMODULES[path].split():
+        assert getattr(package, name, getattr(module, name)) is getattr(module, name)
+
+
+def add_one() -> tuple[te.Tensor, te.Tensor, te.Schedule]:
+    a = te.placeholder((4, 4), name="A")
+    b = te.compute((4, 4), lambda i, j: a[i, j] + 1, name="B")
+    return a, b, te.create_schedule(b.op)
+
+
+def check_add_one(function: object) -> None:
+    given, out = tvm.nd.array(np.arange(16, dtype="float32").reshape(4, 4)), tvm.nd.empty((4, 4))
+    assert callable(function)
+    function(given, out)
+    np.testing.assert_array_equal(out.numpy(), given.numpy() + 1)
+
+
+def test_build_takes_both_argument_orders() -> None:
+    a, b, s = add_one()
+    binds = {a: tir.decl_buffer((4, 4), "float32", "input")}
+    check_add_one(tvm.build(s, [a, b], "llvm", None, "add")["add"])
+    check_add_one(tvm.build(s, [a, b], "llvm", None, "add", binds)["add"])
+    check_add_one(tvm.build(s, [a, b], "llvm", None, None, "add", binds)["add"])
+    check_add_one(tvm.driver.build(s, [a, b], "llvm", "llvm", runtime=object(), name="add")["add"])
+    with pytest.raises(InputError, match="two names"):
+        tvm.build(s, [a, b], "llvm", None, "add", "sub")
+    with pytest.raises(InputError, match="string"):
+        tvm.build(s, [a, b], "llvm", None, None, binds)
+
+
+def test_args_may_be_the_buffers_that_binds_gives() -> None:
+    a, b, s = add_one()
+    binds = {a: tir.decl_buffer((4, 4), "float32", "input"), b: tir.decl_buffer((4, 4), "float32", "output")}
+    check_add_one(tvm.build(s, list(binds.values()), binds=binds))
+    check_add_one(tvm.build(s, [a, binds[b]], binds=binds))
+
+
+def test_reductions_show_their_signature() -> None:
+    assert str(inspect.signature(te.sum)).replace("'Any'", "Any") == (
+        "(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any"
+    )
+
+
+def test_objects_have_a_common_base() -> None:
+    base = tvm.runtime.Object
+    for kind in (tvm.runtime.String, tvm.runtime.ShapeTuple, tvm.runtime.Report, tvm.nd.NDArray, tir.Var, tvm.IRModule):
+        assert issubclass(kind, base)
+    items = tvm.runtime.convert_to_object([1, "a", {"b": (2.0,)}])
+    assert isinstance(items, base)
+    assert isinstance(items, tvm.ir.Array)
+    assert isinstance(items[0], tir.IntImm)
+    assert isinstance(items[1], tvm.String)
+    assert isinstance(items[2], tvm.ir.Map)
+    assert isinstance(items[2], base)
+    assert isinstance(items[2]["b"][0], tir.FloatImm)
+    assert not isinstance([1], base)

@@ -1,0 +1,5 @@
+"""Functions of all dialects."""
+
+from compiler.ir.function import BaseFunc
+
+__all__ = ["BaseFunc"]

@@ -1,0 +1,5 @@
+"""Modules of functions."""
+
+from compiler.ir.module import IRModule
+
+__all__ = ["IRModule"]

@@ -1,0 +1,5 @@
+"""Operators."""
+
+from compiler.ir.base import Op
+
+__all__ = ["Op"]

@@ -1,0 +1,25 @@
+"""What a profiler collects, and the report it makes."""
+
+from compiler.runtime.measure.profiling import (
+    Count,
+    Duration,
+    HardwareCounters,
+    MetricCollector,
+    Percent,
+    Profiler,
+    Ratio,
+    Report,
+    profile_function,
+)
+
+__all__ = [
+    "Count",
+    "Duration",
+    "HardwareCounters",
+    "MetricCollector",
+    "Percent",
+    "Profiler",
+    "Ratio",
+    "Report",
+    "profile_function",
+]

@@ -1,0 +1,19 @@
+"""What code is built for."""
+
+from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
+from compiler.target.target import Target, TargetKind, list_kinds
+
+__all__ = [
+    "Target",
+    "TargetKind",
+    "arm_cpu",
+    "bifrost",
+    "cuda",
+    "hexagon",
+    "intel_graphics",
+    "list_kinds",
+    "llvm",
+    "mali",
+    "riscv_cpu",
+    "rocm",
+]

@@ -1,0 +1,7 @@
+"""Functions, and what stands for an instruction in them."""
+
+from compiler.arith.index_map import IndexMap
+from compiler.tir.intrin.tensor_intrin import TensorIntrin
+from compiler.tir.nodes import PrimFunc
+
+__all__ = ["IndexMap", "PrimFunc", "TensorIntrin"]

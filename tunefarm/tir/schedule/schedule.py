@@ -1,0 +1,6 @@
+"""Schedules, and what their steps are given."""
+
+from compiler.errors import ScheduleError
+from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule, apply_trace
+
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "ScheduleError", "apply_trace"]
