@@ -6,7 +6,6 @@ pandas and matplotlib are asked for when they are used; the extra `notebook` ins
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import TunefarmError
-from compiler.runtime.measure.statistics import summarise
 from tunefarm.settings import load
 from tuner.engine.progress import gflops
 from tuner.kernels.space import config_of
 from tuner.records.errors import RecordNotFound
+from tuner.records.lookup.result import measurements, result_of
 from tuner.records.model import Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
 
@@ -182,17 +181,11 @@ def _rows(run: Run, trials: Sequence[Trial]) -> Iterator[dict[str, Any]]:
 
 
 def _best(task: RunTask, trials: Sequence[Trial]) -> BestTrial | None:
-    """By the lowest median of all samples of a candidate, of those in the last comparison where there was one."""
-    good = [t for t in trials if t.verified and t.samples and t.digest is not None]
-    last = [t for t in good if t.purpose is TrialPurpose.FINAL]
-    by_digest: dict[str | None, list[Trial]] = defaultdict(list)
-    for trial in last or good:
-        by_digest[trial.digest].append(trial)
-    if not by_digest:
+    """The task's result, by the definition of `tuner.records.lookup.result`."""
+    result = result_of(measurements(trials))
+    if result is None:
         return None
-    costs = {digest: summarise([s for t in of_it for s in t.samples])[0] for digest, of_it in by_digest.items()}
-    digest = min(costs, key=lambda key: costs[key])
-    cost, first = costs[digest], by_digest[digest][0]
+    cost, first = result.cost, next(t for t in trials if t.id == result.trial_id)
     speedup = task.baseline_cost / cost if task.baseline_cost else None
     return BestTrial(task.workload.name, cost, speedup, gflops(task.workload.flops or 0.0, cost), first)
 

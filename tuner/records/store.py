@@ -20,6 +20,7 @@ from tuner.records.db.migrate import state_of, upgrade
 from tuner.records.errors import InvalidRecord
 from tuner.records.farm.farm_store import FarmRecords
 from tuner.records.lookup.remembered import RememberedLookups
+from tuner.records.lookup.result import TaskResult
 from tuner.records.lookup.served import ServedRecords
 from tuner.records.model import (
     CurvePoint,
@@ -36,7 +37,7 @@ from tuner.records.model import (
     TrialStatus,
     Workload,
 )
-from tuner.records.runs import catalog, claims, ingest, prune, runs, stats, stopping, trials
+from tuner.records.runs import catalog, claims, ingest, prune, results, runs, stats, stopping, trials
 from tuner.records.runs.claims import ClaimAnswer, Wanted
 from tuner.records.runs.sites import Sites
 from tuner.records.runs.stats import StoreStats
@@ -236,6 +237,10 @@ class RecordStore(FarmRecords, ServedRecords, ModelRecords):
         if max_points < 2:
             raise InvalidRecord("a curve has at least 2 points")
         return self._read(lambda c: runs.best_curve(c, run_id, workload_key, max_points, target))
+
+    def task_result(self, run_id: int, task_id: int) -> TaskResult | None:
+        """What a run's task came to: by its finals, else by the search. None where nothing was measured."""
+        return self._read(lambda c: results.task_result(c, run_id, task_id))
 
     # -------------------------------------------------------------------------------- trials
 

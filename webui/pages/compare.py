@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from compiler.runtime.measure.statistics import Interval
 from tuner.records.errors import RecordNotFound
-from tuner.records.lookup.best import Verdict, compare, interval
+from tuner.records.lookup.best import Verdict, compare
 from tuner.records.model import Run, RunTask, Trial, TrialPurpose
 from tuner.records.store import RecordStore
 from webui.api.params import Id, Number
@@ -85,11 +85,13 @@ def _candidates(trials: Sequence[Trial]) -> list[Candidate]:
 
 @dataclass(frozen=True)
 class Side:
-    """How one run did on a workload: the trial that found its best, and the 95 % interval of that."""
+    """How one run did on a workload: its result with the 95 % interval, and the first trial that it comes from.
+    `final`: the result is of the run's finals, else of its search."""
 
     task: RunTask
     best: Interval
     trial: Trial
+    final: bool
 
 
 @dataclass(frozen=True)
@@ -156,8 +158,7 @@ def _side(store: RecordStore, run: Run, task: RunTask | None) -> Side | None:
     """None when the run does not have the workload, or no verified time of it."""
     if task is None:
         return None
-    curve = store.best_curve(run.id, task.workload.key, 2, task.target)
-    if not curve:
+    result = store.task_result(run.id, task.id)
+    if result is None:
         return None
-    trial = store.trial(curve[-1].trial_id)
-    return Side(task, interval(trial.samples), trial)
+    return Side(task, result.interval, store.trial(result.trial_id), result.final)

@@ -16,6 +16,7 @@ from rpc_server.wire.trial_messages import FailureKind
 from tests.kit.records.farm import KEY, OTHER_KEY, SPR, V3, V4, ZEN3, Farm, failed, measured
 from tuner.records.db.database import parse_url
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.lookup.result import measurements, result_of
 from tuner.records.model import (
     NewDevice,
     NewRun,
@@ -251,12 +252,39 @@ class TestTrials:
             ]
         )
         now = farm.store.run(run.id)
-        assert (now.trials, now.tasks[0].baseline_cost, now.tasks[0].best_cost) == (1, 0.5, 2.0)
+        assert (now.trials, now.tasks[0].baseline_cost, now.tasks[0].best_cost) == (1, 0.5, 1.8)
         best = farm.store.best(KEY, V3, ZEN3).config
         assert best is not None
         assert (best.digest, best.samples) == ("d", (1.8,))
         assert [t.digest for t in farm.store.trials(run.id)] == [None, "d", "d"]
         assert [t.improved for t in farm.store.trials(run.id)] == [False, True, False]
+
+    def test_the_result_of_a_run_is_that_of_its_finals(self, farm: Farm) -> None:
+        run = farm.run()
+
+        def final(digest: str, cost: float) -> NewTrial:
+            return measured(run, digest, cost, device=farm.zen3, purpose=TrialPurpose.FINAL)
+
+        def said() -> tuple[float | None, ...]:
+            """The task's, the result's, the statistics' and the curve's."""
+            task = farm.store.run(run.id).tasks[0]
+            result = farm.store.task_result(run.id, task.id)
+            [row] = farm.store.stats(5).by_workload
+            curve = farm.store.best_curve(run.id, KEY)
+            ended = result_of(measurements(farm.store.all_trials(run.id)))
+            assert (ended and ended.trial_id) == (result and result.trial_id)
+            return task.best_cost, result and result.cost, row.best_cost, curve[-1].cost if curve else None
+
+        assert said() == (None, None, None, None)
+        farm.store.add_trials([measured(run, name, c, device=farm.zen3) for name, c in [("a", 2.0), ("b", 3.0)]])
+        assert said() == (2.0, 2.0, 2.0, 2.0)
+        farm.store.add_trials([final("a", 2.5), final("b", 2.8)])
+        assert said() == (2.5, 2.5, 2.5, 2.0)
+        farm.store.add_trials([final("a", 3.5), final("b", 2.6)])  # a now has 3.0, b 2.7
+        assert said() == (pytest.approx(2.7), pytest.approx(2.7), pytest.approx(2.7), 2.0)
+        farm.store.add_trials([measured(run, "c", 2.2, device=farm.zen3), measured(run, "d", 1.0, device=farm.zen3)])
+        assert said() == (pytest.approx(2.7), pytest.approx(2.7), pytest.approx(2.7), 1.0)  # until the next finals
+        assert [t.improved for t in farm.store.trials(run.id)][-2:] == [False, True]
 
     def test_finals_decide_over_what_the_search_measured(self, farm: Farm) -> None:
         """The fastest of many that were measured once each is the luckiest of them."""

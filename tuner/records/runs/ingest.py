@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, text, update
 
 from compiler.runtime.measure.statistics import summarise
 from rpc_server.wire.trial_messages import FailureKind
@@ -19,7 +19,7 @@ from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
 from tuner.records.lookup import incumbent
 from tuner.records.model import NewTrial, TrialPurpose, TrialStatus
-from tuner.records.runs import catalog, claims
+from tuner.records.runs import catalog, claims, results
 from tuner.records.runs.sites import Pair, Site, Sites
 
 MAX_FAILURE_TEXT = 16_000
@@ -28,7 +28,7 @@ MAX_FAILURE_TEXT = 16_000
 
 @dataclass
 class _Task:
-    """A task while trials are added to it."""
+    """A task while trials are added to it. `best_cost` is its result, `search_cost` the lowest of its search."""
 
     id: int
     run_id: int
@@ -36,6 +36,7 @@ class _Task:
     target_id: int
     best_cost: float | None
     baseline_cost: float | None
+    search_cost: float | None
     trials: int = 0
     failed: int = 0
 
@@ -72,11 +73,20 @@ def add_trials(connection: Connection, sites: Sites, new: Sequence[NewTrial], ow
     made = insert_all(connection, TrialRow, rows, ("id", "run_id", "sequence"))
     numbered = {(row.run_id, row.sequence): row.id for row in made}
     ids = [numbered[row["run_id"], row["sequence"]] for row in rows]
+    _settle_results(connection, batch, rows)
     _count(connection, batch)
     _count_failures(connection, list(zip(new, ids)))
     incumbent.settle(connection, rows)
     _settle_claims(connection, batch, new)
     return ids
+
+
+def _settle_results(connection: Connection, batch: _Batch, rows: Sequence[Mapping[str, Any]]) -> None:
+    """What the tasks came to, where there were finals."""
+    for task_id in {row["task_id"] for row in rows if row["eligible"] and row["purpose"] == TrialPurpose.FINAL}:
+        task = batch.tasks[task_id]
+        result = results.final_result(connection, task.run_id, task.id)
+        task.best_cost = task.best_cost if result is None else result.cost
 
 
 def _settle_claims(connection: Connection, batch: _Batch, new: Sequence[NewTrial]) -> None:
@@ -120,6 +130,11 @@ _LOAD = (
         RunTaskRow.target_id,
         RunTaskRow.best_cost,
         RunTaskRow.baseline_cost,
+        select(func.min(TrialRow.cost))
+        .where(TrialRow.task_id == RunTaskRow.id, text("trials.improved"))
+        .correlate(RunTaskRow)
+        .scalar_subquery()
+        .label("search_cost"),
         RunRow.sequence,
         RunRow.owner,
     )
@@ -139,7 +154,9 @@ def _load(connection: Connection, task_ids: set[int], owner: str | None) -> tupl
         if owner is not None:
             claims.check_owner(row.run_id, row.owner, owner)
         runs.setdefault(row.run_id, _Run(row.run_id, row.sequence))
-        tasks[row.id] = _Task(row.id, row.run_id, row.workload_id, row.target_id, row.best_cost, row.baseline_cost)
+        tasks[row.id] = _Task(
+            row.id, row.run_id, row.workload_id, row.target_id, row.best_cost, row.baseline_cost, row.search_cost
+        )
     if missing := task_ids - tasks.keys():
         raise InvalidRecord(f"there is no run task {min(missing)}")
     return tasks, runs
@@ -201,9 +218,11 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
     eligible = ok and trial.verified and trial.purpose is not TrialPurpose.BASELINE
     # finals measure the same few again: a lower number there is no progress of the search
     searching = eligible and trial.purpose is TrialPurpose.SEARCH
-    improved = searching and cost is not None and (task.best_cost is None or cost < task.best_cost)
+    improved = searching and cost is not None and (task.search_cost is None or cost < task.search_cost)
     if improved:
-        task.best_cost = cost
+        if task.best_cost == task.search_cost:  # no finals yet
+            task.best_cost = cost
+        task.search_cost = cost
     if trial.purpose is TrialPurpose.BASELINE and cost is not None:  # the shortest: what else ran disturbed it least
         task.baseline_cost = min(cost, task.baseline_cost or cost)
     if trial.purpose is TrialPurpose.SEARCH:
