@@ -18,7 +18,7 @@ from rpc_server.errors import DeadlineExceeded, ProtocolError, RPCError, Session
 from rpc_server.relay.passes import shown_address, split_via
 from rpc_server.wire.codec import Address, Buffer, Kind, Message, check_frames
 from rpc_server.wire.curve import PeerKeys
-from rpc_server.wire.messages import AnyMessage, SessionEnded, public_codec
+from rpc_server.wire.messages import AnyMessage, SessionEnded, decode_answer, public_codec
 from rpc_server.wire.sockets import Liveness, send_frames
 
 CONNECT_TIMEOUT_S = 10.0
@@ -130,7 +130,7 @@ class Connection:
             except BaseException:
                 self.forget(number)
                 raise
-        return public_codec.decode(frames)
+        return decode_answer(frames)
 
     def forget(self, number: int) -> None:
         """Drop a request's answer, now or when it comes."""
@@ -201,7 +201,7 @@ class Connection:
     def _file(self, frames: list[memoryview]) -> None:
         header = check_frames(frames)
         if header.kind is Kind.NOTE:
-            note = public_codec.decode(frames).body
+            note = decode_answer(frames).body
             if isinstance(note, SessionEnded) and self.over is None:
                 self._ended = SessionClosed(f"the session is over: {note.reason}")
         elif header.request_id in self._ignored:

@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import os
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +43,8 @@ class _Partial:
 
 
 class BlobStore:
-    """`capacity` bounds the bytes kept in `folder`; one blob may take at most half of it.
+    """`capacity` bounds the bytes kept in `folder`, those of unfinished uploads included; one blob may take at most
+    half of it, and so may all unfinished ones of an owner.
 
     Uploads belong to an `owner` (a connection), which may have a few under way at once. A blob is there only for the
     `view` (a key, or a connection where no keys are used) that has uploaded it: its digest alone proves nothing.
@@ -58,6 +59,7 @@ class BlobStore:
         self._sizes: OrderedDict[str, int] = OrderedDict()
         self._used = 0
         self._partial: dict[tuple[bytes, str], _Partial] = {}
+        self._begun: Counter[bytes] = Counter()  # bytes of unfinished uploads by owner
         self._serial = 0
         self._views: OrderedDict[bytes, OrderedDict[str, None]] = OrderedDict()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,6 +101,7 @@ class BlobStore:
         if partial is None or partial.written != offset or partial.size != size:
             self._drop(key)
             raise ProtocolError(f"chunk at {offset} of blob {digest[:12]} is out of order")
+        self._make_room(key, len(chunk))
         try:
             with open(partial.path, "ab") as file:
                 file.write(chunk)
@@ -107,6 +110,7 @@ class BlobStore:
             raise BlobError(f"the box cannot store blob {digest[:12]}: {error.strerror}") from None
         partial.hash.update(chunk)
         partial.written += len(chunk)
+        self._begun[owner] += len(chunk)
         if partial.written < size:
             return False
         self._finish(key, partial)
@@ -143,6 +147,30 @@ class BlobStore:
         for key in [key for key in self._partial if key[0] == owner]:
             self._drop(key)
 
+    def _make_room(self, key: tuple[bytes, str], more: int) -> None:
+        """For so many bytes of an upload: blobs used longest ago go, then uploads of who has most under way.
+
+        Raises BlobError, and drops the upload, when that is its own sender.
+        """
+        owner = key[0]
+        if self._begun[owner] + more > self._capacity // 2:
+            self._drop(key)
+            raise BlobError(f"more than {self._capacity // 2} bytes of unfinished blobs from one client")
+        while self._used + self._begun.total() + more > self._capacity:
+            if self._sizes:
+                self._remove_oldest()
+                continue
+            greatest = max(self._begun, key=self._begun.__getitem__)
+            if greatest == owner:
+                self._drop(key)
+                raise BlobError("the box has no room for this blob: others are being uploaded", hint="try again")
+            self._drop(max((k for k in self._partial if k[0] == greatest), key=lambda k: self._partial[k].written))
+
+    def _remove_oldest(self) -> None:
+        oldest, size = self._sizes.popitem(last=False)
+        (self._folder / oldest).unlink(missing_ok=True)
+        self._used -= size
+
     def _begin(self, key: tuple[bytes, str], size: int) -> _Partial:
         if sum(owner == key[0] for owner, _ in self._partial) >= self._max_partial:
             raise ProtocolError(f"more than {self._max_partial} blobs under way from one client")
@@ -154,7 +182,13 @@ class BlobStore:
     def _drop(self, key: tuple[bytes, str]) -> None:
         partial = self._partial.pop(key, None)
         if partial is not None:
+            self._not_begun(key[0], partial)
             partial.path.unlink(missing_ok=True)
+
+    def _not_begun(self, owner: bytes, partial: _Partial) -> None:
+        self._begun[owner] -= partial.written
+        if not self._begun[owner]:
+            del self._begun[owner]
 
     def _finish(self, key: tuple[bytes, str], partial: _Partial) -> None:
         digest = key[1]
@@ -165,10 +199,7 @@ class BlobStore:
             self._drop(key)
             self._sizes.move_to_end(digest)
             return
-        while self._sizes and self._used + partial.size > self._capacity:
-            oldest, size = self._sizes.popitem(last=False)
-            (self._folder / oldest).unlink(missing_ok=True)
-            self._used -= size
+        self._not_begun(key[0], partial)
         del self._partial[key]
         os.replace(partial.path, self._folder / digest)
         self._sizes[digest] = partial.size

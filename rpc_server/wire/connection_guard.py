@@ -3,7 +3,8 @@
 libzmq 4.3.5 has limits for a frame and for whole messages, but none for the frames of a message that never ends, for
 answers that nobody reads, or for connections that say nothing. And a peer may choose its routing id, also one that the
 socket would have given out itself: when the counter of those gets there, libzmq aborts the process. So the counter
-starts at a random number (`seed_routing_ids`), and few connections are open at a time.
+starts at a random number (`seed_routing_ids`), who speaks under an id that the counter has not reached is cut off, few
+connections may be silent, and an address opens so many a second.
 
 The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
 each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.
@@ -21,12 +22,14 @@ import struct
 import sys
 import termios
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import zmq
 
 from rpc_server.errors import ProtocolError
+from rpc_server.wire.accept_filter import refuse_from
 from rpc_server.wire.codec import Buffer
 from rpc_server.wire.sockets import Monitor, came_before
 
@@ -40,6 +43,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _GROWTH = 8 << 20
 _LOOK_S = 0.25
 _LOOK_OFTEN_S = 0.1
+_LOOK_AT_STRANGERS_S = 0.02
+_MOST_PACES = 4096
+_LONGEST_DEBT_S = 10.0
 _TELL_S = 10.0
 _KEY = "key "
 _FRAMES_OVER = 64  # a mistake may have so many
@@ -51,20 +57,24 @@ class Budget:
 
     `unfinished`: what a connection may have sent of a message that is not whole. `unread`: answers it has not taken.
     `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
-    in a row that make no sense.
+    in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `burst`: connections that an
+    address may open at once; `rate`: and so many a second from then on.
     """
 
     connections: int = 4096
     per_key: int = 256
     per_address: int = 1024
-    strangers: int = 256
+    strangers: int = 128
     silent_s: float = 10.0
     unfinished: int = 6 << 20
-    stranger_bytes: int = 2 << 20
+    stranger_bytes: int = 256 << 10
+    strangers_total: int = 16 << 20
     unfinished_total: int = 64 << 20
     unread: int = 64 << 20
     unread_total: int = 256 << 20
     errors: int = 64
+    burst: int = 2048
+    rate: float = 50.0
 
 
 def seed_routing_ids() -> None:
@@ -106,6 +116,14 @@ class Peer:
         self.unread_step = _UNREAD_STEP
 
 
+@dataclass(slots=True)
+class _Pace:
+    """How many connections an address may still open, and when it opened the last."""
+
+    left: float
+    at: float
+
+
 class ConnectionGuard:
     """Watches `sock`, a ROUTER: make it before the socket is bound.
 
@@ -124,7 +142,13 @@ class ConnectionGuard:
         self.budget = budget or Budget()
         self.needed = needed
         self.on_news: Callable[[int, int], None] = lambda _event, _fd: None
-        self._monitor = Monitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._first_id = _given_id(sock)
+        self._accepted = 0
+        self._paces: OrderedDict[str, _Pace] = OrderedDict()  # who opened one longest ago first
+        self._fastest = ""  # the last address that had used up half of its burst
+        self._listeners: set[int] = set()
+        self._refused: dict[str, _Pace] = {}  # addresses of which none are accepted
+        self._monitor = Monitor(sock, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_LISTENING)
         self.socket = self._monitor.socket
         self._by_fd: dict[int, Peer] = {}
         self._by_conn: dict[bytes, Peer] = {}
@@ -143,6 +167,9 @@ class ConnectionGuard:
     def drain(self) -> None:
         """Take in what the monitor tells."""
         for event, fd in self._monitor.drain():
+            if event == zmq.EVENT_LISTENING:
+                self._listeners.add(fd)
+                continue
             if event == zmq.EVENT_ACCEPTED:
                 self._opened(fd, time.monotonic())
             else:
@@ -150,19 +177,57 @@ class ConnectionGuard:
             self.on_news(event, fd)
 
     def _opened(self, fd: int, now: float) -> None:
+        self._accepted += 1
         self._forget(self._by_fd.get(fd))
         seen = _look_at(fd)
-        if seen is None:
-            return  # it is gone already
+        if seen is None:  # it is gone already; who is fast at it anyway pays
+            if self._fastest:
+                self._slow_down(self._fastest, now)
+            return
         peer = Peer(fd, *seen, now)
         self._by_fd[fd] = peer
         self._strangers[peer] = None
         self._count(peer.holder, 1)
+        self._slow_down(peer.holder, now)
         if not self._next_look:
-            self._next_look = now + _LOOK_OFTEN_S
+            self._next_look = now + _LOOK_AT_STRANGERS_S
         if len(self._strangers) > self.budget.strangers:
             self.cut(next(iter(self._strangers)), "more connections than may be silent at a time")
         self._make_room(peer)
+
+    def _slow_down(self, address: str, now: float) -> None:
+        """Count a connection of an address; have no more of its accepted for a while if they were too many."""
+        pace = self._paces.pop(address, None) or _Pace(float(self.budget.burst), now)
+        pace.left = max(self._left(pace, now) - 1.0, -_LONGEST_DEBT_S * self.budget.rate)
+        pace.at = now
+        self._paces[address] = pace
+        if pace.left < self.budget.burst / 2:
+            self._fastest = address
+        elif address == self._fastest:
+            self._fastest = ""
+        if len(self._paces) > _MOST_PACES:
+            self._paces.popitem(last=False)
+        if pace.left < 0 and address not in self._refused:
+            # Those that came before the kernel heard of it count too.
+            self._refused[address] = pace
+            self._refuse()
+            self._tell(f"{address} opens connections too fast: no more of it are accepted for a moment")
+
+    def _left(self, pace: _Pace, now: float) -> float:
+        return min(float(self.budget.burst), pace.left + (now - pace.at) * self.budget.rate)
+
+    def _refuse(self) -> None:
+        for listener in self._listeners:
+            refuse_from(listener, self._refused)
+
+    def _accept_again(self, now: float) -> None:
+        """From addresses that have waited until they may open as many as a second gives."""
+        enough = min(self.budget.burst, self.budget.rate)
+        over = [address for address, pace in self._refused.items() if self._left(pace, now) >= enough]
+        for address in over:
+            del self._refused[address]
+        if over:
+            self._refuse()
 
     def _make_room(self, newcomer: Peer) -> None:
         of_all = len(self._by_fd) > self.budget.connections
@@ -211,6 +276,9 @@ class ConnectionGuard:
         peer = self._by_fd.get(fd) if isinstance(fd, int) else None
         if peer is None or (peer.conn is not None and not came_before(peer.conn, conn)):
             return None
+        if self._is_chosen(conn):
+            self.cut(peer, "it chose an id that this service gives out itself")
+            return None
         if peer.conn is not None:  # the descriptor is another's now, though nothing was said of the end of the first
             self._by_conn.pop(peer.conn, None)
         peer.conn = conn
@@ -222,6 +290,13 @@ class ConnectionGuard:
                 self._count(peer.holder, 1)
                 self._make_room(peer)
         return peer
+
+    def _is_chosen(self, conn: bytes) -> bool:
+        """Whether an id looks like the socket's own, which count up with each connection, but is none of those yet."""
+        if len(conn) != 5 or conn[0] or self._first_id is None:
+            return False
+        ahead = (int.from_bytes(conn[1:], "big") - self._first_id) % 2**32
+        return not 0 < ahead <= self._accepted
 
     def vouch(self, peer: Peer | None) -> None:
         """What it said made sense."""
@@ -280,11 +355,13 @@ class ConnectionGuard:
 
     def due(self) -> float | None:
         """When to call `look` next (monotonic seconds)."""
-        return self._next_look if self._by_fd else None
+        return self._next_look if self._by_fd or self._refused else None
 
     def look(self, now: float) -> None:
         """Cut off who has been silent for too long, or sends a message that never ends."""
-        self._next_look = now + (_LOOK_OFTEN_S if self._strangers else _LOOK_S)
+        self._next_look = now + (_LOOK_AT_STRANGERS_S if self._strangers else _LOOK_S)
+        if self._refused:
+            self._accept_again(now)
         for peer in list(self._strangers):
             if now < peer.opened_at + self.budget.silent_s:
                 break
@@ -292,7 +369,7 @@ class ConnectionGuard:
         resident = _resident()
         if self._resident - _GROWTH < resident < self._resident + _GROWTH:
             return
-        self._next_look = now + _LOOK_OFTEN_S
+        self._next_look = now + (_LOOK_AT_STRANGERS_S if self._strangers else _LOOK_OFTEN_S)
         # Only a process that grows has a reason to ask thousands of connections what they do.
         grows, self._resident = resident > self._resident, resident
         if grows:
@@ -311,11 +388,16 @@ class ConnectionGuard:
             limit = self.budget.unfinished if peer.known else self.budget.stranger_bytes
             if unfinished > limit:
                 self.cut(peer, f"it has sent {unfinished >> 20} MiB of a message that does not end")
-            elif unfinished > _GROWTH // 8:
+            elif unfinished > (_GROWTH // 8 if peer.known else 0):
                 open_ends.append((unfinished, peer))
+        self._bound([pair for pair in open_ends if not pair[1].known], self.budget.strangers_total)
+        self._bound([pair for pair in open_ends if pair[1].known], self.budget.unfinished_total)
+
+    def _bound(self, open_ends: list[tuple[int, Peer]], most: int) -> None:
+        """Cut off who has sent most until the others have sent no more than so many bytes."""
         total = sum(size for size, _ in open_ends)
         for size, peer in sorted(open_ends, key=lambda pair: -pair[0]):
-            if total <= self.budget.unfinished_total:
+            if total <= most:
                 break
             self.cut(peer, "too much of messages that are not whole yet has arrived")
             total -= size
@@ -351,6 +433,21 @@ class ConnectionGuard:
 
     def close(self) -> None:
         self._monitor.close()
+
+
+def _given_id(sock: zmq.Socket[bytes]) -> int | None:
+    """The number of the last id that a ROUTER has given out: it gives one to a connection of our own."""
+    address = f"inproc://tunefarm-first-id-{id(sock)}-{os.getpid()}"
+    sock.bind(address)
+    with sock.context.socket(zmq.DEALER) as own:
+        own.setsockopt(zmq.LINGER, 0)
+        own.connect(address)
+        own.send(b"")
+        if not sock.poll(10_000):
+            return None
+        given = sock.recv_multipart()[0]
+    sock.unbind(address)
+    return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
 
 
 def _look_at(fd: int) -> tuple[int, str] | None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Address, Buffer, Kind, Message, read_header
-from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, describe_request, public_codec
+from rpc_server.wire.messages import AnyExecutorRequest, AnyMessage, decode_answer, describe_request, public_codec
 from rpc_server.wire.shared_window import Window, make_window_memory, reserve_addresses
 from rpc_server.wire.stream import FrameStream, StreamClosed, lane_listener
 
@@ -190,7 +190,7 @@ class Lane:
         except BaseException:
             self.forget(number)
             raise
-        return public_codec.decode(frames)
+        return decode_answer(frames)
 
     def forget(self, number: int) -> None:
         """Drop a request's answer, now or when it comes."""

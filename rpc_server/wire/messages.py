@@ -8,6 +8,7 @@ handles by the executor. File names are plain names inside the session's folder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -32,7 +33,8 @@ from rpc_server.wire.bounds import (
     Tries,
     UnixTime,
 )
-from rpc_server.wire.codec import Buffer, Codec
+from rpc_server.wire.codec import Buffer, Codec, Message
+from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 
 CHUNK = 2 << 20  # bytes of an array or blob in one message
@@ -371,6 +373,20 @@ AnyReply = (
 AnyMessage = AnyBoxRequest | AnyExecutorRequest | AnyReply | SessionEnded
 
 public_codec: Codec[AnyMessage] = Codec(AnyMessage)
+
+
+def decode_answer(frames: Sequence[Buffer]) -> Message[AnyMessage]:
+    """What a box or an executor said, its text made plain. Raises the error it carries.
+
+    Values of functions and contents of arrays stay as they are.
+    """
+    message = public_codec.decode(frames)
+    if isinstance(message.body, _TELLING):
+        return message._replace(body=plainly(message.body))
+    return message
+
+
+_TELLING = (Measured, BoxStatus, SessionEnded, Timings)
 
 
 def describe(body: Buffer) -> str:

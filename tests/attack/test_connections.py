@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -20,7 +21,8 @@ from rpc_server.wire.codec import Kind
 from rpc_server.wire.connection_guard import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
-from tests.kit.farm.attack import MORE, RawPeer, guarded_router, zmtp_frame
+from tests.kit.farm.attack import COMMAND, LONG, MORE, RawPeer, guarded_router, zmtp_frame
+from tests.kit.farm.keyed import greeted, keyed_box
 from tests.kit.process_tree import resident
 from tracker.client import connect_tracker
 from tracker.server import Tracker
@@ -105,6 +107,67 @@ def test_strangers_are_few():
         assert all(peer.is_cut_off(10) for peer in first)
         assert not later[-1].is_cut_off(0.3)
         assert len(guard) == 5
+
+
+def test_strangers_of_a_keyed_box_take_little_memory(tmp_path):
+    """150 connections that hold no key send 4 MiB each of a handshake, all but the last byte."""
+    size = 4 * MIB - 1024
+    with keyed_box(tmp_path) as (running, ann):
+        before, most = resident(running.pid), 0
+        peers = []
+        for _ in range(150):
+            peers.append(greeted(running.port))
+            with contextlib.suppress(OSError):
+                peers[-1].sendall(bytes([COMMAND | LONG]) + struct.pack(">Q", size) + bytes(size - 1))
+            most = max(most, resident(running.pid) - before)
+        for _ in range(20):
+            time.sleep(0.05)
+            most = max(most, resident(running.pid) - before)
+        open_session("127.0.0.1", running.port, wait_s=60, keys=ann).close()
+        for peer in peers:
+            peer.close()
+        assert running.is_alive
+
+    assert most < 160 * MIB  # a hundred or so; 600 were all taken
+
+
+def test_who_speaks_under_an_id_not_given_yet_is_cut_off():
+    with guarded_router(Budget(silent_s=60)) as (port, guard):
+        honest, named = RawPeer(port), RawPeer(port, b"name of its own")
+        honest.send(b"hello")
+        named.send(b"hello")
+        hostile = RawPeer(port, b"\0" + struct.pack(">I", (guard._first_id + 1000) % 2**32))
+        hostile.send(b"hello")
+        assert hostile.is_cut_off(10)
+        assert not honest.is_cut_off(0.1)
+        assert not named.is_cut_off(0.1)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_an_address_opens_so_many_connections_a_second(host):
+    """Once it was too fast, the kernel accepts none of it for a while, those of others all the same."""
+    with guarded_router(Budget(burst=20, rate=5.0, silent_s=60), host=host) as (port, guard):
+        honest = RawPeer(port, host=host)
+        honest.send(b"hello")
+        hostile, end = [], time.monotonic() + 30
+        while not guard._refused:
+            with contextlib.suppress(OSError):
+                hostile.append(socket.create_connection((host, port), timeout=0.2))
+            assert time.monotonic() < end
+        time.sleep(0.1)
+        before = guard._accepted
+        for _ in range(5):
+            with pytest.raises(TimeoutError):
+                socket.create_connection((host, port), timeout=0.1)
+        assert guard._accepted == before
+        assert not honest.is_cut_off(0.1)
+        if host == "127.0.0.1":
+            with socket.create_connection((host, port), timeout=5, source_address=("127.0.0.2", 0)):
+                pass
+        with socket.create_connection((host, port), timeout=60):  # after a while
+            pass
+        for sock in hostile:
+            sock.close()
 
 
 def test_connections_are_few_and_the_quiet_make_room():

@@ -7,13 +7,24 @@ import subprocess
 import sys
 import threading
 
+import pytest
 import zmq
 
 from rpc_server.errors import RemoteError
-from rpc_server.wire.codec import decode_error, encode_error
+from rpc_server.wire.codec import Kind, decode_error, encode_error
 from rpc_server.wire.keys import KeyRing, Role, from_curve
+from rpc_server.wire.messages import (
+    BoxStatus,
+    Measured,
+    Returned,
+    SessionEnded,
+    Timings,
+    decode_answer,
+    public_codec,
+)
 from rpc_server.wire.plain_text import PlainFormatter, plain, plainly
 from rpc_server.wire.tracker_messages import DevicePage, Queued
+from rpc_server.wire.trial_messages import FailureKind, MeasureResult
 from tests.kit.farm.tracker_script import Script, hello
 
 EVIL = "ok\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202egnp.exe"
@@ -55,6 +66,28 @@ def test_what_a_tracker_says_of_devices():
 def test_errors_from_afar():
     error = decode_error(encode_error(RemoteError(EVIL, hint=EVIL, detail={"stderr": EVIL})))
     assert is_harmless(str(error) + error.detail["stderr"])
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        Measured(MeasureResult(failure=FailureKind.LAUNCH, text=EVIL)),
+        SessionEnded("session_closed", EVIL),
+        BoxStatus(EVIL, EVIL, EVIL, {"cpu": EVIL}, (EVIL,), 0, 0.0, 0, user=EVIL, is_open=(EVIL,)),
+        Timings((1.0,), (EVIL,)),
+    ],
+    ids=lambda told: type(told).__name__,
+)
+def test_what_a_box_says(told):
+    body = decode_answer([memoryview(bytes(frame)) for frame in public_codec.encode(told, Kind.REPLY)]).body
+    assert type(body) is type(told)
+    assert is_harmless(repr(body).replace("\\\\", ""))
+    assert EVIL[-5:] in repr(body)
+
+
+def test_values_and_files_come_as_they_are():
+    sent = public_codec.encode(Returned(EVIL), Kind.REPLY)
+    assert decode_answer([memoryview(bytes(frame)) for frame in sent]).body == Returned(EVIL)
 
 
 def test_a_name_forges_no_line_of_a_log():

@@ -77,13 +77,13 @@ class RawPeer:
 
 
 @contextlib.contextmanager
-def guarded_router(budget: Budget, on_message=lambda sock, route, frames: None):
+def guarded_router(budget: Budget, on_message=lambda sock, route, frames: None, host: str = "127.0.0.1"):
     """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense."""
     context = zmq.Context()
     sock = context.socket(zmq.ROUTER)
     prepare(sock, Liveness())
     guard = ConnectionGuard(sock, budget)
-    port = sock.bind_to_random_port("tcp://127.0.0.1")
+    port = sock.bind_to_random_port(f"tcp://[{host}]" if ":" in host else f"tcp://{host}")
     done = threading.Event()
 
     def serve() -> None:

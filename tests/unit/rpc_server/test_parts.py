@@ -168,6 +168,26 @@ def test_the_blob_used_longest_ago_makes_room(tmp_path):
     assert len(list((tmp_path / "blobs").iterdir())) == 2
 
 
+def test_unfinished_uploads_count(tmp_path):
+    """They make room as whole blobs do, and who has most under way gives way."""
+    store = BlobStore(tmp_path / "blobs", capacity=100)
+    kept, _ = put(store, b"x" * 40, step=40)
+    for number, owner in enumerate((b"eve", b"eve", b"bob")):
+        store.put(owner, owner, blob_digest(bytes([number])), 50, 0, bytes(25))
+    assert not store.has(b"me", kept)  # 40 + 75 are over 100
+    with pytest.raises(BlobError, match="50 bytes of unfinished"):
+        store.put(b"eve", b"eve", blob_digest(b"2"), 50, 0, bytes(1))
+    whole, _ = put(store, b"y" * 40, step=20)
+    assert store.has(b"me", whole)
+    with pytest.raises(ProtocolError, match="order"):
+        store.put(b"eve", b"eve", blob_digest(bytes([0])), 50, 25, bytes(5))
+    assert sum(path.stat().st_size for path in (tmp_path / "blobs").iterdir()) == 90
+    store.forget_owner(b"eve")
+    store.forget_owner(b"bob")
+    assert [path.name for path in (tmp_path / "blobs").iterdir()] == [whole]
+    assert store._begun.total() == 0
+
+
 def test_a_blob_whose_file_vanished_was_never_there(tmp_path):
     store = BlobStore(tmp_path / "blobs", capacity=100)
     digest, _ = put(store, b"0123456789")
