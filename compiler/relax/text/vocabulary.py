@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from compiler.errors import IRError
-from compiler.ir.base import RelaxExpr
 from compiler.relax import op as operators
 from compiler.relax.nodes import (
     Call,
@@ -160,24 +159,23 @@ _BARE: dict[Any, Callable[[], StructInfo]] = {
 
 
 def lookup(name: str) -> Any:
-    """What `R.name` stands for; None where it is nothing. Operators go by the table."""
+    """What `R.name` stands for; None where it is nothing. Operators go by the table, and what is made of several."""
     found = _NAMES.get(name)
-    if found is not None or f"relax.{name}" not in OPERATORS:
+    if found is not None:
         return found
+    *groups, last = name.split(".")
     current: Any = operators
-    for part in name.split("."):
-        current = getattr(current, part, None)
-    return current if callable(current) else None
+    for group in groups:
+        current = getattr(current, group, None)
+    if f"relax.{name}" not in OPERATORS and last not in getattr(current, "__all__", ()):
+        return None
+    made = getattr(current, last, None)
+    return made if callable(made) else None
 
 
 def names() -> list[str]:
     """Every name that `lookup` knows."""
-    return sorted([*_NAMES, *(name.removeprefix("relax.") for name in OPERATORS)])
-
-
-def is_expr(value: Any) -> bool:
-    """Whether a value of a script is a graph expression."""
-    return isinstance(value, RelaxExpr)
+    return sorted({*_NAMES, *operators.__all__, *(name.removeprefix("relax.") for name in OPERATORS)})
 
 
 def _of_metadata(array: np.ndarray[Any, Any], dtype: str) -> Constant:

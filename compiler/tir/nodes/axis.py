@@ -50,6 +50,10 @@ class FloatImm(PrimExpr):
     value: float
     span: Span | None = None
 
+    def __post_init__(self) -> None:
+        if type(self.value) is not float:  # an int would be printed, and compared, as one
+            object.__setattr__(self, "value", float(self.value))
+
     def __float__(self) -> float:
         return self.value
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
+from compiler.ir.structural import assert_structural_equal
+from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import StructInfo, TensorStructInfo, TupleStructInfo, Var, set_struct_info
 from compiler.relax.nodes.dims import proven_equal
 from compiler.relax.op.registry import OPERATORS, Refused
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
+from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir.visit import substitute
 from tests.kit.compiler.topi import TOLERANCE, data, numpy_dtype
@@ -56,7 +59,10 @@ def dims_of(shape: str, known: dict[str, Any]) -> list[Any]:
 
 
 def check(case: Case) -> None:
-    """StructInfo, kernel and numpy agree, for each element type, at each set of sizes and with symbolic ones."""
+    """StructInfo, kernel and numpy agree, for each element type, at each set of sizes and with symbolic ones.
+
+    Its text reads back.
+    """
     for dtype in case.dtypes:
         symbols = {name: n.Var(name, "int64") for name in ("n", "m", "k", "j")}
         inputs = [
@@ -64,10 +70,25 @@ def check(case: Case) -> None:
             for i, shape in enumerate(case.shapes)
         ]
         kernel, infos = _kernel_of(case, inputs)
+        check_text(case.build, inputs)
         module = load_artifact(compile_artifact(kernel.func, "llvm", name="main"))
         for sizes in case.sizes:
             _agree(case, kernel, module, infos, symbols, sizes, dtype)
     _check_constants(case)
+
+
+def check_text(build: Callable[..., Any], inputs: Sequence[Var]) -> None:
+    """A function of one call is read from its text as it was."""
+    bb = BlockBuilder()
+    with bb.function("main", list(inputs)):
+        with bb.dataflow():
+            result = bb.emit_output(build(*inputs))
+        bb.emit_func_output(result)
+    module = bb.get()
+    text = module.script(show_meta=True)
+    again = from_source(text)
+    assert_structural_equal(again, module)
+    assert again.script(show_meta=True) == text
 
 
 def _call(case: Case, inputs: Sequence[Var]) -> tuple[Any, Any, StructInfo]:
