@@ -61,6 +61,7 @@ class RelaxParser(Parser):
         super().__init__(source, scope)
         self.builder = builder
         self.naming = False  # whether a name that is not known is a new dimension
+        self.returns: StructInfo | None = None  # what R.func_ret_struct_info said
 
     # ---------------------------------------------------------------- what the dialect decides
 
@@ -109,7 +110,7 @@ class RelaxParser(Parser):
 
     def value_Name(self, node: ast.Name) -> Any:
         found = self.scope.find(node.id, None)
-        if self.naming and found is None:
+        if self.naming and not isinstance(found, int | PrimExpr | SizeName):  # a module "n", say, is no size
             found = n.Var(node.id, "int64", self.span(node))
             self.scope.define(node.id, found)
         if found is None and node.id == "metadata":
@@ -137,6 +138,8 @@ class RelaxParser(Parser):
             elif "vdevice" in named:
                 named["vdevice"] = self.device(named["vdevice"])
             return (self.value(node.func)(*args, **named),)
+        if name == "emit" and len(node.args) == 1:
+            return (self.value(node.args[0]),)
         operator = None if name is None else OPERATORS.get(f"relax.{name}")
         if operator is not None or name == "call_packed":
             args, named = self.arguments(node)
@@ -225,6 +228,7 @@ class RelaxParser(Parser):
         """The function that a definition describes."""
         params = self.parameters(node)
         declared = None if node.returns is None else self.info(node.returns)
+        outer, self.returns = self.returns, declared
         attrs: dict[str, Any] = {}
         if not local and not options.get("private"):
             attrs["global_symbol"] = node.name
@@ -232,6 +236,7 @@ class RelaxParser(Parser):
         self.builder.begin_scope(params)
         try:
             blocks, value = self.statements(node.body, attrs)
+            declared, self.returns = self.returns, outer
             if value is None:
                 if declared is not None and len(node.body) and _is_ellipsis(node.body[-1]):
                     return Function.create_empty(params, declared, pure, attrs, self.span(node))
@@ -312,6 +317,8 @@ class RelaxParser(Parser):
                 if not isinstance(found, dict):
                     self.fail(stmt, "attributes are a dict: R.func_attr({...})")
                 attrs.update(found)
+            case ast.Expr(value=ast.Call(args=[info]) as call) if self.call(call) == "func_ret_struct_info":
+                self.returns = self.info(info)
             case ast.Expr(value=value):
                 self.assign(stmt, "_", value, None, outputs)
             case ast.If():
@@ -337,7 +344,7 @@ class RelaxParser(Parser):
         inner = outputs is not None and name not in outputs
         kind = DataflowVar if inner else Var
         with self.source.at(stmt):
-            if self.call(value) == "match_cast":
+            if self.call(value) in ("match_cast", "emit_match_cast"):
                 assert isinstance(value, ast.Call)
                 if len(value.args) != 2:
                     self.fail(value, "R.match_cast takes a value and StructInfo")
