@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
 from compiler.ir.text import Lines, Names, keep, leave_out, quote, register_function, register_text, value_text
@@ -36,6 +38,7 @@ from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.op.params import Kind
 from compiler.relax.op.registry import OPERATORS, Operator
 from compiler.relax.text.print_info import InfoPrinter
+from compiler.runtime.core.dtypes import storage_dtype
 from compiler.tir import nodes as n
 from compiler.tir.nodes import IntImm
 
@@ -183,13 +186,14 @@ class _Printer(Lines):
 
     def _constant(self, value: Constant) -> str:
         dtype = value.data.dtype
-        if value.data.ndim == 0 and value.data.is_host:
-            return f"R.const({value_text(value.array.item())}, {quote(dtype)})"
+        spelled = _spelled(value)
+        if spelled is not None and value.data.ndim == 0:
+            return f"R.const({spelled}, {quote(dtype)})"
         kept = keep(value.data)
         if kept is not None:
             return f"R.const({kept}, {quote(dtype)})"
-        if value.data.is_host and value.data.size <= _SMALL:
-            return f"R.const({value_text(value.array.tolist())}, {quote(dtype)})"
+        if spelled is not None:
+            return f"R.const({spelled}, {quote(dtype)})"
         return leave_out("relax.expr.Constant", value.data)
 
     def _call(self, call: Call) -> str:
@@ -247,6 +251,18 @@ class _Printer(Lines):
 
     def _value(self, value: Any) -> str:
         return value_text(list(value) if isinstance(value, tuple) else value)
+
+
+def _spelled(value: Constant) -> str | None:
+    """The elements as text; None for many, and for those that numbers do not say, such as a NaN with a sign."""
+    if not value.data.is_host or value.data.size > _SMALL:
+        return None
+    elements = value.array.tolist()
+    back = np.array(elements)
+    if back.dtype.kind == "f":
+        back = np.where(np.isnan(back), np.nan, back)
+    back = back.astype(storage_dtype(value.data.dtype))
+    return value_text(elements) if back.tobytes() == value.array.tobytes() else None
 
 
 def _text(node: RelaxExpr) -> str:

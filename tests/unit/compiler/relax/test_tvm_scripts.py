@@ -132,6 +132,18 @@ def test_large_constants_stand_in_the_metadata() -> None:
     assert "\n  gv" in func.script(indent_spaces=2).replace("lv", "gv")
 
 
+def test_numbers_that_text_does_not_say_stand_in_the_metadata() -> None:
+    x = Var("x", TensorStructInfo((), "float32"))  # type: ignore[arg-type]
+    odd = np.array([0x7FC00001, 0xFFC00000], "uint32").view("float32")
+    for value in (odd[0], odd[1], odd, np.array([np.nan, np.inf, -0.0], "float32"), np.float32(np.nan)):
+        bb = BlockBuilder()
+        with bb.function("main", [x]):
+            bb.emit_func_output(bb.emit(op.add(x, const(np.asarray(value)))))
+        module = bb.get()
+        assert_structural_equal(from_source(module.script(show_meta=True)), module)
+        assert_structural_equal(load_json(save_json(module)), module)
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"])
 def test_arrays_of_every_type_in_metadata(dtype: str) -> None:
     held = Constant(np.arange(6).reshape(2, 3).astype(dtype))
