@@ -10,11 +10,16 @@ from compiler.ir.transform.passes import Pass, Sequential
 from compiler.relax.transform.attach_global_symbol import attach_global_symbol
 from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
+from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
+from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
+from compiler.relax.transform.dead_code_elimination import dead_code_elimination
+from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
 from compiler.relax.transform.normalize import normalize
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.remove_purity_checking import remove_purity_checking
+from compiler.relax.transform.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from compiler.relax.transform.to_non_dataflow import to_non_dataflow
 from compiler.relax.transform.vm_builtin_lower import vm_builtin_lower
 from compiler.relax.transform.vm_shape_lower import vm_shape_lower
@@ -24,11 +29,16 @@ PassFunction = Callable[..., Any]
 
 KERNELS: tuple[PassFunction, ...] = (
     normalize,
+    canonicalize_bindings,
+    eliminate_common_subexpr,
     legalize_ops,
+    fold_constant,
+    dead_code_elimination,
 )
 """Operators become kernels."""
 
 LOWERING: tuple[PassFunction, ...] = (
+    rewrite_dataflow_reshape,
     to_non_dataflow,
     remove_purity_checking,
     call_tir_rewrite,

@@ -66,6 +66,21 @@ def test_params_become_constants() -> None:
     np.testing.assert_allclose(both.numpy(), run(mod, data(2, 4), w)[0], rtol=1e-5, atol=1e-5)
 
 
+def test_constants_of_any_size_are_folded() -> None:
+    w = data(40, 30)
+    bb = BlockBuilder()
+    x = Var("x", tensor(N, 40))
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            turned = bb.emit(op.permute_dims(op.permute_dims(relax.const(w))))
+            out = bb.emit_output(op.matmul(x, turned))
+        bb.emit_func_output(out)
+    executable = relax.build(bb.get(), "llvm")
+    assert "permute_dims" not in executable.as_text()
+    got = relax.VirtualMachine(executable, tvm.cpu())["main"](data(2, 40))
+    np.testing.assert_allclose(got.numpy(), data(2, 40) @ w, rtol=1e-4, atol=1e-4)
+
+
 def test_equal_kernels_are_made_once() -> None:
     bb = BlockBuilder()
     x = Var("x", tensor(4, 4))
