@@ -1,5 +1,6 @@
 """The operators of graphs. Importing this package declares all of them."""
 
+from compiler.relax.op import image as image
 from compiler.relax.op import memory as memory
 from compiler.relax.op import nn as nn
 from compiler.relax.op.binary import (
