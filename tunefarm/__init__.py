@@ -111,6 +111,7 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm.notebook import load_run as load_run
     from tunefarm.version import __version__ as __version__
 
+
 def __getattr__(name: str) -> Any:
     where = _NAMES.get(name)
     if where is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import TracebackType
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from compiler.errors import TunefarmError, error_from_kind
+from tuner.errors import TuningError as TuningError  # the errors that an app reports are rebuilt as their classes
+from tuner.records.errors import RecordError as RecordError
 
 if TYPE_CHECKING:
     from compiler.target.target import Target
     from compiler.tir.nodes import PrimFunc
 
 _BATCH = 1000  # lookups in one request
+_KEY = re.compile(r"[0-9a-f]{64}")
 _ADDRESS_HINT = "write it like http://127.0.0.1:9180"
 
 
@@ -103,7 +107,8 @@ class Client:
     ) -> BestReply:
         """The best config of a workload on a target. A miss is a reply, not an error.
 
-        `workload` is an unscheduled function or its key; `target` None is this machine, with the cores this process
+        `workload` is an unscheduled function, its key, or a named workload such as "matmul:512,512,512:float32". Raises
+        WorkloadError for any other text. `target` None is this machine, with the cores this process
         may use. Without `device_class` only a config for exactly that target is given. With `release`, only configs of
         that one count; without, and with `nearest`, a miss is answered with the nearest workload's config, adapted.
         """
@@ -204,21 +209,28 @@ class Client:
             return data
         error = data.get("error", {})
         if response.status_code == 401:
+            given = "Authorization" in self._http.headers
             raise ApiError(
-                f"{self._http.base_url} wants a token, or another one than it got",
-                hint="`tunefarm token new` makes one; set TUNEFARM_API_TOKEN, or api_token in tunefarm.toml, to it",
+                f"{self._http.base_url} does not know the token it was given"
+                if given
+                else f"{self._http.base_url} wants a token, and none was given",
+                hint="it may have been revoked, or be another web app's: look at the output of `tunefarm token list`"
+                if given
+                else "`tunefarm token new` makes one; set TUNEFARM_API_TOKEN, or api_token in tunefarm.toml, to it",
             )
-        raise error_from_kind(
-            str(error.get("kind", "api")),
-            str(error.get("message", f"status {response.status_code}")),
-            hint=error.get("hint"),
-        )
+        message, hint = str(error.get("message", f"status {response.status_code}")), error.get("hint")
+        rebuilt = error_from_kind(str(error.get("kind", "api")), message, hint=hint)
+        raise ApiError(message, hint=hint) if type(rebuilt) is TunefarmError else rebuilt
 
 
 def _lookup(workload: str | PrimFunc, with_function: bool) -> dict[str, str]:
     """The function's text goes along, so that a nearby workload's config can be adapted to it."""
     if isinstance(workload, str):
-        return {"workload": workload}
+        if _KEY.fullmatch(workload):
+            return {"workload": workload}
+        from tuner.workloads import WorkloadSpec
+
+        return _lookup(WorkloadSpec.parse(workload).prim_func(), with_function)
     from compiler.tir.text.print_func import workload_key
 
     key = {"workload": workload_key(workload)}

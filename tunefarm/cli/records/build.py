@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from compiler.runtime.files.header import c_name_problem
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
 from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
@@ -28,8 +30,11 @@ from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
 from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
+from tuner.errors import TuningError
+from tuner.kernels.files import Item, read_job
 from tuner.task import TuningTask
 from tuner.untuned import device_type, runnable
+from tuner.workloads import WorkloadSpec
 
 _EPILOG = """\b
 Examples:
@@ -53,12 +58,13 @@ _HOW = {"exact": "hit", "compatible": "near", "nearest": "near", "miss": "untune
 
 @dataclass(frozen=True)
 class Built:
-    """One kernel of the build report. `name` is its function's; `measured` is None when it was not run."""
+    """One kernel of the build report. `name` is its function's; `measured` is None when it was not run,
+    `artifact` when nothing was built, since another kernel has no config."""
 
     task: TuningTask
     name: str
     reply: BestReply
-    artifact: Artifact
+    artifact: Artifact | None
     path: Path | None
     measured: MeasureResult | None
 
@@ -99,9 +105,12 @@ class Built:
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
     """Build WORKLOADs with the best configs the web app knows, and report hit, near, as written or untuned for each.
 
+    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are not built.
+
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
-    _check_names(given["names"], len(workloads))
+    items = read_job(workloads).items
+    _check_names(given["names"], len(items))
     devices = [given["device"]] if given["device"] else []
     open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
     if open_fleet is None and given["check"]:
@@ -109,7 +118,7 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     with ExitStack() as stack:
         client = stack.enter_context(Client(given["api"] or settings.api, token=settings.api_token))
         target = given_target(given["target"]) if given["target"] else None
-        tasks = [TuningTask.from_spec(w, target or "llvm") for w in workloads]  # bad names fail before anything starts
+        tasks = [_task(item, target or Target("llvm")) for item in items]  # bad names fail before anything starts
         session = None
         if open_fleet is not None:
             fleet = open_fleet("")
@@ -125,7 +134,10 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
         funcs = [t.func for t in tasks]
         replies = client.best_batch(funcs, str(target), device_class, release=given["release"], nearest=adapt)
         if given["require_tuned"]:
-            _require(tasks, replies, given["release"])
+            if given["as_json"] and not all(r.tuned for r in replies):
+                unbuilt = zip(tasks, names, replies, strict=True)
+                click.echo(json.dumps([_as_json(Built(t, name, r, None, None, None)) for t, name, r in unbuilt]))
+            _require(tasks, replies, given)
         report = [_build(t, name, r, given["out"], session) for t, name, r in zip(tasks, names, replies, strict=True)]
     if given["as_json"]:
         click.echo(json.dumps([_as_json(b) for b in report]))
@@ -135,15 +147,34 @@ def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> No
     _complain(report)
 
 
-def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], release: str | None) -> None:
+def _task(item: Item, target: Target) -> TuningTask:
+    """The task of a named workload or a function in a file. Raises TuningError for other kernels."""
+    if isinstance(item.what, WorkloadSpec):
+        return TuningTask.from_spec(item.what, target)
+    if isinstance(item.what, PrimFunc):
+        return TuningTask(item.record["name"], item.what, target)
+    raise TuningError(
+        f"{item.record['name']} is made by its own compiler or function, and only TensorIR kernels are built here",
+        hint="its best config is in `tunefarm.load_run().best()`; give the other kernels as FILE:NAME",
+    )
+
+
+def _require(tasks: Sequence[TuningTask], replies: Sequence[BestReply], given: dict[str, Any]) -> None:
     """Raises NotTunedError, which lists the kernels nobody tuned; an adapted config does not count."""
     missing = [(t, r) for t, r in zip(tasks, replies) if not r.tuned]
     if missing:
         lines = "\n".join(f"    {t.name}: {'; '.join(r.explain)}" for t, r in missing)
+        release = given["release"]
         where = f" in release {release}" if release else ""
+        target = str(tasks[0].target)
+        tune = shlex.join(["tunefarm", "tune", *(t.name for t, _ in missing), "--target", target])
+        hint = f"tune them, then make a release that has them: {tune}" if release else f"tune them: {tune}"
+        if not given["target"] and not given["key"] and not given["device"]:
+            cores = f", {tasks[0].target.num_cores} cores" if tasks[0].target.num_cores else ""
+            hint += f"\n  or build for another target with --target: this is this machine's{cores}"
         raise NotTunedError(
             f"{len(missing)} of {len(tasks)} kernels have no config for {tasks[0].target}{where}:\n{lines}",
-            hint=f"tune them: tunefarm tune {' '.join(t.name for t, _ in missing)}",
+            hint=hint,
         )
 
 
@@ -216,7 +247,7 @@ def _print(built: Built) -> None:
     if built.path is not None:
         line += f", {built.path}"
     click.echo(line)
-    for kernel in kernel_resources(built.artifact):
+    for kernel in kernel_resources(built.artifact) if built.artifact else ():
         click.echo(f"  {kernel}")
     if built.how != "hit":
         for reason in built.reply.explain:
@@ -233,8 +264,8 @@ def _as_json(built: Built) -> dict[str, Any]:
         "explain": list(built.reply.explain),
         "target": str(built.task.target),
         "artifact": str(built.path) if built.path else None,
-        "artifact_digest": built.artifact.digest,
-        "kernels": [asdict(kernel) for kernel in kernel_resources(built.artifact)],
+        "artifact_digest": built.artifact.digest if built.artifact else None,
+        "kernels": [asdict(kernel) for kernel in kernel_resources(built.artifact)] if built.artifact else [],
         "checked": built.measured is not None and not built.failure,
         "failure": built.failure or None,
         "flops": built.task.flops,

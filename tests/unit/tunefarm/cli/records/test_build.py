@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from compiler.driver.build import compile_artifact
-from compiler.errors import ArtifactError
+from compiler.errors import ArtifactError, TunefarmError
 from compiler.runtime.files.header import header
+from compiler.target.target import Target
 from rpc_server.wire.trial_messages import MeasureResult
 from tests.kit.cli.run import run_cli
 from tests.kit.compiler.library import needs_cc
@@ -24,6 +26,8 @@ from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import sketch_search
 from tuner.engine.replay import ReplayBuilder, ReplayFleet
+from tuner.errors import WorkloadError
+from tuner.records.errors import RecordNotFound
 from tuner.records.store import RecordStore
 from tuner.task import TuningTask
 
@@ -236,3 +240,63 @@ def test_a_header_refuses_main() -> None:
     task = TuningTask.from_spec(TUNED, local_target())
     with pytest.raises(ArtifactError, match="cannot declare the kernel 'main'"):
         header(compile_artifact(task.func, task.target, name="main"))
+
+
+def test_a_miss_is_reported_as_json(capfd, api: str, tmp_path: Path) -> None:
+    words = ["build", TUNED, OTHER, "--api", api, "--require-tuned", "--json", "--out", str(tmp_path / "build")]
+    outcome = run_cli(capfd, *words)
+    assert outcome.code == 3
+    hit, miss = json.loads(outcome.out)
+    assert [hit["config"], miss["config"], miss["artifact"]] == ["hit", "untuned", None]
+    assert miss["explain"]
+    assert "1 of 2 kernels have no config" in outcome.err
+
+
+def test_the_hint_of_a_miss_tunes_for_the_same_target(api: str, typed: Typed, store: RecordStore) -> None:
+    target = "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu -num-cores=3"
+    refused = typed("build", OTHER, "--api", api, "--require-tuned", "--target", target, code=3)
+    words = shlex.split(refused.partition("hint: tune them: ")[2])
+    assert words[:4] == ["tunefarm", "tune", OTHER, "--target"]
+    assert Target(words[4]) == Target(target)
+    assert "or build for another target" not in refused
+    refused = typed("build", OTHER, "--api", api, "--require-tuned", code=3)
+    assert "or build for another target with --target: this is this machine's" in refused
+    typed("release", "create", "r1")
+    typed("release", "approve", "r1")
+    refused = typed("build", OTHER, "--api", api, "--require-tuned", "--release", "r1", code=3)
+    assert "hint: tune them, then make a release that has them: tunefarm tune" in refused
+
+
+def test_a_file_of_workloads_is_built_like_it_is_tuned(api: str, typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(f'workloads = ["{TUNED}", "{OTHER}"]\n[run]\ntrials = 3\n')
+    reports = json.loads(typed("build", str(tmp_path / "two.toml"), "--api", api, "--json"))
+    assert [report["kernel"] for report in reports] == [TUNED, OTHER]
+
+
+def test_a_kernel_in_c_is_refused_with_what_to_do(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "scale.c").write_text("void scale(float* y) { y[0] = N; }")
+    (tmp_path / "own.toml").write_text(
+        '[[kernel]]\nname = "scale"\nsource = "scale.c"\nentry = "scale"\nreference = { N = 1 }\n'
+        'args = [{ name = "y", dtype = "float32", shape = [1], output = true }]\n[kernel.space]\nN = [1, 2]\n'
+    )
+    refused = typed("build", str(tmp_path / "own.toml"), code=1)
+    assert "scale is made by its own compiler" in refused
+    assert "load_run" in refused
+
+
+def test_the_client_takes_names_and_refuses_what_is_neither_name_nor_key(api: str) -> None:
+    with Client(api) as client:
+        assert client.best(TUNED).match == "exact"
+        assert client.best(TuningTask.from_spec(TUNED, local_target()).key).match == "exact"
+        for wrong in ("matmull:8,8,8", "0123abc"):
+            with pytest.raises(WorkloadError):
+                client.best(wrong)
+
+
+def test_errors_of_the_web_app_come_without_a_prefix(api: str) -> None:
+    with Client(api) as client, pytest.raises(RecordNotFound) as raised:
+        client.run(9999)
+    assert not str(raised.value).startswith("record_not_found")
+    with Client(api) as client, pytest.raises(TunefarmError) as refused:
+        client.get("/api/v1/nowhere")
+    assert str(refused.value).startswith("there is no such page")
