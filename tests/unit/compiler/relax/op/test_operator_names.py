@@ -1,0 +1,102 @@
+"""Names and parameters of operators, against those of the field (`tests/data/relax_operators.json`).
+
+Every name is there, or stands in one of the lists below with the reason.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+import pytest
+
+from compiler.relax import op
+from compiler.relax.op.registry import OPERATORS
+from tests.kit.places import TESTS
+
+FIELD: dict[str, list[dict[str, str]]] = json.loads((TESTS / "data" / "relax_operators.json").read_text())
+KINDS = {
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "plain",
+    inspect.Parameter.KEYWORD_ONLY: "keyword",
+    inspect.Parameter.VAR_POSITIONAL: "args",
+    inspect.Parameter.VAR_KEYWORD: "kwargs",
+}
+_TYPES = "0.20 says sinfo where later versions say ty, and takes tir_vars"
+DIFFER = {
+    "assert_op": "scripts give the values that a message shows one by one",
+    "call_builtin_with_ctx": _TYPES,
+    "call_dps_packed": _TYPES,
+    "call_inplace_packed": _TYPES,
+    "call_pure_packed": _TYPES,
+    "call_tir": _TYPES,
+    "call_tir_inplace": _TYPES,
+    "call_tir_with_grad": _TYPES,
+}
+"""Names whose parameters are not those of the list, and why."""
+_DETECTION = "not written yet: detection"
+_DEVICES = "not written yet: several devices"
+_CLOSURES = "not written yet: closures"
+_LATER = "not written yet: newer than 0.20"
+_SHAPES = "not written yet: between shapes and tensors"
+_BACKWARD = "not written yet: gradients"
+_BY_PASSES = "passes write the call themselves; there is no function yet"
+MISSING = {
+    "all_class_non_max_suppression": _DETECTION, "atan2": _LATER, "builtin.alloc_tensor": _BY_PASSES,
+    "builtin.stop_lift_params": "not written yet: lifting of parameters",
+    "call_py_func": "a graph holds no Python functions", "ccl.allgather": _DEVICES,
+    "ccl.allreduce": _DEVICES, "ccl.broadcast_from_worker0": _DEVICES, "ccl.scatter_from_worker0": _DEVICES,
+    "distributed.annotate_sharding": _DEVICES, "distributed.call_tir_local_view": _DEVICES,
+    "distributed.redistribute": _DEVICES, "distributed.redistribute_replica_to_shard": _DEVICES,
+    "get_valid_counts": _DETECTION, "grad.avg_pool2d_backward": _BACKWARD, "grad.end_checkpoint": _BACKWARD,
+    "grad.max_pool2d_backward": _BACKWARD, "grad.nll_loss_backward": _BACKWARD, "grad.no_grad": _BACKWARD,
+    "grad.start_checkpoint": _BACKWARD, "grad.take_backward": _BACKWARD, "hint_on_device": _DEVICES,
+    "image.affine_grid": "not written yet: volumes, and grids that are not aligned at corners",
+    "invoke_closure": _CLOSURES, "invoke_pure_closure": _CLOSURES,
+    "layout_transform": "not written yet: index maps as attributes", "make_closure": _CLOSURES,
+    "memory.alloc_storage": _BY_PASSES, "memory.alloc_tensor": _BY_PASSES,
+    "memory.ensure_zero_offset": "not written yet: views of memory", "memory.kill_storage": _BY_PASSES,
+    "memory.kill_tensor": _BY_PASSES, "memory.view": "not written yet: views of memory",
+    "multibox_transform_loc": _DETECTION, "multinomial_from_uniform": "not written yet: sampling",
+    "non_max_suppression": _DETECTION, "null_value": "not written yet: arguments that are left out",
+    "register_gradient": "a declaration has its gradient", "reverse_sequence": _LATER, "roi_align": _DETECTION,
+    "roi_pool": _DETECTION, "shape_to_tensor": _SHAPES, "size": _LATER, "tensor_to_shape": _SHAPES,
+    "to_vdevice": _DEVICES, "vision.all_class_non_max_suppression": _DETECTION, "vision.get_valid_counts": _DETECTION,
+    "vision.multibox_transform_loc": _DETECTION, "vision.non_max_suppression": _DETECTION,
+    "vision.roi_align": _DETECTION, "vision.roi_pool": _DETECTION, "wrap_param": "not written yet: parameters by type",
+}  # fmt: skip
+"""Names that are not there, and why."""
+
+
+def ours(name: str) -> Any:
+    """What stands under a name of the field; None where nothing does."""
+    found: Any = op
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def parameters(function: Any) -> list[dict[str, str]]:
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        entry = {"name": parameter.name, "kind": KINDS[parameter.kind]}
+        if parameter.default is not inspect.Parameter.empty:
+            entry["default"] = repr(parameter.default)
+        found.append(entry)
+    return found
+
+
+def test_every_name_is_there_or_says_why_not() -> None:
+    assert {name for name in FIELD if ours(name) is None} == set(MISSING)
+    assert all(len(reason) > 5 for reason in (*MISSING.values(), *DIFFER.values()))
+
+
+@pytest.mark.parametrize("name", sorted(set(FIELD) - set(MISSING)))
+def test_parameters(name: str) -> None:
+    assert (parameters(ours(name)) != FIELD[name]) == (name in DIFFER)
+
+
+def test_functions_build_the_operators_of_their_names() -> None:
+    made_of_others = {"linear", "masked_fill"}
+    named = {f"relax.{name}" for name in FIELD if ours(name) is not None and name not in made_of_others}
+    assert named - set(OPERATORS) == set()
