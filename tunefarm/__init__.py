@@ -24,11 +24,13 @@ _NAMES = {
     "meta_schedule": "tunefarm.meta_schedule",
     "nd": "tunefarm.nd",
     "relax": "tunefarm.relax",
+    "relay": "tunefarm.relay",
     "rpc": "tunefarm.rpc",
     "runtime": "tunefarm.runtime",
     "script": "tunefarm.script",
     "target": "tunefarm.target",
     "te": "tunefarm.te",
+    "testing": "tunefarm.testing",
     "tir": "tunefarm.tir",
     "topi": "tunefarm.topi",
     "transform": "tunefarm.transform",
@@ -97,11 +99,13 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from tunefarm import meta_schedule as meta_schedule
     from tunefarm import nd as nd
     from tunefarm import relax as relax
+    from tunefarm import relay as relay
     from tunefarm import rpc as rpc
     from tunefarm import runtime as runtime
     from tunefarm import script as script
     from tunefarm import target as target
     from tunefarm import te as te
+    from tunefarm import testing as testing
     from tunefarm import tir as tir
     from tunefarm import topi as topi
     from tunefarm import transform as transform

@@ -1,5 +1,8 @@
-"""Help around the compiler: linkers."""
+"""Help around the compiler: linkers, temporary folders, what GPUs can do."""
 
 from tunefarm.contrib import cc as cc
+from tunefarm.contrib import nvcc as nvcc
+from tunefarm.contrib import tar as tar
+from tunefarm.contrib import utils as utils
 
-__all__ = ["cc"]
+__all__ = ["cc", "nvcc", "tar", "utils"]

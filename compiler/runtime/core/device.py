@@ -5,7 +5,9 @@ A `Device` is a name: making one never fails. Using one that is absent raises a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from compiler.errors import DeviceError
@@ -95,8 +97,9 @@ T = TypeVar("T")
 class _Attribute(Generic[T]):
     """A device property, asked of the device's API; None where it does not apply or the device is absent."""
 
-    def __init__(self, doc: str = "") -> None:
+    def __init__(self, doc: str = "", fixed: Mapping[str, T] = MappingProxyType({})) -> None:
         self.__doc__ = doc
+        self._fixed = fixed  # by device type, whatever the device at hand is
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -108,6 +111,8 @@ class _Attribute(Generic[T]):
     def __get__(self, device: Device | None, owner: type) -> _Attribute[T] | T | None:
         if device is None:
             return self
+        if device.device_type in self._fixed:
+            return self._fixed[device.device_type]
         value: T | None = device.api.attribute(device, self.name) if device.exist else None
         return value
 
@@ -150,7 +155,7 @@ class Device:
         return self.api.exist(self)
 
     max_threads_per_block = _Attribute[int]()
-    warp_size = _Attribute[int]()
+    warp_size = _Attribute[int]("1 for metal and opencl, which do not say.", fixed={"metal": 1, "opencl": 1})
     max_shared_memory_per_block = _Attribute[int]("Bytes.")
     compute_version = _Attribute[str]('Such as "9.0" for an NVIDIA GPU.')
     device_name = _Attribute[str]()

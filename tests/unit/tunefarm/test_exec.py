@@ -1,0 +1,40 @@
+"""The farm's programs under TVM's names become `tunefarm` commands."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from rpc_server.errors import ServerStartError
+from tests.kit.ports import free_port
+from tunefarm.exec import options, rpc_server, rpc_tracker
+
+
+def test_a_tracker_s_options() -> None:
+    assert rpc_tracker.command(["--port", "0", "--silent"]) == ["tracker", "--host", "127.0.0.1", "--port", "0"]
+
+
+def test_a_server_s_options() -> None:
+    given = ["--port", "0", "--tracker", "127.0.0.1:9190", "--key", "board", "--no-fork", "--custom-addr", "board.lab"]
+    assert rpc_server.command(given) == [
+        "server", "--host", "127.0.0.1", "--port", "0", "--tracker", "127.0.0.1:9190", "--key", "board",
+        "--address", "board.lab",
+    ]  # fmt: skip
+
+
+def test_the_next_free_port_is_taken() -> None:
+    port = free_port()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", port))
+        taken.listen()
+        assert port < options.free_port("127.0.0.1", port, port + 50) < port + 50
+        with pytest.raises(ServerStartError, match=f"from {port} to {port}"):
+            options.free_port("127.0.0.1", port, port)
+
+
+@pytest.mark.parametrize("flags", [["--through-proxy"], ["--load-library", "a.so"]])
+def test_what_has_no_counterpart_is_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        rpc_server.command(flags)
+    assert "tunefarm" in capsys.readouterr().err

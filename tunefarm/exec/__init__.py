@@ -1,0 +1,1 @@
+"""Programs of a farm under TVM's names: `python -m tunefarm.exec.rpc_tracker` is `tunefarm tracker`."""

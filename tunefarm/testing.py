@@ -1,0 +1,165 @@
+"""Help for tests: comparing arrays, tests for many targets and parameters.
+
+What needs pytest imports it when it is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Any, NoReturn
+
+import numpy as np
+
+from compiler.runtime.core.device import Device, device, enabled
+from compiler.target.target import Target
+
+__all__ = [
+    "assert_allclose", "device_enabled", "enabled_targets", "fixture", "main", "parameter", "parameters",
+    "parametrize_targets", "requires_cuda", "requires_gpu", "requires_llvm", "requires_package", "requires_rpc",
+    "uses_gpu",
+]  # fmt: skip
+
+DEFAULT_TARGETS = ("llvm", "cuda")
+
+
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True) -> None:
+    """Compare shapes and values, of arrays of ours too. Raises AssertionError when they differ."""
+    left, right = (np.asanyarray(x.numpy() if hasattr(x, "numpy") else x) for x in (actual, desired))
+    np.testing.assert_equal(left.shape, right.shape)
+    np.testing.assert_allclose(left, right, rtol=rtol, atol=atol, verbose=verbose)
+
+
+# -------------------------------------------------------------------------------- targets
+
+
+def device_enabled(target: str | Target) -> bool:
+    """Whether code for a target can be made and run on this machine."""
+    kind = Target(target).kind.name
+    return enabled(kind) and device(kind, 0).exist
+
+
+def enabled_targets() -> list[tuple[str, Device]]:
+    """Targets of "llvm" and "cuda" that this machine runs, with their devices."""
+    return [(target, device(target, 0)) for target in DEFAULT_TARGETS if device_enabled(target)]
+
+
+def parametrize_targets(*args: Any) -> Any:
+    """Run a test once for each target that this machine runs, as `target` and `dev`.
+
+    Used bare (`@parametrize_targets`) the targets are "llvm" and "cuda"; otherwise those that are given.
+    """
+    import pytest
+
+    if len(args) == 1 and callable(args[0]):
+        return parametrize_targets(*DEFAULT_TARGETS)(args[0])
+    cases = [
+        pytest.param(
+            target,
+            device(Target(target).kind.name, 0),
+            id=str(target),
+            marks=() if device_enabled(target) else pytest.mark.skip(reason=f"no {target} here"),
+        )
+        for target in args
+    ]
+    return pytest.mark.parametrize(("target", "dev"), cases)
+
+
+def _requires(condition: Callable[[], bool], what: str) -> Callable[..., Any]:
+    def mark(func: Any = None) -> Any:
+        """Skip a test where something is missing. Without a test: the list of marks."""
+        import pytest
+
+        skip = pytest.mark.skipif(not condition(), reason=f"needs {what}")
+        return [skip] if func is None else skip(func)
+
+    return mark
+
+
+requires_llvm = _requires(lambda: True, "LLVM")
+requires_rpc = _requires(lambda: True, "RPC")
+requires_cuda = _requires(lambda: device_enabled("cuda"), "an NVIDIA GPU")
+requires_gpu = requires_cuda
+uses_gpu = requires_cuda
+
+
+def requires_package(*packages: str) -> Callable[[Any], Any]:
+    """Skip a test unless these packages can be imported."""
+    from importlib.util import find_spec
+
+    import pytest
+
+    missing = [name for name in packages if find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)}")
+
+
+# ----------------------------------------------------------------------------- parameters
+
+
+def parameter(
+    *values: Any, ids: Sequence[str] | Callable[[Any], str] | None = None, by_dict: Mapping[str, Any] | None = None
+) -> Any:
+    """A fixture with each of the values in turn: `size = testing.parameter(1, 16)` at module level.
+
+    `by_dict` gives names and values together. Raises TypeError for both kinds of values.
+    """
+    import pytest
+
+    if by_dict is not None:
+        if values or ids is not None:
+            raise TypeError("parameter takes values, or by_dict, not both")
+        ids, values = tuple(by_dict), tuple(by_dict.values())
+
+    @pytest.fixture(params=values, ids=ids)
+    def chosen(request: Any) -> Any:
+        return request.param
+
+    return chosen
+
+
+def parameters(*value_sets: Iterable[Any], ids: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Fixtures that vary together: `x, y = testing.parameters((1, 2), (3, 4))` runs a test with 1, 2 and with 3, 4.
+
+    The fixtures have to be names of the test's module. Raises ValueError for sets of different sizes.
+    """
+    import pytest
+
+    rows = [tuple(row) for row in value_sets]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("the sets of parameters have different sizes")
+    numbers = tuple(range(len(rows)))
+
+    @pytest.fixture(params=numbers, ids=ids, scope="module")
+    def row_number(request: Any) -> Any:
+        return request.param
+
+    frame = sys._getframe(1).f_globals
+    name = next(name for name in (f"_parameters_{i}" for i in itertools.count()) if name not in frame)
+    frame[name] = row_number
+
+    def column(position: int) -> Any:
+        def chosen(**given: int) -> Any:
+            return rows[given[name]][position]
+
+        # pytest reads the signature: the column depends on the fixture of that name.
+        chosen.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY)])  # type: ignore[attr-defined]
+        return pytest.fixture(chosen)
+
+    return tuple(column(position) for position in range(len(rows[0]) if rows else 0))
+
+
+def fixture(func: Any = None, *, cache_return_value: bool = False) -> Any:
+    """`pytest.fixture`. With `cache_return_value` a value is made once a module; it must not be changed."""
+    import pytest
+
+    made = pytest.fixture(scope="module" if cache_return_value else "function")
+    return made if func is None else made(func)
+
+
+def main() -> NoReturn:
+    """Run the tests of the file this is called in, and exit with pytest's status."""
+    import pytest
+
+    sys.exit(pytest.main([str(sys._getframe(1).f_globals["__file__"]), *sys.argv[1:]]))
