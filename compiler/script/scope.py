@@ -39,10 +39,10 @@ class Scope:
         return [name for block in self._blocks for name in block]
 
     @contextmanager
-    def block(self) -> Iterator[None]:
-        """Names defined inside are forgotten after."""
+    def block(self) -> Iterator[dict[str, Any]]:
+        """Names defined inside are forgotten after. Gives them, as they are defined."""
         self._blocks.append({})
         try:
-            yield
+            yield self._blocks[-1]
         finally:
             self._blocks.pop()

@@ -61,6 +61,7 @@ class RelaxParser(Parser):
         super().__init__(source, scope)
         self.builder = builder
         self.naming = False  # whether a name that is not known is a new dimension
+        self.hidden: set[str] = set()  # names of variables of dataflow blocks that were read
         self.returns: StructInfo | None = None  # what R.func_ret_struct_info said
 
     # ---------------------------------------------------------------- what the dialect decides
@@ -115,6 +116,8 @@ class RelaxParser(Parser):
             self.scope.define(node.id, found)
         if found is None and node.id == "metadata":
             self.fail(node, "the constants of this text were left out", "print it by script(show_meta=True)")
+        if found is None and node.id in self.hidden:
+            self.fail(node, f"{node.id} is seen only in its dataflow block", f"end that by R.output({node.id})")
         return super().value_Name(node) if found is None or isinstance(found, SizeName) else found
 
     def size(self, node: ast.AST, name: str) -> PrimExpr:
@@ -281,7 +284,7 @@ class RelaxParser(Parser):
     def dataflow(self, node: ast.With) -> BindingBlock:
         if len(node.items) != 1 or self.call(node.items[0].context_expr) != "dataflow":
             self.fail(node, "a graph has `with R.dataflow():` only")
-        outputs: set[str] = set()
+        outputs: dict[str, ast.expr] = {}
         body = list(node.body)
         if isinstance(body[-1], ast.Expr) and self.call(body[-1].value) == "output":
             last = body.pop()
@@ -290,10 +293,19 @@ class RelaxParser(Parser):
             for arg in last.value.args:
                 if not isinstance(arg, ast.Name):
                     self.fail(arg, "R.output takes names of variables")
-                outputs.add(arg.id)
+                outputs[arg.id] = arg
         self.builder._begin_dataflow_block()
-        for stmt in body:
-            self.statement(stmt, {}, outputs)
+        with self.scope.block() as inside:
+            for stmt in body:
+                self.statement(stmt, {}, set(outputs))
+        for name, arg in outputs.items():
+            if name not in inside:
+                self.fail(arg, f"{name} is not bound in this dataflow block", f"bound here: {', '.join(inside)}")
+        for name, value in inside.items():
+            if isinstance(value, DataflowVar):
+                self.hidden.add(name)
+            else:
+                self.scope.define(name, value)
         return self.builder._end_block()
 
     def statement(self, stmt: ast.stmt, attrs: dict[str, Any], outputs: set[str] | None) -> None:

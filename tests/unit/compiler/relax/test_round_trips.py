@@ -80,7 +80,7 @@ class Graphs:
             lambda: op.multiply(a, const(number, "float32")),
             lambda: op.nn.softmax(a, axis=self.small() - 2 if self.small() < 2 else -1),
             lambda: op.astype(op.astype(a, self.data.draw(st.sampled_from(DTYPES))), "float32"),
-            lambda: op.matmul(a, const(np.arange(16, dtype="float32").reshape(4, 4) * number)),
+            lambda: op.matmul(a, const(np.arange(16, dtype="float32").reshape(4, 4) / 3)),
             lambda: op.matmul(a, const(np.arange(4 * 4, dtype="float32").reshape(4, 4))),
             lambda: op.permute_dims(op.permute_dims(a), [1, 0]),
             lambda: op.reshape(op.reshape(a, (self.n * 4,)), (self.n, 4)),
