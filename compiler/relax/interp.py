@@ -339,6 +339,11 @@ def _call_dps(frame: _Frame, call: Call) -> Value:
     return tuple(outs) if several else outs[0]
 
 
+def _make_closure(frame: _Frame, call: Call) -> Value:
+    func, more = frame.value(call.args[0]), list(frame.value(call.args[1]))
+    return lambda *args: frame.apply(func, [*args, *more])
+
+
 def _message(frame: _Frame, values: Sequence[RelaxExpr], form: str) -> str:
     shown = [frame.value(value) for value in values]
     return form.format(*shown) if form else " ".join(map(str, shown))
@@ -364,6 +369,7 @@ _SPECIAL: dict[str, Callable[[_Frame, Call], Value]] = {
     "relax.call_inplace_packed": _call_packed,
     "relax.call_builtin_with_ctx": _call_builtin,
     "relax.call_dps_packed": _call_dps,
+    "relax.make_closure": _make_closure,
     "relax.print": _print,
     "relax.assert_op": _assert,
 }

@@ -30,6 +30,7 @@ from compiler.relax.op.calls import (
     print,
     shape_of,
 )
+from compiler.relax.op.closures import make_closure
 from compiler.relax.op.comparison import (
     equal,
     greater,
@@ -197,6 +198,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "make_closure",
     "masked_fill",
     "matmul",
     "max",

@@ -14,6 +14,7 @@ from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
 from compiler.relax.transform.dead_code_elimination import dead_code_elimination
 from compiler.relax.transform.fold_constant import fold_constant
+from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
 from compiler.relax.transform.normalize import normalize
@@ -29,6 +30,7 @@ PassFunction = Callable[..., Any]
 
 KERNELS: tuple[PassFunction, ...] = (
     normalize,
+    lambda_lift,
     canonicalize_bindings,
     eliminate_common_subexpr,
     legalize_ops,

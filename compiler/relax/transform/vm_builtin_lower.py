@@ -9,7 +9,7 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, info_of
+from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, Tuple, info_of
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.calls import call_builtin_with_ctx
 from compiler.relax.transform.passes import relax_pass, rewritten
@@ -58,9 +58,15 @@ def _storage(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
     return with_machine("alloc_storage", [size, device, dtype, scope], *infos)
 
 
+def _closure(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    func, args = call.args
+    return with_machine("make_closure", [func, *(args.fields if isinstance(args, Tuple) else ())], *infos)
+
+
 _RULES: dict[str, Lowered] = {
     "relax.memory.alloc_storage": _storage,
     "relax.memory.alloc_tensor": _plain("alloc_tensor"),
+    "relax.make_closure": _closure,
     "relax.shape_of": _plain("shape_of"),
     "relax.reshape": _plain("reshape"),
     "relax.print": _formatted("print", 0),

@@ -217,3 +217,62 @@ def test_lowered_functions_have_names_of_their_own() -> None:
     lowered = relax.get_pipeline("default")(layer())
     assert all(func.attrs["global_symbol"] == name.name_hint for name, func in lowered.items())
     assert GlobalVar("matmul") in lowered
+
+
+# ---------------------------------------------------------------------------------- closures
+
+
+def inner_function(captures: bool) -> Any:
+    """A function inside of "main" that is called, with or without a value from around."""
+    bb = BlockBuilder()
+    x, y = Var("x", tensor(N, 2)), Var("y", tensor(N, 2))
+    a = Var("a", tensor(N, 2))
+    inside = BlockBuilder()
+    with inside.function("inner", [a, x]):
+        inside.emit_func_output(inside.emit(op.add(a, x if captures else a)))
+    body: Any = inside.get()["inner"]
+    with bb.function("main", [x, y]):
+        inner = bb.emit(relax.Function([a], body.body, tensor(N, 2)), "inner")
+        bb.emit_func_output(bb.emit(op.multiply(bb.emit(relax.Call(inner, [y])), x)))
+    return bb.get()
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_functions_inside_of_functions_are_called(captures: bool) -> None:
+    mod = inner_function(captures)
+    check(mod, data(3, 2), data(3, 2) + 1)
+    lifted = relax.transform.LambdaLift()(mod)
+    np.testing.assert_allclose(run(lifted, data(3, 2), data(3, 2)), run(mod, data(3, 2), data(3, 2)))
+    assert "main_inner" in {name.name_hint for name in lifted}
+
+
+def test_closures_are_returned_and_invoked() -> None:
+    bb = BlockBuilder()
+    x, a = Var("x", tensor(3)), Var("a", tensor(3))
+    inside = BlockBuilder()
+    with inside.function("inner", [a, x]):
+        inside.emit_func_output(inside.emit(op.add(a, x)))
+    body: Any = inside.get()["inner"]
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(relax.Function([a], body.body, tensor(3)), "inner"))
+    vm = machine(bb.get())
+    closure = vm["main"](data(3))
+    np.testing.assert_allclose(vm.invoke_closure(closure, data(3)).numpy(), data(3) * 2)
+
+
+def test_functions_inside_of_functions_may_call_themselves() -> None:
+    scalar = tensor()
+    x, limit, a = Var("x", scalar), Var("limit", scalar), Var("a", scalar)
+    again = Var("again", relax.FuncStructInfo([scalar], scalar))
+    inside = BlockBuilder()
+    with inside.function("inner", [a, limit, again]):
+        cond = inside.emit(op.less(a, limit))
+        more = relax.SeqExpr((), relax.Call(again, [op.add(a, relax.const(1.0))]))
+        inside.emit_func_output(inside.emit(relax.If(cond, more, relax.SeqExpr((), a))))
+    body: Any = inside.get()["inner"]
+    bb = BlockBuilder()
+    with bb.function("main", [x, limit]):
+        bb.emit_normalized(relax.VarBinding(again, relax.Function([a], body.body, scalar)))
+        bb.emit_func_output(bb.emit(relax.Call(again, [x])))
+    got = check(bb.get(), np.float32(0.5).reshape(()), np.float32(20).reshape(()))
+    assert got.numpy() == np.float32(20.5)
