@@ -61,6 +61,7 @@ def enter(folder: str, scratch: int, libraries: Iterable[str], *, gpu: bool) -> 
     own = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,nr_inodes=4096,mode=0755")
     root = folder
+    _scratch(f"{root}/tmp", scratch)  # before what is shown: an installation may lie in /tmp
     bound = _outermost([*installation(), *(os.path.abspath(library) for library in libraries if "/" in library)])
     for path in sorted(bound, key=os.path.islink):  # what links lead to is there already
         _show(root, path)
@@ -71,7 +72,6 @@ def enter(folder: str, scratch: int, libraries: Iterable[str], *, gpu: bool) -> 
     if gpu:
         for path in gpu_paths():
             _bind(path, root + path)
-    _scratch(f"{root}/tmp", scratch)
     os.makedirs(f"{root}/var", exist_ok=True)
     if not os.path.lexists(f"{root}/var/tmp"):
         os.symlink("/tmp", f"{root}/var/tmp")

@@ -1,6 +1,8 @@
 """A hostile kernel against the machine it runs on: what docs/security.md says of isolation, tried."""
 
+import _ctypes
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -57,6 +59,23 @@ def test_the_box_says_what_it_promises(remote):
     status = remote.status()
     assert status.isolation == "full"
     assert status.is_open == ()
+
+
+def test_what_the_box_was_given_is_there_though_it_lies_in_tmp(tmp_path):
+    require_full(tmp_path)
+    with tempfile.TemporaryDirectory(dir="/tmp") as given:
+        os.chmod(given, 0o755)
+        library = Path(given, "given.so")
+        shutil.copy(_ctypes.__file__, library)
+        folder = tmp_path / "folder"
+        folder.mkdir(mode=0o755)
+        with (
+            Server(port=0, folder=str(folder), warm=1, silent=True, load_library=str(library)) as running,
+            open_session("127.0.0.1", running.port, wait_s=60) as session,
+        ):
+            listed = shell(session, f"ls {given}; touch {given}/more 2>&1 || echo read-only; ls /tmp")
+    assert listed.splitlines()[0] == "given.so"
+    assert Path(given).name in listed.splitlines()[-1]
 
 
 def test_no_secret_of_the_server_in_the_environment(remote):
