@@ -190,10 +190,13 @@ def _skip(text: str, position: int) -> int:
 
 
 def _bad(text: str, position: int, what: str) -> CapabilityError:
-    return CapabilityError(
-        f"capability expression {text!r}: {text[position:].split()[0]!r} at column {position + 1} {what}",
-        hint="write terms such as `cpu`, `arch=sm_90`, `memory>=8GiB`, `cores>=8`, joined by spaces",
-    )
+    term = text[position:].split()[0]
+    hint = "write terms such as `cpu`, `arch=sm_90`, `memory>=8GiB`, `cores>=8`, joined by spaces"
+    if term.startswith("|"):
+        hint = (
+            "`|` stands between values, as in `arch=znver3|znver4`; for one of two keys, give their boxes a common tag"
+        )
+    return CapabilityError(f"capability expression {text!r}: {term!r} at column {position + 1} {what}", hint=hint)
 
 
 def is_word(text: str) -> bool:

@@ -330,9 +330,7 @@ _HINTS = {
 }
 
 
-def _introduce(
-    sock: zmq.Socket[bytes], address: str, port: int, deadline: float, keys: PeerKeys | None
-) -> str:
+def _introduce(sock: zmq.Socket[bytes], address: str, port: int, deadline: float, keys: PeerKeys | None) -> str:
     """Connect and ask something only a tracker answers; "" or what went wrong."""
     prepare(sock, LIVENESS, LIMITS)
     secure_client(sock, keys)

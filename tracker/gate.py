@@ -39,7 +39,11 @@ class Gate:
                 return message
             case Admin():
                 if principal.role is not Role.ADMIN:
-                    raise NotPermitted(f"{principal.name} is {_article(principal.role)}; only an admin may do that")
+                    raise NotPermitted(
+                        f"{principal.name} is {_article(principal.role)}; only an admin may do that",
+                        hint="on the tracker's machine: tunefarm keys authorize KEY --role admin --name NAME; "
+                        "KEY is what `tunefarm keys new` prints where the admin works",
+                    )
                 return message
             case _ if isinstance(message, _BOX_MESSAGES):
                 if principal.role is not Role.BOX:

@@ -89,9 +89,7 @@ def numbers(farm: Farm, now: float) -> FarmNumbers:
     for expr in sorted({*waiting, *farm.granted})[:_MOST_QUEUES]:
         count, since = waiting.get(expr, (0, now))
         granted, seconds = farm.granted.get(expr, (0, 0.0))
-        queues.append(
-            QueueNumbers(expr=expr, waiting=count, oldest_s=now - since, granted=granted, waited_s=seconds)
-        )
+        queues.append(QueueNumbers(expr=expr, waiting=count, oldest_s=now - since, granted=granted, waited_s=seconds))
     return FarmNumbers(
         now - (farm.started if farm.started is not None else now),
         len(farm.leases),

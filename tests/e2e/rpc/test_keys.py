@@ -224,8 +224,9 @@ def test_an_unlisted_client_gets_nothing_from_the_tracker(farm, parties):
 
 
 def test_only_an_admin_drains(farm, parties):
-    with session(farm, parties["bob"]) as tracker, pytest.raises(NotPermitted, match="bob is a client"):
+    with session(farm, parties["bob"]) as tracker, pytest.raises(NotPermitted, match="bob is a client") as raised:
         tracker.drain("lent")
+    assert "tunefarm keys authorize KEY --role admin" in str(raised.value.hint)
     with session(farm, parties["root"]) as tracker:
         assert tracker.drain("lent")
         assert tracker.undrain("lent")

@@ -116,6 +116,7 @@ def test_naming_devices() -> None:
         ("arch=a||b", "empty value"),
         ("device!=a", "must be `device=ID`"),
         ("cpu (gpu)", "'(gpu)' at column 5 is no term"),
+        ("cpu|edge", "'|edge' at column 4 is no term"),
         ("x" * 2000, "2000 characters"),
         (" ".join(f"t{i}" for i in range(40)), "40 terms"),
     ],
@@ -125,6 +126,12 @@ def test_bad_expressions_are_refused(text: str, says: str) -> None:
         parse_capability(text)
     assert says in caught.value.message
     assert caught.value.kind == "capability"
+
+
+def test_the_hint_for_one_of_two_keys() -> None:
+    with pytest.raises(CapabilityError) as caught:
+        parse_capability("cpu|edge")
+    assert "give their boxes a common tag" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
