@@ -12,7 +12,10 @@ from compiler.errors import (
     TargetError,
     TunefarmError,
 )
+from compiler.errors import TunefarmError as InternalError
 from compiler.errors import TunefarmError as TVMError
+from compiler.script.source import ScriptError
+from compiler.script.source import ScriptError as DiagnosticError
 from rpc_server.errors import (
     ConnectError,
     DeadlineExceeded,
@@ -25,6 +28,7 @@ from rpc_server.errors import (
     SessionClosed,
     SessionRefused,
 )
+from rpc_server.errors import DeadlineExceeded as RPCSessionTimeoutError
 
 __all__ = [
     "ArgumentError",
@@ -35,14 +39,18 @@ __all__ = [
     "DeadlineExceeded",
     "DeviceError",
     "DeviceLost",
+    "DiagnosticError",
     "ExecutorCrashed",
     "IRError",
+    "InternalError",
     "LeaseRefused",
     "LoweringError",
     "OutOfMemory",
     "RPCError",
+    "RPCSessionTimeoutError",
     "RemoteError",
     "ScheduleError",
+    "ScriptError",
     "SessionClosed",
     "SessionRefused",
     "TVMError",

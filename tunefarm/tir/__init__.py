@@ -1,6 +1,7 @@
 """TensorIR: nodes, expression building, schedules."""
 
 from compiler.arith.index_map import IndexMap
+from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.te.reduction import comm_reducer, max, min, sum
@@ -214,6 +215,7 @@ __all__ = [
     "Ramp",
     "Reduce",
     "Schedule",
+    "ScheduleError",
     "Select",
     "SeqStmt",
     "Shuffle",

@@ -16,6 +16,12 @@ class TransformError(CompileError, ValueError):
     kind = "transform"
 
 
+class UnknownOptionError(TransformError, AttributeError):
+    """A pass option of no known name."""
+
+    kind = "pass_option"
+
+
 class _Context(Protocol):
     def option(self, name: str, default: Any = None) -> Any: ...
 
@@ -64,7 +70,7 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
 def _checked(name: str, value: Any) -> Any:
     option = _options.get(name)
     if option is None:
-        raise TransformError(f"there is no pass option {name!r}", hint=closest(name, _options))
+        raise UnknownOptionError(f"there is no pass option {name!r}", hint=closest(name, _options))
     try:
         return option.read(value)
     except ValueError as error:

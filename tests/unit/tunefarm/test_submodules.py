@@ -148,5 +148,16 @@ def test_relay_says_what_to_use_instead() -> None:
         tvm.relay.backend.Runtime("crt")
 
 
+def test_errors_have_the_names_and_kinds_that_programs_catch() -> None:
+    with pytest.raises(AttributeError, match=r"no\.such"), tvm.transform.PassContext(config={"no.such": 1}):
+        pass
+    with pytest.raises(tvm.error.InternalError):
+        tvm.Target.current(allow_none=False)
+    with pytest.raises(tvm.error.DiagnosticError):
+        tvm.script.from_source("def broken(")
+    assert issubclass(tvm.error.RPCSessionTimeoutError, TimeoutError)
+    assert tir.ScheduleError is tvm.tir.schedule.ScheduleError is tvm.error.ScheduleError
+
+
 def test_warps_of_metal_and_opencl_are_one_wide() -> None:
     assert [tvm.device(kind).warp_size for kind in ("metal", "opencl", "cpu")] == [1, 1, None]
