@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from compiler.relax import op
+from compiler.relax.op.page import page
 from compiler.relax.op.registry import OPERATORS
 from tests.kit.places import TESTS
 
@@ -100,3 +101,8 @@ def test_functions_build_the_operators_of_their_names() -> None:
     made_of_others = {"linear", "masked_fill"}
     named = {f"relax.{name}" for name in FIELD if ours(name) is not None and name not in made_of_others}
     assert named - set(OPERATORS) == set()
+
+
+def test_the_page_of_operators_is_current() -> None:
+    """If this fails: python -m compiler.relax.op.page > docs/relax-operators.md."""
+    assert (TESTS.parent / "docs" / "relax-operators.md").read_text(encoding="utf-8") == page()
