@@ -1,12 +1,11 @@
 """Bytecode of graph functions that the passes have lowered.
 
 What is left of a function then is calls (of kernels, of the machine's functions, of other functions), conditions,
-tuples and names. Each value gets a register.
+tuples and names. Each value gets a register, which is used again when the value is dead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from compiler.errors import CodegenError
@@ -31,6 +30,7 @@ from compiler.relax.nodes import (
     Var,
     describe,
 )
+from compiler.relax.vm_codegen.registers import Note, with_few_registers
 from compiler.relax.vm_codegen.signatures import signature_of
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.runtime.core.ndarray import NDArray, array
@@ -39,9 +39,6 @@ from compiler.runtime.vm.bytecode import VOID, Operand, Register
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.te.where import at
 from compiler.tir import nodes as n
-
-Emit = Callable[[], None]
-"""Writes one instruction."""
 
 
 def write_functions(mod: IRModule, builder: ExecBuilder) -> None:
@@ -76,7 +73,7 @@ class _Writer:
         self._constants = constants
         self._name = name
         self._func = func
-        self._code: list[Emit] = []
+        self._code: list[Note] = []
         self._values: dict[Var, Operand] = {}
         self._registers = 0
         self._read = {node for node in walk(func.body) if isinstance(node, Var)}
@@ -88,16 +85,29 @@ class _Writer:
             self._values[param] = self._new()
         self._code.append(self._return(self._sequence(func.body)))
         with builder.function(self._name, len(names), names, signature=signature_of(func)):
-            for emit in self._code:
-                emit()
+            for note in with_few_registers(self._code, len(names)):
+                self._emit(note)
+
+    def _emit(self, note: Note) -> None:
+        if note.is_call:
+            self._builder.emit_call(note.name, note.args, note.to)
+            return
+        if note.name == "goto":
+            self._builder.emit_goto(note.offset)
+            return
+        (register,) = note.args
+        assert isinstance(register, Register)
+        if note.name == "ret":
+            self._builder.emit_ret(register)
+        else:
+            self._builder.emit_if(register, note.offset)
 
     def _new(self) -> Register:
         self._registers += 1
         return Register(self._registers - 1)
 
-    def _return(self, value: Operand) -> Emit:
-        held = self._in_register(value)
-        return lambda: self._builder.emit_ret(held)
+    def _return(self, value: Operand) -> Note:
+        return Note("ret", (self._in_register(value),), is_call=False)
 
     def _in_register(self, value: Operand) -> Register:
         return value if isinstance(value, Register) else self._call("vm.builtin.copy", [value])
@@ -105,7 +115,7 @@ class _Writer:
     def _call(self, name: str, args: list[Operand], to: Register | None = None) -> Register:
         """Note a call whose result goes to `to`, or to a new register."""
         made = self._new() if to is None else to
-        self._code.append(lambda: self._builder.emit_call(name, args, made))
+        self._code.append(Note(name, tuple(args), made))
         return made
 
     # ---------------------------------------------------------------------------- structure
@@ -175,16 +185,16 @@ class _Writer:
     def _if(self, expr: If) -> Register:
         condition = self._call("vm.builtin.read_if_cond", [self._value(expr.cond)])
         result = self._new()
-        branches: list[list[Emit]] = []
+        branches: list[list[Note]] = []
         for branch in (expr.true_branch, expr.false_branch):
             kept, self._code = self._code, []
             self._call("vm.builtin.copy", [self._sequence(branch)], result)
             branches.append(self._code)
             self._code = kept
         yes, no = branches
-        self._code.append(lambda: self._builder.emit_if(condition, len(yes) + 2))
+        self._code.append(Note("if", (condition,), offset=len(yes) + 2, is_call=False))
         self._code += yes
-        self._code.append(lambda: self._builder.emit_goto(len(no) + 1))
+        self._code.append(Note("goto", offset=len(no) + 1, is_call=False))
         self._code += no
         return result
 

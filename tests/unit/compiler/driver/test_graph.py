@@ -276,3 +276,18 @@ def test_functions_inside_of_functions_may_call_themselves() -> None:
         bb.emit_func_output(bb.emit(relax.Call(again, [x])))
     got = check(bb.get(), np.float32(0.5).reshape(()), np.float32(20).reshape(()))
     assert got.numpy() == np.float32(20.5)
+
+
+def test_registers_are_used_again() -> None:
+    bb = BlockBuilder()
+    x = Var("x", tensor(4))
+    with bb.function("main", [x]):
+        y: Any = x
+        for step in range(40):
+            y = bb.emit(op.add(op.sin(y), relax.const(float(step))))
+        bb.emit_func_output(y)
+    executable = relax.build(bb.get(), "llvm")
+    function = executable.program.function("main")
+    assert function is not None
+    assert function.registers < 10
+    check(bb.get(), data(4))
