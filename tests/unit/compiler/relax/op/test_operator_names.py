@@ -54,7 +54,7 @@ MISSING = {
     "grad.start_checkpoint": _BACKWARD, "grad.take_backward": _BACKWARD, "hint_on_device": _DEVICES,
     "image.affine_grid": "not written yet: volumes, and grids that are not aligned at corners",
     "invoke_closure": _CLOSURES, "invoke_pure_closure": _CLOSURES,
-    "layout_transform": "not written yet: index maps as attributes", "make_closure": _CLOSURES,
+    "layout_transform": "not written yet: index maps as attributes",
     "memory.alloc_storage": _BY_PASSES, "memory.alloc_tensor": _BY_PASSES,
     "memory.ensure_zero_offset": "not written yet: views of memory", "memory.kill_storage": _BY_PASSES,
     "memory.kill_tensor": _BY_PASSES, "memory.view": "not written yet: views of memory",
