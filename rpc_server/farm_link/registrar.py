@@ -57,11 +57,11 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int]
 
 def cpu_device(fingerprint: Fingerprint, slot: int = 0, key: str = "", tags: Sequence[str] = ()) -> DeviceSpec:
     """A box's CPU as a lendable device. Key and tag `cpu` when nothing else is given; the attributes are those a
-    request can ask for: arch, cores, threads, memory (bytes), features, cpu_model, target, host, kernel,
-    governor and virtual (0 or 1)."""
+    request can ask for: arch, cores and threads (those lent), memory (bytes), features, cpu_model, target, host,
+    kernel, governor and virtual (0 or 1)."""
     attributes: dict[str, Attribute] = {
         "arch": fingerprint.cpu_name,
-        "cores": fingerprint.cores,
+        "cores": fingerprint.usable_cores or min(fingerprint.cores, fingerprint.threads),
         "threads": fingerprint.threads,
         "memory": fingerprint.memory,
         "features": fingerprint.features,
@@ -293,9 +293,7 @@ class Registrar:
     def _run_check(self, slot: int, baseline: Scores | None) -> None:
         if slot not in self._checking:
             self._checking.add(slot)
-            thread = threading.Thread(
-                target=self._check_slot, args=(slot, baseline), name=f"check-{slot}", daemon=True
-            )
+            thread = threading.Thread(target=self._check_slot, args=(slot, baseline), name=f"check-{slot}", daemon=True)
             thread.start()
 
     def _check_slot(self, slot: int, baseline: Scores | None) -> None:

@@ -159,9 +159,7 @@ def ran_out_of_memory(report: ExitReport, memory_limit: int | None) -> bool:
     return report.peak_memory >= 0.7 * memory_limit or grown >= 0.7 * memory_limit
 
 
-def _out_of_memory(
-    text: str, report: ExitReport, limit: int | None, detail: dict[str, object]
-) -> OutOfMemory:
+def _out_of_memory(text: str, report: ExitReport, limit: int | None, detail: dict[str, object]) -> OutOfMemory:
     peak = f", peak {report.peak_memory // _MIB} MiB" if report.peak_memory else ""
     bound = f" (limit {limit // _MIB} MiB{peak})" if limit else ""
     return OutOfMemory(

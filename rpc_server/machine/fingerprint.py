@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ class CacheInfo(msgspec.Struct, frozen=True):
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """`cores`: physical; `threads`: logical ones this process may use. `memory` in bytes.
+    """`cores`: physical ones of the machine; `usable_cores` and `threads`: physical and logical ones that this process
+    may use (`usable_cores` is 0 from a box that does not say). `memory` in bytes.
 
     `target` is the canonical text of the host target, `features` the CPU features generated code may use, in
     order, and `features_digest` the first 12 hex digits of their sha256. `governor` is "" where it cannot be read.
@@ -59,6 +61,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     gpu_memory: int = 0
     multiprocessors: int = 0
     driver: str = ""
+    usable_cores: int = 0
 
     @property
     def device_class(self) -> str:
@@ -97,7 +100,8 @@ def local_fingerprint() -> Fingerprint:
     """Describe this machine. Takes about 0.1 s the first time (LLVM is asked what the CPU can do)."""
     target = Target.host()
     features = tuple(sorted(target.features))
-    threads = len(os.sched_getaffinity(0))
+    usable = os.sched_getaffinity(0)
+    threads = len(usable)
     return Fingerprint(
         hostname=socket.gethostname(),
         cpu_model=_cpu_model(),
@@ -112,6 +116,7 @@ def local_fingerprint() -> Fingerprint:
         kernel=platform.release(),
         governor=_read(_SYS_CPU / "cpufreq/scaling_governor"),
         virtual="hypervisor" in _cpuinfo("flags").split(),
+        usable_cores=_cores_of(usable) or threads,
     )
 
 
@@ -139,6 +144,12 @@ def _cpu_model() -> str:
 def _physical_cores() -> int:
     """Hyper-threads of one core list the same siblings."""
     return len({_read(path) for path in _SYS_CPU.parent.glob("cpu[0-9]*/topology/thread_siblings_list")})
+
+
+def _cores_of(threads: Iterable[int]) -> int:
+    """How many cores these hyper-threads are of; 0 where the system does not say."""
+    siblings = {_read(_SYS_CPU.parent / f"cpu{number}/topology/thread_siblings_list") for number in threads}
+    return len(siblings - {""})
 
 
 def _caches() -> tuple[CacheInfo, ...]:

@@ -246,13 +246,33 @@ Examples:
 def merge(
     settings: Settings, source: str, db: str | None, run_ids: tuple[int, ...], workload: str, as_json: bool
 ) -> None:
-    """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once."""
+    """Put the records of the store SOURCE into this one. SOURCE stays as it is; runs both have are kept once.
+
+    Benchmark runs, releases and tokens are not merged; the command says where SOURCE has some.
+    """
     with RecordStore.open(source) as theirs, RecordStore.open(db or settings.db, create=True) as ours:
         if theirs.address == ours.address:
             raise RecordError(f"{theirs.address} is the store to merge into", hint="give the other store with --db")
         total = sum(run.trials for run in selected_runs(theirs, Selection(frozenset(run_ids), workload)))
         absorbed = copy(theirs, ours, Selection(frozenset(run_ids), workload), _progress(total))
+        left = _left_behind(theirs)
     _report(absorbed, as_json)
+    if left:
+        click.echo(
+            f"not merged: {' and '.join(left)} of {theirs.address}. "
+            "`tunefarm release export` and `import` move a release; tokens are made anew",
+            err=True,
+        )
+
+
+def _left_behind(store: RecordStore) -> list[str]:
+    """What a store has that no merge takes along."""
+    there = {
+        "benchmark runs": store.bench_runs(limit=1),
+        "releases": store.releases(limit=1),
+        "tokens": store.tokens(limit=1),
+    }
+    return [name for name, found in there.items() if found]
 
 
 def _progress(total: int) -> Progress:

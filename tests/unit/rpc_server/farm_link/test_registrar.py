@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 
+import msgspec
 import pytest
 
 from rpc_server.errors import ConnectError
@@ -238,6 +240,20 @@ def test_this_machine_as_a_device() -> None:
     for expr in ("lab", "cpu fast", "cores>=1", "memory>=64MiB", f"arch={fingerprint.cpu_name}", "virtual<=1"):
         assert parse_capability(expr).matches(caps)
     assert cpu_device(fingerprint).key == "cpu"
+
+
+def test_cores_are_those_lent() -> None:
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    try:
+        fingerprint = local_fingerprint()
+    finally:
+        os.sched_setaffinity(0, usable)
+    assert (fingerprint.usable_cores, fingerprint.threads) == (1, 1)
+    for lent in (fingerprint, msgspec.structs.replace(fingerprint, cores=64, usable_cores=0)):
+        attributes = cpu_device(lent).attributes
+        assert (attributes["cores"], attributes["threads"]) == (1, 1)
+        assert not parse_capability("cores>=2").matches(Capabilities.of("cpu", (), attributes))
 
 
 def test_a_check_at_the_start_is_told_once_the_box_is_welcome_and_to_every_later_tracker() -> None:

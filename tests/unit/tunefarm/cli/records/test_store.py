@@ -90,3 +90,12 @@ def test_a_backup_is_a_store(database: str, tmp_path: Path, typed: Typed) -> Non
     assert "exists already" in typed("db", "backup", str(copy), code=1)
     assert "no database" in typed("db", "backup", str(tmp_path / "b.db"), "--db", str(tmp_path / "none.db"), code=1)
     assert sorted(p.name for p in tmp_path.glob("b.db*")) == []
+
+
+def test_a_merge_says_what_it_leaves_behind(database: str, typed: Typed, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.db")
+    assert "not merged" not in typed("records", "merge", database, "--db", other)
+    typed("release", "create", "r1")
+    typed("token", "new", "build")
+    said = typed("records", "merge", database, "--db", other)
+    assert f"not merged: releases and tokens of {database}." in said
