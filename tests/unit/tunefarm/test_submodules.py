@@ -63,8 +63,12 @@ SUBMODULES = {
     "tir.transform": "Apply Simplify prim_func_pass",
     "tir.transform.function_pass": "prim_func_pass",
     "tir.transform.transform": "UnrollLoop",
+    "topi.broadcast": "add maximum",
     "topi.image": "resize2d",
+    "topi.math": "exp tanh",
     "topi.nn": "dense conv2d_nchw relu",
+    "topi.reduction": "argmax sum",
+    "topi.transform": "concatenate strided_slice",
     "topi.vision": "non_max_suppression",
 }  # fmt: skip
 
