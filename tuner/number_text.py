@@ -9,6 +9,8 @@ def duration(seconds: float | None) -> str:
     """Three digits and a unit: 850 ns, 12.3 µs, 1.23 ms, 45.6 s, 4 min 05 s, 2 h 13 min."""
     if seconds is None:
         return DASH
+    if seconds == 0:
+        return "0 s"
     for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
         if seconds < 59.95 and seconds < 999.5 * scale:
             return f"{three(seconds / scale)} {unit}"

@@ -17,7 +17,7 @@ from webui.pages.templates import first_line, pretty, trace_text, words
     ("seconds", "text"),
     [
         (None, "–"),
-        (0.0, "0 ns"),
+        (0.0, "0 s"),
         (8.5e-7, "850 ns"),
         (1.234e-5, "12.3 µs"),
         (9.9949e-4, "999 µs"),

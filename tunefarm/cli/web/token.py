@@ -37,7 +37,7 @@ def token() -> None:
 def new(settings: Settings, name: str, role: str, expires: float | None, db: str | None) -> None:
     """Make a token called NAME and print it. It is shown this once: the store keeps only a hash of it."""
     until = None if expires is None else utcnow() + timedelta(seconds=expires)
-    with RecordStore.open(db or settings.db) as store:
+    with RecordStore.open(db or settings.db, create=True) as store:  # often the first thing done on a farm
         _, secret = store.new_token(name, Role(role), created_by=user_name(), expires_at=until)
     click.echo(secret)
 

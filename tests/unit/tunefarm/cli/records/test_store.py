@@ -99,3 +99,9 @@ def test_a_merge_says_what_it_leaves_behind(database: str, typed: Typed, tmp_pat
     typed("token", "new", "build")
     said = typed("records", "merge", database, "--db", other)
     assert f"not merged: releases and tokens of {database}." in said
+
+
+def test_a_token_is_made_on_a_fresh_farm(typed: Typed, tmp_path: Path) -> None:
+    fresh = str(tmp_path / "fresh.db")
+    assert typed("token", "new", "ci", "--db", fresh).strip()
+    assert "ci" in typed("token", "list", "--db", fresh)
