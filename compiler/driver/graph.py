@@ -43,8 +43,8 @@ def build_graph(
 
     `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline`
     are passes, or names of pipelines; None runs none, for what is lowered already. `target` defaults to the current
-    target, else this machine. `system_lib` is accepted for compatibility with TVM. Raises InputError (a ValueError),
-    LoweringError, CodegenError.
+    target, else this machine. Both `exec_mode`s give bytecode. `system_lib` is accepted for
+    compatibility with TVM. Raises InputError (a ValueError), LoweringError, CodegenError.
     """
     module = _module(mod)
     if exec_mode not in EXEC_MODES:
