@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from tuner.bench.changes import Judgement, Kind, judge
+from tuner.bench.changes import LEAST_HISTORY, Judgement, Kind, judge
 from tuner.bench.run import CONFIRMED
 from tuner.errors import WorkloadError
 from tuner.records.farm.model_farm import BenchResult, BenchRun
@@ -64,7 +64,8 @@ class Line:
         if self.judgement is None or self.judgement.kind is Kind.STEADY:
             return ""
         if self.judgement.kind is Kind.NEW:
-            return "new"
+            count = self.judgement.count
+            return f"too early to judge: {count} of {LEAST_HISTORY} runs before" if count else "new"
         if self.change is None:
             return "suspect, not borne out"
         ratio = self.judgement.ratio

@@ -93,4 +93,5 @@ def test_no_program_or_one_too_old_is_refused(postgres: str, tmp_path: Path, mon
         with pytest.raises(RecordError, match=said) as refused:
             backup.backup(postgres, tmp_path / "copy.dump")
         assert "postgresql-client-" in (refused.value.hint or "")
+        assert "apt.postgresql.org" in (refused.value.hint or "")
     assert not list(tmp_path.glob("copy*"))

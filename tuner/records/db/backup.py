@@ -80,7 +80,8 @@ def _pg_dump(url: URL) -> Path:
     there_is = f"; there is only that of PostgreSQL {max(found.values())}" if found else ""
     raise RecordError(
         f"pg_dump of PostgreSQL {wanted} or later, which copies {show_url(url)}, is not installed{there_is}",
-        hint=f"install PostgreSQL's client programs (Debian: postgresql-client-{wanted})",
+        hint=f"install PostgreSQL's client programs: Debian's postgresql-client-{wanted}, "
+        "from apt.postgresql.org where the release has only older ones",
     )
 
 
