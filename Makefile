@@ -65,10 +65,11 @@ emulators:               # tests run kernels for Arm and RISC-V under qemu; with
 clean:                   ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FRAMES=30000 damaged messages at each kind of process, from SEED
+fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FRAMES=30000 damaged messages at each kind of process, from SEED; STEPS=1000000 of hostile peers with sessions
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
 	FUZZ_CASES=$(or $(FRAMES),30000) FUZZ_SEED=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) \
 	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/rpc/test_wire_fuzz.py tests/e2e/relay/test_fuzz.py
+	FUZZ_STEPS=$(or $(STEPS),1000000) $(BIN)/pytest -n 2 --dist load --timeout 0 -s tests/attack/test_sessions_fuzz.py
 
 attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" $(if $(QUICK),--collect-only) tests/attack

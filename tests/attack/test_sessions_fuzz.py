@@ -1,0 +1,356 @@
+"""Real messages of hostile peers with valid sessions, in any order: a tracker's client, a box, an executor, a web user.
+
+Steps are messages. FUZZ_STEPS sets how many there are in all (`make fuzz`: a million); a few thousand otherwise. All
+the while an honest client has a session and a lease, which must hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import time
+from types import SimpleNamespace
+
+import httpx
+import msgspec
+import zmq
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from compiler.errors import TunefarmError
+from rpc_server.box.executor_links import ExecutorLinks
+from rpc_server.box.server import Server
+from rpc_server.box.supervisor_events import (
+    Answer,
+    BeginSession,
+    CallAsked,
+    ExecutorBrokeProtocol,
+    ExecutorExited,
+    ExecutorReady,
+    ExecutorReplied,
+    Fail,
+    ForgetSession,
+    Kill,
+    Spawn,
+    Tell,
+    TimePassed,
+    ToClient,
+    ToExecutor,
+)
+from rpc_server.machine.blobs import BlobStore
+from rpc_server.machine.crash import ExitReport
+from rpc_server.machine.processes import ExecutorSettings
+from rpc_server.wire import tracker_messages
+from rpc_server.wire.codec import Address, Kind, check_frames
+from rpc_server.wire.messages import AnyMessage, Done, SyncDevice, public_codec
+from rpc_server.wire.polling import PollTable
+from rpc_server.wire.private_messages import AnyPrivate, private_codec
+from rpc_server.wire.tracker_messages import to_tracker
+from tests.attack.test_web import served
+from tests.kit.farm.made_up import MadeUp, kinds
+from tests.kit.farm.supervisor_script import ANN, BOB, ask, warm_box, with_ann
+from tracker.client import connect_tracker
+from tracker.farm import Timing
+from tracker.server import Tracker
+from tuner.records.farm.model_farm import Role
+
+STEPS = int(os.environ.get("FUZZ_STEPS", "0"))
+BURST = 25
+"""Messages of one step of hypothesis, which thinks longer about it than they take."""
+ROUND = 20
+"""Steps of hypothesis for one example."""
+seeds = st.integers(0, 2**32 - 1)
+
+
+def fuzz(machine, share, usual, capsys):
+    """Run a machine for its share of all steps; `usual` without FUZZ_STEPS."""
+    steps = int(STEPS * share) or usual
+    before, started = machine.sent, time.monotonic()
+    while machine.sent < before + steps:
+        left = before + steps - machine.sent
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=max(6, min(50, left // (BURST * ROUND))),  # the first ones do next to nothing
+                stateful_step_count=ROUND,
+                deadline=None,
+                derandomize=not STEPS,
+                database=None,
+                phases=(Phase.generate,),  # services remember: what is tried again is not the same
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+        if not STEPS:  # the same each time
+            break
+    took, sent = time.monotonic() - started, machine.sent - before
+    with capsys.disabled():
+        print(f"\n{machine.__name__}: {sent} steps, {sent / took:.0f} a second", flush=True)
+
+
+def encoded(codec, body, kind=Kind.REQUEST, **header):
+    return [bytes(frame) for frame in codec.encode(body, kind, **header)]
+
+
+def dealer(context, port):
+    sock = context.socket(zmq.DEALER)
+    sock.setsockopt(zmq.LINGER, 0)
+    sock.setsockopt(zmq.SNDTIMEO, 5000)
+    sock.connect(f"tcp://127.0.0.1:{port}")
+    return sock
+
+
+def answers(sock, wait_ms=0):
+    with contextlib.suppress(zmq.ZMQError):
+        while sock.poll(wait_ms):
+            yield sock.recv_multipart()
+
+
+# --- a box, and clients of the tracker ---------------------------------------------------------------------
+
+
+class Peers(RuleBasedStateMachine):
+    """A box of its own devices and a client, which speak to a tracker as they like; an honest client holds a lease."""
+
+    sent = 0
+    port = 0
+    tracker: Tracker
+    lent = ""
+    watcher = None
+    honest = None
+
+    def __init__(self):
+        super().__init__()
+        self.context = zmq.Context()
+        self.box, self.client = (dealer(self.context, self.port) for _ in range(2))
+        self.leases, self.tokens = ["none"], ["none"]
+
+    @rule(seed=seeds)
+    def box_says(self, seed):
+        self._say(self.box, seed, tracker_messages.FromBox, ["box-evil", "box-evil2"])
+
+    @rule(seed=seeds)
+    def client_says(self, seed):
+        self._say(self.client, seed, tracker_messages.FromClient, ["eve", "eve2"])
+
+    def _say(self, sock, seed, union, peers):
+        known = {
+            "peer": peers,
+            "lease": self.leases,
+            "token": self.tokens,
+            "request": ["r1", "r2"],
+            "expr": ["evil", "cpu", "", "evil & ("],
+            "slot": [0, 1],
+            "key": ["evil"],
+        }
+        fixed = {"box": "evil", "target": "evil/0", "address": "192.0.2.1:9091", "user": "eve"}
+        make = MadeUp(random.Random(seed), known, fixed)
+        for number in range(BURST):
+            type(self).sent += 1
+            with contextlib.suppress(msgspec.ValidationError, zmq.Again):
+                body = make.message(make.rng.choice(kinds(union)))
+                asks = isinstance(body, tracker_messages.Query | tracker_messages.Admin)
+                wrong = make.rng.random() < 0.05
+                kind = Kind.REQUEST if asks is not wrong else Kind.NOTE
+                sock.send_multipart(encoded(to_tracker, body, kind, request_id=number + 1))
+        for frames in answers(sock):
+            for word in _words(frames):
+                self._learn(word)
+
+    def _learn(self, found):
+        for name, into in (("lease", self.leases), ("token", self.tokens)):
+            if isinstance(found.get(name), str):
+                into[1:] = [*into[1:], found[name]][-20:]
+
+    @invariant()
+    def the_lease_holds(self):
+        assert self.tracker.is_alive
+        held = {device.id: device.lease for device in self.watcher.devices()}
+        assert held["honest/0"] == self.lent
+        self.honest.status()
+
+    def teardown(self):
+        self.context.destroy(linger=0)
+
+
+def _words(frames):
+    """The maps in a message, at any depth."""
+    try:
+        rest = [msgspec.msgpack.decode(frames[1])]
+    except (msgspec.MsgspecError, IndexError):
+        return
+    while rest:
+        match rest.pop():
+            case dict() as found:
+                yield found
+                rest += found.values()
+            case list() as found:
+                rest += found
+
+
+def test_boxes_and_clients_of_a_tracker(capsys):
+    with Tracker(port=0, silent=True, timing=Timing(grace_s=5.0)) as tracker:
+        address = ("127.0.0.1", tracker.port)
+        with (
+            Server(port=0, silent=True, tracker_addr=address, key="cpu", name="honest"),
+            connect_tracker(*address, user="watch", timeout_s=60) as watcher,
+            connect_tracker(*address, user="ann", timeout_s=60) as ann,
+            ann.request("cpu", wait_s=60) as remote,
+        ):
+            Peers.tracker, Peers.port, Peers.watcher, Peers.honest = tracker, tracker.port, watcher, remote
+            Peers.lent = next(device.lease for device in watcher.devices() if device.id == "honest/0")
+            fuzz(Peers, 0.4, 1500, capsys)
+            remote.cpu().sync()
+        assert tracker.is_alive
+
+
+# --- an executor -------------------------------------------------------------------------------------------
+
+
+class Executors(RuleBasedStateMachine):
+    """What a kernel writes to its supervisor in its executor's name: the supervisor's own reader and rules, in this
+    process. Ann's executor is honest, and her calls are answered by it alone."""
+
+    sent = 0
+    folder = None
+
+    def __init__(self):
+        super().__init__()
+        self.box = with_ann(warm_box())  # ann's is number 1; 2 is warm
+        self.box(ask(BOB, restart_on_crash=True), ExecutorReady(3, pid=13))
+        self.links = ExecutorLinks(
+            PollTable(), self.folder, ExecutorSettings(), BlobStore(self.folder / "blobs"), self._emit, lambda _: b""
+        )
+        self.hostile, self.number, self.last = 2, 100, 3
+        self.asked: dict[int, bytes] = {}
+
+    def _emit(self, event):
+        for command in self.box(event):
+            match command:
+                case Kill(executor):
+                    assert executor != 1, "another one's executor is killed"
+                    self._emit(ExecutorExited(executor, ExitReport(signal=9)))
+                case Spawn(executor):
+                    self.last = executor
+                    self._emit(ExecutorReady(executor, pid=10 + executor))
+                case BeginSession(executor) if executor != 1:
+                    self.hostile = executor
+                case ToClient(conn) | Answer(conn) | Fail(conn) | Tell(conn):
+                    assert conn != ANN, "it speaks to another's client"
+                case ForgetSession(session):
+                    assert session != 1
+                case _:
+                    pass
+
+    @rule(seed=seeds)
+    def write(self, seed):
+        rng = random.Random(seed)
+        make = MadeUp(rng, {"lane": ["x"], "digest": ["f" * 64], "name": ["reference", "run"]}, {})
+        process = SimpleNamespace(number=self.hostile, pid=12, note_warm=lambda: None)
+        for _ in range(BURST):
+            type(self).sent += 1
+            try:
+                codec, union = rng.choice(((private_codec, AnyPrivate), (public_codec, AnyMessage)))
+                kind = rng.choice(list(Kind))
+                number = rng.choice((0, 1, self.number, rng.randrange(2**32)))
+                frames = encoded(codec, make.message(rng.choice(kinds(union))), kind, request_id=number)
+                self.links._on_message(process, [memoryview(frame) for frame in frames])
+            except msgspec.ValidationError:
+                continue
+            except TunefarmError as error:
+                self._emit(ExecutorBrokeProtocol(process.number, error.message))
+                process.number = self.hostile
+
+    @rule()
+    def call(self):
+        self.number += 1
+        self._emit(called(self.number, BOB, timeout=5.0))
+
+    @rule()
+    def open_again(self):
+        self._emit(ask(BOB, self.number, restart_on_crash=True))
+
+    @rule(after=st.floats(0.0, 5.0))
+    def time_passes(self, after):
+        self.box.now += after
+        self._emit(TimePassed())
+
+    @invariant()
+    def ann_is_answered(self):
+        self.number += 1
+        sent = self.box(called(self.number))
+        assert [c.executor for c in sent if isinstance(c, ToExecutor)] == [1]
+        (inner,) = [c.frames for c in sent if isinstance(c, ToExecutor)]
+        reply = public_codec.encode(Done(), Kind.REPLY, request_id=check_frames(inner).request_id)
+        answered = self.box(ExecutorReplied(1, check_frames(inner).request_id, reply))
+        assert [c.conn for c in answered if isinstance(c, ToClient)] == [ANN]
+
+
+def called(number, conn=ANN, timeout=None):
+    frames = encoded(public_codec, SyncDevice(), request_id=number, address=Address.EXECUTOR)
+    return CallAsked(conn, number, frames, 100, timeout)
+
+
+def test_executors(capsys, tmp_path):
+    Executors.folder = tmp_path
+    fuzz(Executors, 0.59, 3000, capsys)
+
+
+# --- a user of the web app ---------------------------------------------------------------------------------
+
+
+class WebUsers(RuleBasedStateMachine):
+    """Requests of every route, by one who may read and one who may tune."""
+
+    sent = 0
+    web = None
+    routes: tuple = ()
+
+    def __init__(self):
+        super().__init__()
+        self.client = httpx.Client(base_url=self.web.address, timeout=60)
+
+    @rule(seed=seeds, role=st.sampled_from([Role.READ, Role.TUNE]))
+    def ask(self, seed, role):
+        rng = random.Random(seed)
+        for _ in range(2):
+            type(self).sent += 1
+            path, method = rng.choice(self.routes)
+            for name in [part[1:-1] for part in path.split("/") if part.startswith("{")]:
+                path = path.replace(
+                    "{" + name + "}", str(rng.choice((self.web.run, 0, 1, 10**30, "x", "..%2f", "%00")))
+                )
+            values = (None, 0, -1, 10**30, 1.5, "x", "\x00", "x" * 3000, [], {}, [[]], True)
+            names = ("limit", "after", "workload", "target", "kernel", "trials", "queries", "name", "db", "state")
+            given = {name: rng.choice(values) for name in rng.sample(names, 4)}
+            query = {name: str(value) for name, value in given.items()} if rng.random() < 0.5 else {}
+            body = {} if method == "get" else {"content": json.dumps(rng.choice((given, [given], values[2])))}
+            try:
+                reply = self.client.request(method, path, params=query, headers=self.web.headers(role), **body)
+            except httpx.InvalidURL:
+                continue
+            assert reply.status_code < 500, (method, path, query, body, reply.text)
+
+    @invariant()
+    def runs_are_listed(self):
+        reply = self.web.get(**self.web.headers(Role.READ))
+        assert reply.status_code == 200
+        assert any(run["id"] == self.web.run for run in reply.json()["runs"])
+
+    def teardown(self):
+        self.client.close()
+
+
+def test_web_users(capsys, tmp_path):
+    with served(tmp_path) as web:
+        WebUsers.web = web
+        spec = web.get("/api/v1/openapi.json", **web.headers(Role.READ)).json()
+        WebUsers.routes = tuple(
+            (path, method)
+            for path, methods in spec["paths"].items()
+            for method in methods
+            if not path.endswith("/events")  # they do not end
+        )
+        fuzz(WebUsers, 0.01, 100, capsys)
