@@ -2,6 +2,6 @@
 
 from compiler.arith.index_map import IndexMap
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
-from compiler.tir.nodes import PrimFunc
+from compiler.tir.nodes import Buffer, PrimFunc, Var
 
-__all__ = ["IndexMap", "PrimFunc", "TensorIntrin"]
+__all__ = ["Buffer", "IndexMap", "PrimFunc", "TensorIntrin", "Var"]

@@ -45,7 +45,7 @@ def test_of_a_build() -> None:
     out = exp(x)
     artifact = compile_artifact(lower(cuda.schedule_injective("cuda", [out]), [x, out]), "cuda -arch=sm_80")
     [kernel] = kernel_resources(artifact)
-    assert kernel.kernel == "main_kernel"
+    assert kernel.kernel == "copy_kernel"
     assert 0 < kernel.registers < 64
     assert kernel.spill_stores == 0
     with pytest.raises(CodegenError, match="ptxas does not take the PTX for sm_80"):
@@ -55,14 +55,14 @@ def test_of_a_build() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="there is no ptxas on this machine")
 def test_tunefarm_build_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     task = TuningTask.from_spec("copy:4096", "cuda -arch=sm_80")
-    built = _build(task, BestReply("miss", ("nobody tuned it",), None, None, None, None), None, None)
+    built = _build(task, "copy", BestReply("miss", ("nobody tuned it",), None, None, None, None), None, None)
     _print(built)
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "copy:4096:float32: untuned"
-    assert re.fullmatch(r"  main_kernel: \d+ registers, 0 bytes spilled, 0 bytes shared", second)
+    assert re.fullmatch(r"  copy_kernel: \d+ registers, 0 bytes spilled, 0 bytes shared", second)
     assert third == "  - nobody tuned it"
     [kernel] = _as_json(built)["kernels"]
-    assert kernel["kernel"] == "main_kernel"
+    assert kernel["kernel"] == "copy_kernel"
     assert 0 < kernel["registers"] < 64
 
 
