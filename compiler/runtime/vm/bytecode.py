@@ -105,7 +105,6 @@ class FunctionKind(IntEnum):
 
     PACKED = 0  # a kernel of the executable, a function that the machine brings along, or a global one, by name
     BYTECODE = 1  # here
-    NATIVE = 2  # one function of the executable's object code, with this module's bytecode beside it
 
 
 class VMFunction(msgspec.Struct, frozen=True):
