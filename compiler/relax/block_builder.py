@@ -46,7 +46,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.normalize import Normalizer, merged
-from compiler.relax.op.calls import call_tir, call_tir_with_grad
+from compiler.relax.op.execution.calls import call_tir, call_tir_with_grad
 from compiler.relax.struct_info.erase import erase
 from compiler.relax.struct_info.signature import prim_func_info
 from compiler.relax.te_calls import Kernel, make_kernel

@@ -42,7 +42,7 @@ from compiler.relax.nodes import (
     Var,
 )
 from compiler.relax.nodes.dims import int64, shape_text, simplified, variables
-from compiler.relax.op.registry import Operator, Refused, operator_of
+from compiler.relax.op.core.registry import Operator, Refused, operator_of
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray

@@ -39,7 +39,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.expr import tuple_info
 from compiler.relax.nodes.renew import Renewal
-from compiler.relax.op.registry import operator_of
+from compiler.relax.op.core.registry import operator_of
 from compiler.relax.struct_info.derive import call_result
 from compiler.relax.struct_info.erase import erase
 from compiler.relax.struct_info.lca import common

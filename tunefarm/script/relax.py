@@ -19,7 +19,7 @@ from compiler.relax.nodes import (
     TensorStructInfo,
 )
 from compiler.relax.op import *  # noqa: F403
-from compiler.relax.op.registry import OPERATORS as _OPERATORS
+from compiler.relax.op.core.registry import OPERATORS as _OPERATORS
 from compiler.relax.text import vocabulary as _vocabulary
 from compiler.relax.text.parser import relax_function as function
 from compiler.relax.text.vocabulary import call_packed as call_packed

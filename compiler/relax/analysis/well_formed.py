@@ -30,7 +30,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
 from compiler.relax.normalize import is_leaf, is_leaf_or_tuple
-from compiler.relax.op.registry import OPERATORS
+from compiler.relax.op.core.registry import OPERATORS
 from compiler.te.where import at
 from compiler.tir import nodes as n
 

@@ -1,9 +1,8 @@
 """The operators of graphs. Importing this package declares all of them."""
 
 from compiler.relax.op import image as image
-from compiler.relax.op import memory as memory
 from compiler.relax.op import nn as nn
-from compiler.relax.op.binary import (
+from compiler.relax.op.elementwise.binary import (
     add,
     divide,
     floor_divide,
@@ -16,22 +15,15 @@ from compiler.relax.op.binary import (
     power,
     subtract,
 )
-from compiler.relax.op.bitwise import bitwise_and, bitwise_not, bitwise_or, bitwise_xor, left_shift, right_shift
-from compiler.relax.op.calls import (
-    assert_op,
-    call_builtin_with_ctx,
-    call_dps_packed,
-    call_inplace_packed,
-    call_pure_packed,
-    call_tir,
-    call_tir_inplace,
-    call_tir_with_grad,
-    get_shape_of,
-    print,
-    shape_of,
+from compiler.relax.op.elementwise.bitwise import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    left_shift,
+    right_shift,
 )
-from compiler.relax.op.closures import make_closure
-from compiler.relax.op.comparison import (
+from compiler.relax.op.elementwise.comparison import (
     equal,
     greater,
     greater_equal,
@@ -42,53 +34,9 @@ from compiler.relax.op.comparison import (
     logical_xor,
     not_equal,
 )
-from compiler.relax.op.create import (
-    arange,
-    eye,
-    eye_like,
-    full,
-    full_like,
-    hamming_window,
-    ones,
-    ones_like,
-    tril,
-    triu,
-    zeros,
-    zeros_like,
-)
-from compiler.relax.op.dimensions import (
-    broadcast_to,
-    collapse_sum_like,
-    collapse_sum_to,
-    expand_dims,
-    flatten,
-    flip,
-    repeat,
-    squeeze,
-    tile,
-)
-from compiler.relax.op.index import dynamic_strided_slice, strided_slice, take
-from compiler.relax.op.joining import concat, meshgrid, split, stack
-from compiler.relax.op.linear_algebra import einsum, linear, matmul, outer
-from compiler.relax.op.manipulate import astype, permute_dims, reshape
-from compiler.relax.op.mask import masked_fill
-from compiler.relax.op.positions import (
-    gather_elements,
-    gather_nd,
-    index_put,
-    index_tensor,
-    one_hot,
-    scatter_elements,
-    scatter_nd,
-    slice_scatter,
-)
-from compiler.relax.op.qdq import dequantize, quantize
-from compiler.relax.op.search import argmax, argmin, bucketize, where
-from compiler.relax.op.set import nonzero, unique
-from compiler.relax.op.sorting import argsort, sort, topk
-from compiler.relax.op.statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
-from compiler.relax.op.ternary import ewise_fma
-from compiler.relax.op.unary import (
+from compiler.relax.op.elementwise.qdq import dequantize, quantize
+from compiler.relax.op.elementwise.ternary import ewise_fma
+from compiler.relax.op.elementwise.unary import (
     abs,
     acos,
     acosh,
@@ -121,6 +69,65 @@ from compiler.relax.op.unary import (
     tanh,
     trunc,
 )
+from compiler.relax.op.execution import memory as memory
+from compiler.relax.op.execution.calls import (
+    assert_op,
+    call_builtin_with_ctx,
+    call_dps_packed,
+    call_inplace_packed,
+    call_pure_packed,
+    call_tir,
+    call_tir_inplace,
+    call_tir_with_grad,
+    get_shape_of,
+    print,
+    shape_of,
+)
+from compiler.relax.op.execution.closures import make_closure
+from compiler.relax.op.linear_algebra import einsum, linear, matmul, outer
+from compiler.relax.op.movement.create import (
+    arange,
+    eye,
+    eye_like,
+    full,
+    full_like,
+    hamming_window,
+    ones,
+    ones_like,
+    tril,
+    triu,
+    zeros,
+    zeros_like,
+)
+from compiler.relax.op.movement.dimensions import (
+    broadcast_to,
+    collapse_sum_like,
+    collapse_sum_to,
+    expand_dims,
+    flatten,
+    flip,
+    repeat,
+    squeeze,
+    tile,
+)
+from compiler.relax.op.movement.index import dynamic_strided_slice, strided_slice, take
+from compiler.relax.op.movement.joining import concat, meshgrid, split, stack
+from compiler.relax.op.movement.manipulate import astype, permute_dims, reshape
+from compiler.relax.op.movement.mask import masked_fill
+from compiler.relax.op.movement.positions import (
+    gather_elements,
+    gather_nd,
+    index_put,
+    index_tensor,
+    one_hot,
+    scatter_elements,
+    scatter_nd,
+    slice_scatter,
+)
+from compiler.relax.op.reduction.search import argmax, argmin, bucketize, where
+from compiler.relax.op.reduction.set import nonzero, unique
+from compiler.relax.op.reduction.sorting import argsort, sort, topk
+from compiler.relax.op.reduction.statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
 
 __all__ = [
     "abs",

@@ -8,14 +8,14 @@ from typing import Any
 from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import as_written
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.params import OptionalDtype, ShapeArg, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import tensor
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import per_output
 from compiler.relax.op.nn.stored import layout_attr, shape_in, sizes_of
-from compiler.relax.op.params import OptionalDtype, ShapeArg, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import tensor
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import per_output
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 

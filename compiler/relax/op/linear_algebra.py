@@ -8,14 +8,14 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.binary import add
-from compiler.relax.op.layout import as_written
-from compiler.relax.op.manipulate import permute_dims
-from compiler.relax.op.params import OptionalDtype, TensorArg, TensorsArg
-from compiler.relax.op.registry import OpPatternKind, operator, refused
-from compiler.relax.op.rules import broadcast_dims, tensor
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import elements, per_output, tensors_in
+from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.params import OptionalDtype, TensorArg, TensorsArg
+from compiler.relax.op.core.registry import OpPatternKind, operator, refused
+from compiler.relax.op.core.rules import broadcast_dims, tensor
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import elements, per_output, tensors_in
+from compiler.relax.op.elementwise.binary import add
+from compiler.relax.op.movement.manipulate import permute_dims
 from compiler.te.tensor import Tensor, placeholder
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr

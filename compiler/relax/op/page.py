@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import groupby
 
 import compiler.relax.op  # noqa: F401 - declares the operators
-from compiler.relax.op.layout import as_written
-from compiler.relax.op.params import REQUIRED, Param
-from compiler.relax.op.registry import OPERATORS, Operator, Refused
+from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.params import REQUIRED, Param
+from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
 
 _HEAD = """\
 # Operators of graphs

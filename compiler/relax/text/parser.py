@@ -31,7 +31,7 @@ from compiler.relax.nodes import (
     set_struct_info,
 )
 from compiler.relax.normalize import merged
-from compiler.relax.op.registry import OPERATORS
+from compiler.relax.op.core.registry import OPERATORS
 from compiler.relax.text import vocabulary
 from compiler.relax.text.vocabulary import as_info, fit
 from compiler.script.dialect import Dialect, register

@@ -35,8 +35,8 @@ from compiler.relax.nodes import (
     Var,
 )
 from compiler.relax.nodes.symbols import symbols_in
-from compiler.relax.op.params import Kind
-from compiler.relax.op.registry import OPERATORS, Operator
+from compiler.relax.op.core.params import Kind
+from compiler.relax.op.core.registry import OPERATORS, Operator
 from compiler.relax.text.print_info import InfoPrinter
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.tir import nodes as n

@@ -29,8 +29,8 @@ from compiler.relax.nodes import (
     const,
     convert_to_expr,
 )
-from compiler.relax.op.params import Kind
-from compiler.relax.op.registry import OPERATORS, Operator
+from compiler.relax.op.core.params import Kind
+from compiler.relax.op.core.registry import OPERATORS, Operator
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray, numpyasarray
 from compiler.script.metadata import register_metadata

@@ -21,8 +21,8 @@ from compiler.relax.nodes import (
     Var,
     info_of,
 )
-from compiler.relax.op.calls import call_builtin_with_ctx
-from compiler.relax.op.memory import builtin_alloc_tensor
+from compiler.relax.op.execution.calls import call_builtin_with_ctx
+from compiler.relax.op.execution.memory import builtin_alloc_tensor
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.te.where import at
 

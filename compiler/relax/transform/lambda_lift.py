@@ -23,7 +23,7 @@ from compiler.relax.nodes import (
     set_struct_info,
 )
 from compiler.relax.nodes.symbols import symbols_set_by
-from compiler.relax.op.closures import make_closure
+from compiler.relax.op.execution.closures import make_closure
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.relax.utils import copy_with_new_vars
 

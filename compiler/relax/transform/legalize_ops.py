@@ -17,8 +17,8 @@ from compiler.relax.nodes import (
     TupleStructInfo,
     info_of,
 )
-from compiler.relax.op.calls import call_tir
-from compiler.relax.op.registry import OPERATORS, Operator, Refused
+from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
+from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.te_calls import make_kernel
 from compiler.relax.transform.passes import relax_pass, rewritten
 

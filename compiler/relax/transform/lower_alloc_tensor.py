@@ -9,7 +9,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call
-from compiler.relax.op.memory import memory_alloc_storage, memory_alloc_tensor
+from compiler.relax.op.execution.memory import memory_alloc_storage, memory_alloc_tensor
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 

@@ -10,7 +10,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call, TensorStructInfo, Tuple, info_of
-from compiler.relax.op.manipulate import reshape
+from compiler.relax.op.movement.manipulate import reshape
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.tir import nodes as n
 

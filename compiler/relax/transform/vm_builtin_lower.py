@@ -11,7 +11,7 @@ from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, Tuple, info_of
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.calls import call_builtin_with_ctx
+from compiler.relax.op.execution.calls import call_builtin_with_ctx
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]

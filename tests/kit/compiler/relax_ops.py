@@ -15,7 +15,7 @@ from compiler.ir.structural import assert_structural_equal
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import StructInfo, TensorStructInfo, TupleStructInfo, Var, set_struct_info
 from compiler.relax.nodes.dims import proven_equal
-from compiler.relax.op.registry import OPERATORS, Refused
+from compiler.relax.op.core.registry import OPERATORS, Refused
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact

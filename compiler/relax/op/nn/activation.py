@@ -7,13 +7,13 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import LayoutResult, LayoutUse, as_written, follows, follows_first
-from compiler.relax.op.params import TensorArg
-from compiler.relax.op.registry import OpPatternKind, TeForm, operator
-from compiler.relax.op.rules import like
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import per_output
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows, follows_first
+from compiler.relax.op.core.params import TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, TeForm, operator
+from compiler.relax.op.core.rules import like
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import per_output
 from compiler.te.tensor import Tensor
 
 __all__ = ["gelu", "gelu_tanh", "leakyrelu", "prelu", "relu", "relu6", "selu", "silu", "softplus"]

@@ -7,12 +7,12 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import as_written
-from compiler.relax.op.params import OptionalTensor, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import broadcast_dims_to, check_kind, tensor
-from compiler.relax.op.use import Use, shown
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.params import OptionalTensor, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import broadcast_dims_to, check_kind, tensor
+from compiler.relax.op.core.use import Use, shown
 from compiler.te.operation import compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor

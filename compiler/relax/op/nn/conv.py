@@ -8,7 +8,12 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.families import NO_GRADIENT_YET
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.params import Ints, OptionalDtype, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import tensor
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import elements
 from compiler.relax.op.nn.stored import (
     SPATIAL,
     around,
@@ -23,11 +28,6 @@ from compiler.relax.op.nn.stored import (
     sizes_of,
     stored_as,
 )
-from compiler.relax.op.params import Ints, OptionalDtype, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import tensor
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import elements
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import as_written
-from compiler.relax.op.params import OptionalTensor, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import check_kind, tensor
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import per_input
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.params import OptionalTensor, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import check_kind, tensor
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import per_input
 from compiler.te.tensor import Tensor
 
 __all__ = ["cross_entropy_with_logits", "nll_loss"]

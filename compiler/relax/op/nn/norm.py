@@ -7,12 +7,12 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, TupleStructInfo
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import LayoutResult, LayoutUse, as_written, follows_with_axis
-from compiler.relax.op.params import Ints, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.use import Use, shown
-from compiler.relax.op.work import per_input, per_output
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_with_axis
+from compiler.relax.op.core.params import Ints, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.use import Use, shown
+from compiler.relax.op.core.work import per_input, per_output
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimExpr
 

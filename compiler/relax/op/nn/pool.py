@@ -9,7 +9,12 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, info_of
 from compiler.relax.nodes.dims import int64, simplified
-from compiler.relax.op.families import NO_GRADIENT_YET
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.params import Ints, OptionalInts, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import tensor
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import elements, per_input
 from compiler.relax.op.nn.stored import (
     SPATIAL,
     around,
@@ -22,11 +27,6 @@ from compiler.relax.op.nn.stored import (
     stored_as,
     windows_layout,
 )
-from compiler.relax.op.params import Ints, OptionalInts, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import tensor
-from compiler.relax.op.use import Use
-from compiler.relax.op.work import elements, per_input
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimExpr
 

@@ -7,13 +7,13 @@ from typing import Any
 from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
-from compiler.relax.op.families import NO_GRADIENT_YET
-from compiler.relax.op.layout import LayoutResult, LayoutUse, as_written
-from compiler.relax.op.params import Ints, TensorArg
-from compiler.relax.op.registry import OpPatternKind, operator
-from compiler.relax.op.rules import product, tensor
-from compiler.relax.op.use import Use, shown
-from compiler.relax.op.work import nothing
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written
+from compiler.relax.op.core.params import Ints, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import product, tensor
+from compiler.relax.op.core.use import Use, shown
+from compiler.relax.op.core.work import nothing
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 

@@ -10,8 +10,8 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import TensorStructInfo, info_of
 from compiler.relax.nodes.dims import int64, text
-from compiler.relax.op.layout import Layout, LayoutResult, LayoutRule, LayoutUse, as_written
-from compiler.relax.op.use import Use, shown
+from compiler.relax.op.core.layout import Layout, LayoutResult, LayoutRule, LayoutUse, as_written
+from compiler.relax.op.core.use import Use, shown
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from compiler.relax import op
+from compiler.relax.op.core.registry import OPERATORS
 from compiler.relax.op.page import page
-from compiler.relax.op.registry import OPERATORS
 from tests.kit.places import TESTS
 
 FIELD: dict[str, list[dict[str, str]]] = json.loads((TESTS / "data" / "relax_operators.json").read_text())

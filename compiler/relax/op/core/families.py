@@ -1,0 +1,69 @@
+"""Declarations that differ in little: elementwise operators of one tensor and of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compiler.relax.nodes import Call, Expr
+from compiler.relax.op.core.layout import follows
+from compiler.relax.op.core.params import TensorArg
+from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, Refused, TeForm, operator, refused
+from compiler.relax.op.core.rules import broadcast, like
+from compiler.relax.op.core.work import per_output
+
+NO_GRADIENT_YET = refused("gradients are not written yet")
+NOT_SMOOTH = refused("it has no gradient: it is constant nearly everywhere")
+BITS = refused("it has no gradient: it works on whole numbers")
+
+
+def unary(
+    name: str,
+    te: TeForm,
+    doc: str,
+    *,
+    infer: InferRule | None = None,
+    flops: int = 1,
+    gradient: Gradient | Refused = NO_GRADIENT_YET,
+) -> Callable[[TensorArg], Call]:
+    """The operator `relax.<name>` of one tensor `x`; it needs floats unless `infer` says otherwise."""
+
+    def declared(x: TensorArg) -> Expr:
+        raise AssertionError("a declaration")
+
+    declared.__name__ = declared.__qualname__ = name
+    declared.__doc__ = doc
+    return operator(
+        f"relax.{name}",
+        infer=like("x", floats=True) if infer is None else infer,
+        te=te,
+        pattern=OpPatternKind.ELEMWISE,
+        flops=per_output(flops),
+        layout=follows,
+        gradient=gradient,
+    )(declared)
+
+
+def binary(
+    name: str,
+    te: TeForm,
+    doc: str,
+    *,
+    infer: InferRule | None = None,
+    gradient: Gradient | Refused = NO_GRADIENT_YET,
+) -> Callable[[TensorArg, TensorArg], Call]:
+    """The operator `relax.<name>` of two tensors `x1` and `x2` that broadcast."""
+
+    def declared(x1: TensorArg, x2: TensorArg) -> Expr:
+        raise AssertionError("a declaration")
+
+    declared.__name__ = declared.__qualname__ = name
+    declared.__doc__ = f"{doc}, elementwise with broadcasting."
+    return operator(
+        f"relax.{name}",
+        infer=broadcast() if infer is None else infer,
+        te=te,
+        pattern=OpPatternKind.BROADCAST,
+        flops=per_output(1),
+        layout=follows,
+        gradient=gradient,
+    )(declared)

@@ -1,0 +1,205 @@
+"""Operators: one declaration holds all there is to say about one.
+
+    @operator("relax.nn.softmax", infer=rules.like("data", floats=True), te=topi.nn.softmax, pattern=..., ...)
+    def softmax(data: TensorArg, axis: int = -1) -> Expr:
+        \"\"\"Scale exp(data) to a sum of 1 along `axis`.\"\"\"
+
+The signature says what the operator takes (see `compiler.relax.op.core.params`); the declaration becomes the
+function that builds the call. Builder, printer, parser, legalisation, fusion, layout conversion, cost and
+documentation read the table. Every part is there, or `refused("why")`.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, ParamSpec
+
+from compiler.arith.analyzer import Analyzer
+from compiler.errors import IRError
+from compiler.ir.base import Op, RelaxExpr, Span
+from compiler.relax.nodes import Call, Expr, StructInfo
+from compiler.relax.op.core.layout import LayoutRule
+from compiler.relax.op.core.params import Param, bind, params_of
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import Count, Work, inputs_and_outputs
+from compiler.suggest import closest
+from compiler.te.where import caller_span
+
+P = ParamSpec("P")
+
+
+class OpPatternKind(enum.IntEnum):
+    """How fusion may treat an operator; the numbers are the field's."""
+
+    ELEMWISE = 0  # element i of the result reads element i of each argument
+    BROADCAST = 1  # the same, with arguments repeated along dimensions
+    INJECTIVE = 2  # each element of the result reads one element of an argument
+    COMM_REDUCE = 3  # a reduction
+    OUT_ELEMWISE_FUSABLE = 4  # elementwise operators may be fused into its result: products, convolutions
+    TUPLE = 7
+    OPAQUE = 8  # never fused
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A part that an operator does not have, and why."""
+
+    reason: str
+
+
+def refused(reason: str) -> Refused:
+    """State that an operator lacks a part. `reason` completes "because …"."""
+    return Refused(reason)
+
+
+InferRule = Callable[[Use], StructInfo]
+"""What is known of the result."""
+TeForm = Callable[..., Any]
+"""The computation: `te(*arguments, **attributes)`, arguments as te tensors, lists of them, or scalars."""
+Legalize = Callable[[Any, Call], RelaxExpr]
+"""What an operator without a te form becomes: `legalize(builder, call)`."""
+HostForm = Callable[..., Any]
+"""The value on numpy arrays, for operators that no kernel computes: `host(*arguments, **attributes)`."""
+Gradient = Callable[[Any, Call, Any, Any], Sequence[RelaxExpr]]
+"""`gradient(result, call, gradient of the result, builder)`: the gradient of each argument."""
+Canonical = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""The attributes that a call holds, from those that were given."""
+Normalize = Callable[[Use], Call]
+"""The call in the one way that its operator is written: a -1 in a shape resolved, for instance. Often itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """All there is to say about one operator.
+
+    `te` or `legalize` says what it computes; `host`, how the interpreter runs it where it has neither. `flops` counts
+    arithmetic operations, `bytes` what is read and written. `precision` says whether lower precision is used for it
+    always, as its arguments have it ("follow"), or never.
+    """
+
+    name: str
+    doc: str
+    params: tuple[Param, ...]
+    infer: InferRule
+    te: TeForm | Refused
+    legalize: Legalize | Refused
+    host: HostForm | Refused
+    pattern: OpPatternKind
+    layout: LayoutRule | Refused
+    flops: Count | Refused
+    bytes: Count | Refused
+    pure: bool
+    gradient: Gradient | Refused
+    precision: Literal["always", "follow", "never"]
+    canonical: Canonical | None
+    normalize: Normalize | None
+    op: Op
+
+    @property
+    def short_name(self) -> str:
+        """The name that kernels made of it have: "relax.nn.softmax" → "softmax"."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def arguments(self) -> tuple[Param, ...]:
+        """What the call holds as arguments."""
+        return tuple(param for param in self.params if param.is_argument)
+
+    @property
+    def attributes(self) -> tuple[Param, ...]:
+        return tuple(param for param in self.params if param.is_attr)
+
+    def call(self, args: Sequence[Any], kwargs: Mapping[str, Any], span: Span | None = None) -> Call:
+        """The call that Python arguments stand for. Raises ArgumentError where they do not fit."""
+        bound = bind(self.name, self.params, args, kwargs)
+        attrs = bound.attrs if self.canonical is None else self.canonical(bound.attrs)
+        return Call(self.op, tuple(bound.args), attrs, bound.sinfo_args, span)
+
+    def normalized(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> Call:
+        """The call in the one way that the operator is written; its arguments' StructInfo is known."""
+        if self.normalize is None:
+            return call
+        return self.normalize(Use(call, self.name, self.params, analyzer or Analyzer(), context))
+
+    def struct_info(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> StructInfo:
+        """What is known of the call's result. Raises IRError, with the call's line, where its arguments do not fit."""
+        return self.infer(Use(call, self.name, self.params, analyzer or Analyzer(), context))
+
+    def work(self, call: Call) -> Work:
+        """How much a call with known StructInfo does."""
+        flops = None if isinstance(self.flops, Refused) else self.flops(call)
+        return Work(flops, None if isinstance(self.bytes, Refused) else self.bytes(call))
+
+
+def built_in(*args: Any) -> Any:
+    """The host form of operators that interpreter and VM know by name."""
+    raise AssertionError("interpreter and VM know this operator by name")
+
+
+OPERATORS: dict[str, Operator] = {}
+"""Every operator by its full name."""
+
+
+def operator(
+    name: str,
+    *,
+    infer: InferRule,
+    te: TeForm | Refused,
+    pattern: OpPatternKind,
+    flops: Count | Refused,
+    layout: LayoutRule | Refused,
+    gradient: Gradient | Refused,
+    legalize: Legalize | Refused | None = None,
+    host: HostForm | Refused | None = None,
+    bytes: Count | Refused = inputs_and_outputs,
+    pure: bool = True,
+    precision: Literal["always", "follow", "never"] = "follow",
+    canonical: Canonical | None = None,
+    normalize: Normalize | None = None,
+) -> Callable[[Callable[P, Expr]], Callable[P, Call]]:
+    """Declare the operator `name`; the decorated function's signature says what it takes.
+
+    `canonical(attributes)` gives the attributes that the call holds, where they are not simply what was given: an int
+    that stands for several, a layout that follows from another. `normalize(use)` does the like for what needs the
+    arguments' StructInfo. Raises IRError for a name declared before, and where
+    `te`, `legalize` and `host` are all refused.
+    """
+    if name in OPERATORS:
+        raise IRError(f"the operator {name} is declared twice")
+    by_te = not isinstance(te, Refused)
+    legal = legalize if legalize is not None else refused("its te form says what it becomes" if by_te else te.reason)  # type: ignore[union-attr]
+    on_host = host if host is not None else refused("its kernel computes it")
+    if isinstance(te, Refused) and isinstance(legal, Refused) and isinstance(on_host, Refused):
+        raise IRError(f"the operator {name} says nowhere what it computes", hint="give te, legalize or host")
+
+    def declare(declared: Callable[P, Expr]) -> Callable[P, Call]:
+        signature = inspect.signature(declared, eval_str=True)
+        params = params_of(signature)
+        entry = Operator(
+            name=name, doc=inspect.getdoc(declared) or "", params=params, infer=infer, te=te, legalize=legal,
+            host=on_host, pattern=pattern, layout=layout, flops=flops, bytes=bytes, pure=pure, gradient=gradient,
+            precision=precision, canonical=canonical, normalize=normalize,
+            op=Op.register(name, pure=pure),
+        )  # fmt: skip
+        OPERATORS[name] = entry
+
+        @functools.wraps(declared)
+        def build(*args: P.args, **kwargs: P.kwargs) -> Call:
+            return entry.call(args, kwargs, caller_span())
+
+        return build
+
+    return declare
+
+
+def operator_of(op: Op | str) -> Operator:
+    """The declaration of an operator. Raises IRError where there is none."""
+    name = op if isinstance(op, str) else op.name
+    found = OPERATORS.get(name)
+    if found is None:
+        raise IRError(f"there is no graph operator {name!r}", hint=closest(name, OPERATORS))
+    return found

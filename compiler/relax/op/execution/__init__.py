@@ -1,0 +1,1 @@
+"""Operators that call functions, manage memory and say where code runs."""

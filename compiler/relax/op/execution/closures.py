@@ -1,0 +1,37 @@
+"""Closures: functions with values for their last parameters."""
+
+from __future__ import annotations
+
+from compiler.ir.base import GlobalVar
+from compiler.relax.nodes import Expr, FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo, info_of
+from compiler.relax.op.core.params import FuncArg, TupleArg
+from compiler.relax.op.core.registry import OpPatternKind, built_in, operator, refused
+from compiler.relax.op.core.use import Use
+from compiler.relax.op.core.work import nothing
+
+
+def _closure_info(use: Use) -> StructInfo:
+    func, given = use.arg("func"), use.info("args")
+    named = isinstance(func, GlobalVar) and use.context is not None
+    known = use.context.info_of_function(func) if named else info_of(func)
+    if not isinstance(known, FuncStructInfo) or known.params is None or not isinstance(given, TupleStructInfo):
+        return ObjectStructInfo()
+    count = len(known.params) - len(given.fields)
+    if count < 0:
+        use.fail(f"func has {len(known.params)} parameters, and {len(given.fields)} values are given for them")
+    return FuncStructInfo(known.params[:count], known.ret, known.purity)
+
+
+@operator(
+    "relax.make_closure",
+    infer=_closure_info,
+    te=refused("the machine does it, not a kernel"),
+    host=built_in,
+    pattern=OpPatternKind.OPAQUE,
+    flops=nothing,
+    bytes=nothing,
+    layout=refused("it passes tensors on as they are"),
+    gradient=refused("gradients are made before functions are lifted"),
+)
+def make_closure(func: FuncArg, args: TupleArg) -> Expr:
+    """Give a function that calls `func` with its own arguments and then `args`."""

@@ -1,0 +1,1 @@
+"""Operators that make, move, join and select elements."""

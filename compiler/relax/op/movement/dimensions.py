@@ -1,0 +1,315 @@
+"""Operators that add, drop and repeat dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler import topi
+from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
+from compiler.relax.nodes.dims import int64, text
+from compiler.relax.op.core.families import NO_GRADIENT_YET
+from compiler.relax.op.core.layout import as_written, follows_with_axis
+from compiler.relax.op.core.params import Ints, OptionalInts, ShapeArg, TensorArg
+from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.rules import broadcast_dims_to, product, tensor
+from compiler.relax.op.core.use import Use, shown
+from compiler.relax.op.core.work import nothing, per_input
+from compiler.te.tensor import Tensor
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+
+__all__ = [
+    "broadcast_to", "collapse_sum_like", "collapse_sum_to", "expand_dims", "flatten", "flip", "repeat", "squeeze",
+    "tile",
+]  # fmt: skip
+
+
+# ----------------------------------------------------------------------- broadcasting and its inverse
+
+
+def _broadcast_info(use: Use) -> StructInfo:
+    data, shape = use.tensor("x"), use.shape("shape")
+    if data.ndim != -1 and shape.ndim != -1 and data.ndim > shape.ndim:
+        use.fail(f"x, {shown(data)}, cannot be broadcast to {shape.ndim} dimensions")
+    if shape.values is None:
+        return TensorStructInfo(use.arg("shape"), data.dtype, data.vdevice)  # type: ignore[arg-type]
+    if data.dims is not None:
+        broadcast_dims_to(use, "x", data.dims, shape.values)
+    return tensor(shape.values, data.dtype, vdevice=data.vdevice)
+
+
+@operator(
+    "relax.broadcast_to",
+    infer=_broadcast_info,
+    te=topi.broadcast_to,
+    pattern=OpPatternKind.BROADCAST,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def broadcast_to(x: TensorArg, shape: ShapeArg) -> Expr:
+    """Repeat `x` along dimensions of size 1, or new ones before its own, so that it has `shape`."""
+
+
+def _collapse_to_info(use: Use) -> StructInfo:
+    data, shape = use.tensor("data"), use.shape("shape")
+    if shape.values is None:
+        return TensorStructInfo(use.arg("shape"), data.dtype, data.vdevice)  # type: ignore[arg-type]
+    if data.dims is not None:
+        if len(shape.values) > len(data.dims):
+            use.fail(f"data, {shown(data)}, has fewer dimensions than the shape that it is collapsed to")
+        broadcast_dims_to(use, "shape", shape.values, data.dims)
+    return tensor(shape.values, data.dtype, vdevice=data.vdevice)
+
+
+def _collapse(data: Tensor, shape: Any) -> Tensor:
+    extra = data.ndim - len(shape)
+    same = [
+        d for d, size in enumerate(shape)
+        if ops.as_int(size) == 1 and ops.as_int(data.shape[extra + d]) != 1
+    ]  # fmt: skip
+    axes = [*range(extra), *(extra + d for d in same)]
+    if not axes:
+        return topi.identity(data)
+    total: Tensor = topi.sum(data, axes, True)
+    return topi.reshape(total, [ops.as_expr(size) for size in shape])
+
+
+@operator(
+    "relax.collapse_sum_to",
+    infer=_collapse_to_info,
+    te=_collapse,
+    pattern=OpPatternKind.COMM_REDUCE,
+    flops=per_input(1),
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def collapse_sum_to(data: TensorArg, shape: ShapeArg) -> Expr:
+    """Add up what `broadcast_to` repeats, so that `data` has `shape`."""
+
+
+def _collapse_like_info(use: Use) -> StructInfo:
+    data, target = use.tensor("data"), use.tensor("collapse_target")
+    if data.dims is not None and target.dims is not None:
+        if len(target.dims) > len(data.dims):
+            use.fail(f"data, {shown(data)}, has fewer dimensions than collapse_target, {shown(target)}")
+        broadcast_dims_to(use, "collapse_target", target.dims, data.dims)
+    return tensor(target.dims, data.dtype, target.ndim, data.vdevice)
+
+
+def _collapse_like(data: Tensor, collapse_target: Tensor) -> Tensor:
+    return _collapse(data, list(collapse_target.shape))
+
+
+@operator(
+    "relax.collapse_sum_like",
+    infer=_collapse_like_info,
+    te=_collapse_like,
+    pattern=OpPatternKind.COMM_REDUCE,
+    flops=per_input(1),
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def collapse_sum_like(data: TensorArg, collapse_target: TensorArg) -> Expr:
+    """Add up what broadcasting repeats, so that `data` has the shape of `collapse_target`."""
+
+
+# ------------------------------------------------------------------------ dimensions of size 1
+
+
+def _one_axis(attrs: dict[str, Any]) -> dict[str, Any]:
+    axis = attrs["axis"]
+    return {**attrs, "axis": (axis,) if isinstance(axis, int) else axis}
+
+
+def _expand_info(use: Use) -> StructInfo:
+    data, given = use.tensor("x"), use.call.attrs["axis"]
+    if data.ndim == -1:
+        return tensor(None, data.dtype, -1, data.vdevice)
+    rank = data.ndim + len(given)
+    axes = use.axes(given, rank)
+    if data.dims is None:
+        return tensor(None, data.dtype, rank, data.vdevice)
+    rest = iter(data.dims)
+    return tensor([int64(1) if d in axes else next(rest) for d in range(rank)], data.dtype, vdevice=data.vdevice)
+
+
+def _expand(x: Tensor, axis: Any) -> Tensor:
+    rank = x.ndim + len(axis)
+    for place in sorted(a % rank for a in axis):
+        x = topi.expand_dims(x, place)
+    return x if axis else topi.identity(x)
+
+
+@operator(
+    "relax.expand_dims",
+    infer=_expand_info,
+    te=_expand,
+    pattern=OpPatternKind.BROADCAST,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+    canonical=_one_axis,
+)
+def expand_dims(x: TensorArg, axis: Ints) -> Expr:
+    """Add dimensions of size 1, so that they stand at the positions `axis` of the result."""
+
+
+def _squeezed(use: Use) -> tuple[TensorStructInfo, tuple[int, ...] | None]:
+    data, given = use.tensor("x"), use.call.attrs["axis"]
+    if given is None:
+        if data.dims is None:
+            return data, None
+        return data, tuple(d for d, size in enumerate(data.dims) if use.same(size, int64(1)))
+    if data.ndim == -1:
+        return data, None
+    axes = use.axes(given, data.ndim)
+    for d in axes:
+        if data.dims is not None and use.differ(data.dims[d], int64(1)):
+            use.fail(f"dimension {d} of x is {text(data.dims[d])}, not 1: {shown(data)}")
+    return data, axes
+
+
+def _squeeze_info(use: Use) -> StructInfo:
+    data, axes = _squeezed(use)
+    if axes is None:
+        return tensor(None, data.dtype, -1, data.vdevice)
+    rank = data.ndim - len(axes)
+    if data.dims is None:
+        return tensor([] if rank == 0 else None, data.dtype, rank, data.vdevice)
+    return tensor([s for d, s in enumerate(data.dims) if d not in axes], data.dtype, vdevice=data.vdevice)
+
+
+def _squeeze(x: Tensor, axis: Any) -> Tensor:
+    return topi.squeeze(x, axis)
+
+
+@operator(
+    "relax.squeeze",
+    infer=_squeeze_info,
+    te=_squeeze,
+    pattern=OpPatternKind.INJECTIVE,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+    canonical=_one_axis,
+)
+def squeeze(x: TensorArg, axis: OptionalInts = None) -> Expr:
+    """Drop the dimensions `axis`, whose size is 1; for None, all whose size is known to be 1."""
+
+
+def _flatten_info(use: Use) -> StructInfo:
+    data = use.tensor("x")
+    dims = None if data.dims is None else [product(use, data.dims)]
+    return tensor(dims, data.dtype, 1, data.vdevice)
+
+
+def _flatten(x: Tensor) -> Tensor:
+    return topi.reshape(x, (-1,)) if x.ndim != 1 else topi.identity(x)
+
+
+@operator(
+    "relax.flatten",
+    infer=_flatten_info,
+    te=_flatten,
+    pattern=OpPatternKind.INJECTIVE,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def flatten(x: TensorArg) -> Expr:
+    """Lay all elements out in one dimension, in row-major order."""
+
+
+# ----------------------------------------------------------------------------------- repeating
+
+
+def _flip_info(use: Use) -> StructInfo:
+    data = use.tensor("data")
+    if data.ndim != -1:
+        use.axis(use.call.attrs["axis"], data.ndim)
+    return data
+
+
+@operator(
+    "relax.flip",
+    infer=_flip_info,
+    te=topi.flip,
+    pattern=OpPatternKind.INJECTIVE,
+    flops=nothing,
+    layout=follows_with_axis("axis"),
+    gradient=NO_GRADIENT_YET,
+)
+def flip(data: TensorArg, axis: int) -> Expr:
+    """Turn the elements along `axis` around."""
+
+
+def _repeat_info(use: Use) -> StructInfo:
+    data, attrs = use.tensor("data"), use.call.attrs
+    times, axis = attrs["repeats"], attrs["axis"]
+    if times < 0:
+        use.fail(f"repeats is {times}, it must not be negative")
+    if axis is None:
+        dims = None if data.dims is None else [use.simplify(product(use, data.dims) * times)]
+        return tensor(dims, data.dtype, 1, data.vdevice)
+    if data.ndim == -1:
+        return data
+    axis = use.axis(axis, data.ndim)
+    if data.dims is None:
+        return data
+    grown = [use.simplify(s * times) if d == axis else s for d, s in enumerate(data.dims)]
+    return tensor(grown, data.dtype, vdevice=data.vdevice)
+
+
+def _repeat(data: Tensor, repeats: int, axis: int | None) -> Tensor:
+    return topi.repeat(_flatten(data), repeats, 0) if axis is None else topi.repeat(data, repeats, axis)
+
+
+@operator(
+    "relax.repeat",
+    infer=_repeat_info,
+    te=_repeat,
+    pattern=OpPatternKind.BROADCAST,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def repeat(data: TensorArg, repeats: int, axis: int | None = None) -> Expr:
+    """Repeat each slice along `axis` (each element, laid flat, for None) `repeats` times in a row."""
+
+
+def _tile_info(use: Use) -> StructInfo:
+    data, given = use.tensor("data"), use.call.attrs["repeats"]
+    if any(times < 0 for times in given):
+        use.fail(f"repeats is {given}, none must be negative")
+    if data.ndim == -1:
+        return data
+    rank = max(data.ndim, len(given))
+    if data.dims is None:
+        return tensor(None, data.dtype, rank, data.vdevice)
+    times = [1] * (rank - len(given)) + list(given)
+    sizes: list[PrimExpr] = [int64(1)] * (rank - data.ndim) + list(data.dims)
+    return tensor([use.simplify(s * t) for s, t in zip(sizes, times)], data.dtype, vdevice=data.vdevice)
+
+
+def _all_repeats(attrs: dict[str, Any]) -> dict[str, Any]:
+    repeats = attrs["repeats"]
+    return {"repeats": (repeats,) if isinstance(repeats, int) else repeats}
+
+
+def _tile(data: Tensor, repeats: Any) -> Tensor:
+    return topi.tile(data, repeats)
+
+
+@operator(
+    "relax.tile",
+    infer=_tile_info,
+    te=_tile,
+    pattern=OpPatternKind.BROADCAST,
+    flops=nothing,
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+    canonical=_all_repeats,
+)
+def tile(data: TensorArg, repeats: Ints) -> Expr:
+    """Repeat the whole of `data` `repeats[d]` times along dimension d, aligned at the last one."""

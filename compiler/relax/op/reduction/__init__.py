@@ -1,0 +1,1 @@
+"""Operators that reduce, search, sort and scan."""
