@@ -27,6 +27,7 @@ QUICK = {
     "convergence": "--workload matmul:64,64,64 --long 8 --trials 4 --seeds 1 --rounds 1",
     "farm": "--boxes 20 --clients 5 --seconds 0.3",
     "gpu": "--small --trials 2",
+    "graphs": "--rounds 1 --only resnet",
     "intrinsics": "exp tanh --seconds 0.01",
     "kernels": "--only 1.c --trials 4 --rounds 1",
     "levels": "--rounds 1",

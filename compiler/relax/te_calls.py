@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from compiler.relax.nodes import (
     ShapeExpr,
     ShapeStructInfo,
     StringImm,
+    StructInfo,
     TensorStructInfo,
     Tuple,
     TupleGetItem,
@@ -71,6 +72,77 @@ def make_kernel(
         several,
         tuple([outer[var] for var in scalars]),
     )
+
+
+def tensors_of(args: Sequence[RelaxExpr]) -> tuple[RelaxExpr, ...]:
+    """The tensors among `args`, tuples taken apart: what a kernel made with them is called with."""
+    found: list[RelaxExpr] = []
+    for arg in args:
+        if isinstance(arg, Tuple):
+            found += tensors_of(arg.fields)
+            continue
+        match info_of(arg):
+            case TensorStructInfo():
+                found.append(arg)
+            case TupleStructInfo() as info:
+                found += tensors_of([TupleGetItem(arg, index) for index in range(len(info.fields))])
+    return tuple(found)
+
+
+def kernel_key(args: Sequence[RelaxExpr], attrs: Mapping[str, Any]) -> Hashable | None:
+    """What a kernel made with `args` and `attrs` depends on: shapes, element types, scalars.
+
+    Equal keys make equal kernels. None where no key can be told.
+    """
+    try:
+        key = (tuple(map(_key, args)), tuple([(name, _key(value)) for name, value in attrs.items()]))
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _key(value: Any) -> Hashable:
+    """The key of one value; raises TypeError where there is none."""
+    match value:
+        case n.IntImm() | n.FloatImm():
+            return value.dtype, repr(value.value)  # -0.0 is not 0.0
+        case n.Var():
+            return value
+        case n.BinaryOp():
+            return type(value), _key(value.a), _key(value.b)
+        case n.Cast():
+            return value.dtype, _key(value.value)
+        case PrimExpr():
+            raise TypeError("an expression of another kind")
+        case PrimValue() | StringImm() | DataTypeImm():
+            return type(value), _key(value.value)
+        case ShapeExpr():
+            return ShapeExpr, tuple(map(_key, value.values))
+        case Tuple():
+            return Tuple, tuple(map(_key, value.fields))
+        case RelaxExpr():
+            return _info_key(info_of(value))
+        case list() | tuple():
+            return type(value), tuple(map(_key, value))
+        case int() | float():
+            return type(value), repr(value)
+        case str() | None:
+            return value
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def _info_key(info: StructInfo | None) -> Hashable:
+    match info:
+        case TensorStructInfo(dims=tuple() as dims):
+            return info.dtype, tuple(map(_key, dims))
+        case ShapeStructInfo(values=tuple() as values):
+            return ShapeExpr, tuple(map(_key, values))
+        case PrimStructInfo(value=PrimExpr() as scalar):
+            return PrimValue, _key(scalar)
+        case TupleStructInfo():
+            return Tuple, tuple(map(_info_key, info.fields))
+    raise TypeError("a value that is not known")
 
 
 class _Inputs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from compiler.ir.base import Op, RelaxExpr
@@ -19,7 +19,7 @@ from compiler.relax.nodes import (
 )
 from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
 from compiler.relax.op.execution.calls import call_tir
-from compiler.relax.te_calls import make_kernel
+from compiler.relax.te_calls import kernel_key, make_kernel, tensors_of
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 Rule = Callable[[Any, Call], RelaxExpr]
@@ -45,6 +45,7 @@ class _Legalizer(PyExprMutator):
     def __init__(self, mod: IRModule, rules: Mapping[str, Rule]) -> None:
         super().__init__(mod)
         self._rules = rules
+        self._kernels: dict[tuple[str, Hashable], tuple[Any, Any, Any]] = {}
 
     def visit_call_(self, op: Call) -> Any:
         call: Any = super().visit_call_(op)
@@ -66,10 +67,19 @@ class _Legalizer(PyExprMutator):
         return call
 
     def _kernel_call(self, operator: Operator, call: Call) -> Call:
+        """The call of the operator's kernel. One made for a call that is alike is used again."""
+        key = kernel_key(call.args, call.attrs)
+        held = None if key is None else self._kernels.get((operator.name, key))
+        if held is not None:
+            gvar, infos, tir_vars = held
+            return call_tir(gvar, tensors_of(call.args), infos, tir_vars)
         kernel = make_kernel(operator.te, call.args, call.attrs, operator.short_name)  # type: ignore[arg-type]
         gvar = self.builder_.add_func(kernel.func, operator.short_name)
-        infos: Any = list(kernel.outputs) if kernel.several else kernel.outputs[0]
-        return call_tir(gvar, kernel.args, infos, kernel.tir_vars or None)
+        infos = list(kernel.outputs) if kernel.several else kernel.outputs[0]
+        tir_vars = kernel.tir_vars or None
+        if key is not None:
+            self._kernels[operator.name, key] = gvar, infos, tir_vars
+        return call_tir(gvar, kernel.args, infos, tir_vars)
 
 
 def _is_known(arg: RelaxExpr) -> bool:

@@ -10,6 +10,7 @@ from compiler.ir.structural import assert_structural_equal
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.passes import Sequential
 from compiler.relax.analysis import problems
+from compiler.relax.te_calls import make_kernel
 from compiler.relax.transform.passes import find_pass, relax_pass, relax_passes
 from compiler.relax.transform.pipeline import PIPELINES, get_pipeline
 from tunefarm import relax, tir
@@ -122,6 +123,30 @@ def test_operators_become_kernels_made_once() -> None:
     assert [name.name_hint for name in made] == ["main", "matmul", "matmul1"]
     assert all(binding.value.op.name == "relax.call_tir" for binding in bindings(made))
     assert problems(made) == []
+
+
+def test_kernels_are_made_once_for_calls_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(*args: Any) -> Any:
+        made.append(args[3])
+        return make_kernel(*args)
+
+    monkeypatch.setattr("compiler.relax.transform.legalize_ops.make_kernel", counted)
+
+    def layers(bb: Any, x: Any, y: Any) -> Any:
+        for axis in (0, 1, -1, 0):
+            x = bb.emit(op.nn.softmax(bb.emit(op.clip(x, 0.0, 1.0)), axis))
+            y = bb.emit(op.concat([y, y], 1))
+        x = bb.emit(op.strided_slice(bb.emit(op.clip(x, -0.0, 1.0)), [0], [0], [N]))
+        return op.add(x, bb.emit(op.strided_slice(y, [1], [0], [4])))
+
+    legal = transform.LegalizeOps()(graph(layers, tensor(N, 4), tensor(N, 4)))
+    assert sorted(made) == ["add", "clip", "clip", *["concat"] * 4, *["softmax"] * 3, *["strided_slice"] * 2]
+    assert problems(legal) == []
+    names = [name.name_hint for name in legal]
+    assert sum(name.startswith("softmax") for name in names) == 2  # axes 1 and -1 make one kernel
+    assert sum(name.startswith("clip") for name in names) == 2
 
 
 def test_operators_may_become_something_else() -> None:
