@@ -1,7 +1,7 @@
 """Lowering: from scheduled blocks to loops over one-dimensional buffers. `PIPELINE` is the whole list of its passes.
 
-A function that is lowered already, or that a pass has made a whole kernel of, takes no further pass. What follows for
-a GPU belongs to its code generation: barriers (`inject_barriers`), then kernels apart (`split_host_device`).
+A function that is lowered already, or that a pass has made a whole kernel of, takes no further pass. `GPU` lists what
+code generation for a GPU runs after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from compiler.lower.blocks.lower_init import lower_init
 from compiler.lower.blocks.lower_match_buffer import lower_match_buffer
 from compiler.lower.blocks.plan_allocation import plan_allocation
 from compiler.lower.gpu.inject_async_copy import inject_async_copy
-from compiler.lower.gpu.inject_barriers import OWN_BARRIERS
+from compiler.lower.gpu.inject_barriers import OWN_BARRIERS, inject_barriers
+from compiler.lower.gpu.split_host_device import split_host_device
 from compiler.lower.gpu.thread_axes import is_bound, unroll_virtual_threads
 from compiler.lower.gpu.thread_reduction import lower_thread_reductions
 from compiler.lower.loops.hoist_guards import hoist_guards
@@ -61,7 +62,7 @@ class Lowering:
 class Row:
     """A registered pass at its place. It runs `when` the run asks for it, on functions that are not `unless`."""
 
-    function: Rewrite
+    function: Callable[..., Any]
     when: Callable[[Lowering], bool] | None = None
     unless: Callable[[n.PrimFunc], bool] | None = None
 
@@ -126,6 +127,8 @@ PIPELINE: tuple[Row | Phase, ...] = (
     Phase(2),
     Phase(3),
 )
+
+GPU = (Row(inject_barriers), Row(split_host_device))
 
 
 # ------------------------------------------------------------------------------------ running
@@ -216,6 +219,16 @@ def _passes_under(context: PassContext, run: Lowering) -> list[Pass]:
     for step in _steps_and_phases(run):
         found += [step.as_pass()] if isinstance(step, Step) else added.get(step.number, [])
     return found
+
+
+def gpu_stages(module: IRModule) -> Iterator[IRModule]:
+    """The lowered module after each pass of `GPU`. A pass that the current context leaves out changes nothing."""
+    context = PassContext.active() or PassContext()
+    for row in GPU:
+        made = pass_of(row.function).make()
+        if context.enabled(made.info):
+            module = made(module)
+        yield module
 
 
 def is_lowered(func: n.PrimFunc) -> bool:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from compiler.ir.module import IRModule
 from compiler.ir.transform.config import TransformError
 from compiler.ir.transform.context import PassContext
-from compiler.ir.transform.passes import FunctionPass, Pass, PassInfo, pass_decorator, register_pass
+from compiler.ir.transform.passes import FunctionPass, ModulePass, Pass, PassInfo, pass_decorator, register_pass
 from compiler.suggest import closest
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -28,7 +28,9 @@ from compiler.tir.verify import Stage
 
 Rewrite = Callable[[n.PrimFunc], n.PrimFunc]
 Setting = Callable[[PassContext | None], Any]
-F = TypeVar("F", bound=Callable[..., n.PrimFunc])
+F = TypeVar("F", bound=Callable[..., n.PrimFunc | IRModule])
+Over = Literal["function", "module"]
+"""What a pass's function takes: a TensorIR function, or a module, to add functions to it."""
 
 
 class PrimFuncPass(FunctionPass):
@@ -68,7 +70,8 @@ class TirPass:
     """
 
     title: str
-    function: Callable[..., n.PrimFunc]
+    function: Callable[..., Any]
+    over: Over
     opt_level: int
     gives: Stage | None
     options: Mapping[str, Setting]
@@ -92,8 +95,12 @@ class TirPass:
         function = self.function
         return (lambda func: function(func, **settings)) if settings else function
 
-    def make(self, *args: Any, **kwargs: Any) -> PrimFuncPass:
+    def make(self, *args: Any, **kwargs: Any) -> Pass:
         """The pass by itself, as the context it will run under configures it, and the arguments."""
+        function = self.function
+        if self.over == "module":
+            self.signature.bind(*args, **kwargs)
+            return ModulePass(lambda mod, _context: function(mod), self.info)
         given = self.signature.bind(*args, **kwargs).arguments
         defaults = self.signature.parameters
         given = {name: value for name, value in given.items() if value != defaults[name].default}
@@ -113,20 +120,27 @@ class TirPass:
 
 
 _passes: dict[str, TirPass] = {}
-_by_function: dict[Callable[..., n.PrimFunc], TirPass] = {}
+_by_function: dict[Callable[..., Any], TirPass] = {}
 
 
 def tir_pass(
-    title: str, *, opt_level: int = 0, gives: Stage | None = None, options: Mapping[str, Setting] | None = None
+    title: str,
+    *,
+    over: Over = "function",
+    opt_level: int = 0,
+    gives: Stage | None = None,
+    options: Mapping[str, Setting] | None = None,
 ) -> Callable[[F], F]:
     """Register the decorated function as the pass `tir.<title>`; it can still be called. See `TirPass`.
+
+    A pass over modules takes no options.
 
     Raises TransformError when the title is taken.
     """
 
     def register(function: F) -> F:
         takes_bits = "vector_bits" in inspect.signature(function).parameters
-        made = TirPass(title, function, opt_level, gives, options or {}, takes_bits)
+        made = TirPass(title, function, over, opt_level, gives, options or {}, takes_bits)
         register_pass(made.info.name, made.make)
         _passes[title] = _by_function[function] = made
         return function
@@ -146,7 +160,7 @@ def find_pass(title: str) -> TirPass:
     return _passes[title]
 
 
-def pass_of(function: Callable[..., n.PrimFunc]) -> TirPass:
+def pass_of(function: Callable[..., Any]) -> TirPass:
     """The pass that a function was registered as."""
     return _by_function[function]
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from compiler.artifact import Artifact, EntryPoint
 from compiler.codegen.llvm.module import parameters
 from compiler.codegen.nvptx.ptx import arch_of, ptx_text
 from compiler.driver.backend import Backend, Lowered
+from compiler.driver.pipeline import gpu_stages
 from compiler.dtype import element_of, lanes_of
 from compiler.ir.base import GlobalVar
-from compiler.ir.module import IRModule
 from compiler.launches import Launch, Workspace
 from compiler.lower.blocks.shape_vars import extent_text, names_for, shape_vars
-from compiler.lower.gpu.inject_barriers import inject_barriers
-from compiler.lower.gpu.split_host_device import HostDevice, Kernel, split_host_device
+from compiler.lower.gpu.split_host_device import HostDevice, Kernel, launches
 from compiler.schedule.default_gpu import default_gpu_schedule
 from compiler.target.target import Target
 from compiler.tensorcore.wide_sums import summed_wide
@@ -23,14 +22,6 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 
 VECTOR_BITS = 128  # of one load or store of a thread
-
-
-@dataclass(frozen=True, slots=True)
-class _Built:
-    """The functions as they run on the device: lowered, with barriers, and taken apart."""
-
-    functions: Mapping[GlobalVar, n.PrimFunc]
-    plans: Mapping[GlobalVar, HostDevice]
 
 
 class CUDABackend(Backend):
@@ -47,21 +38,22 @@ class CUDABackend(Backend):
         return default_gpu_schedule(summed_wide(func))
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
-        built = _built(lowered.module)
+        synchronized, split = gpu_stages(lowered.module)
+        plans = {g: launches(split, g) for g in lowered.module}
         kernels: dict[str, Kernel] = {}
         names: dict[GlobalVar, list[str]] = {}
-        for g, plan in built.plans.items():
+        for g, plan in plans.items():
             stem = f"{lowered.symbols[g]}_kernel"
             names[g] = [stem if not i else f"{stem}_{i}" for i in range(len(plan.kernels))]
             kernels |= zip(names[g], plan.kernels)
         ll, ptx, dynamic = ptx_text(kernels, lowered.target)
         done = [
-            _with_launches(entry, built.functions[g], built.plans[g], names[g], dynamic)
-            for entry, g in zip(lowered.entries, built.plans)
+            _with_launches(entry, func, plans[g], names[g], dynamic)
+            for entry, (g, func) in zip(lowered.entries, n.prim_funcs(lowered.module).items())
         ]
         blobs = {"ptx": ptx.encode()}
         if "tir" in keep:
-            blobs["tir"] = lowered.module.with_functions(dict(built.functions)).script().encode()
+            blobs["tir"] = synchronized.script().encode()
         if "ll" in keep:
             blobs["ll"] = ll.encode()
         return Artifact(str(lowered.target), (), tuple(done), blobs, lowered.meta)
@@ -70,21 +62,16 @@ class CUDABackend(Backend):
 CUDA = CUDABackend()
 
 
-def _built(lowered: IRModule) -> _Built:
-    functions = {g: inject_barriers(func) for g, func in n.prim_funcs(lowered).items()}
-    return _Built(functions, {g: split_host_device(func, g.name_hint) for g, func in functions.items()})
-
-
 def _with_launches(
     entry: EntryPoint, func: n.PrimFunc, plan: HostDevice, symbols: Sequence[str], dynamic: Mapping[str, int]
 ) -> EntryPoint:
     scalars = [param.var for param in parameters(func) if param.buffer is None]
     names = names_for([*scalars, *(shape.var for shape in shape_vars(func))])
-    launches = tuple(
+    started = tuple(
         Launch(symbol, _texts(kernel, names), kernel.block, kernel.slots, dynamic[symbol], kernel.tensor_maps)
         for symbol, kernel in zip(symbols, plan.kernels)
     )
-    return replace(entry, launches=launches, workspaces=tuple(_workspace(b, names) for b in plan.workspaces))
+    return replace(entry, launches=started, workspaces=tuple(_workspace(b, names) for b in plan.workspaces))
 
 
 def _texts(kernel: Kernel, names: Mapping[n.Var, str]) -> tuple[str, str, str]:

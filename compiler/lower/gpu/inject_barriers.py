@@ -27,6 +27,8 @@ from compiler.tir import ops
 from compiler.tir.intrin.gpu import ATOMICS, tvm_storage_sync
 from compiler.tir.intrin.ptx import MEMORY
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
+from compiler.tir.transform import tir_pass
+from compiler.tir.verify import Stage
 from compiler.tir.visit import free_vars, seq
 
 BARRIER = n.Evaluate(tvm_storage_sync("shared"))
@@ -35,12 +37,18 @@ _COPY, _WAIT = "ptx_cp_async", "tir.ptx_wait_group"
 OWN_BARRIERS = "tir.own_barriers"  # of a function: it has all it needs, where copies that go on by themselves arrive
 
 
-def inject_barriers(func: n.PrimFunc) -> n.PrimFunc:
-    """Put the barriers into each kernel of `func`, a function whose buffers are flat. One that is written with its own
-    (its attribute `tir.own_barriers` says so) is left as it is.
+@tir_pass("ThreadSync", gives=Stage.LOWERED, options={"storage_scope": lambda _context: "shared"})
+def inject_barriers(func: n.PrimFunc, *, storage_scope: str = "shared") -> n.PrimFunc:
+    """Put barriers where a thread needs what another one of its block wrote, or overwrites what it still reads.
 
+    `func` has flat buffers. One that has its own barriers (its attribute `tir.own_barriers` says so) is left as it is.
+    The barriers are right for memory of any scope: `storage_scope` is "shared" or "shared.dyn".
     Raises LoweringError where threads must wait for each other at a place that not all of them reach.
     """
+    if storage_scope not in ("shared", "shared.dyn"):
+        raise LoweringError(
+            f"there are no barriers for memory of scope {storage_scope!r}", hint='use ThreadSync("shared"): it puts all'
+        )
     if func.attrs.get(OWN_BARRIERS):
         return func
     private: set[n.Var] = set()

@@ -1,15 +1,24 @@
-"""A lowered function as the kernels it starts and what the host does around them.
+"""Split lowered functions into kernels and the host functions that launch them.
 
 Each outermost loop that is bound to a thread axis is a kernel. Around kernels the host may only allocate memory that
 kernels pass on to each other: everything else belongs into a bound loop.
+
+    for i in T.thread_binding(64, "blockIdx.x"): ...   →   T.Call("int32", "@main_kernel", A, B, 64, 1, 1, 1, 1, 1)
+
+A launch passes the kernel's arguments, then what the kernel's attribute `tir.kernel_launch_params` names: the extents
+of the grid and of a block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 
 from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar
+from compiler.ir.function import BaseFunc
+from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
 from compiler.ir.visit import children, walk
 from compiler.launches import TensorMap
@@ -19,10 +28,15 @@ from compiler.lower.gpu.thread_axes import bound_extents
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
-from compiler.tir.visit import free_vars
+from compiler.tir.renew import renew_defs
+from compiler.tir.transform import tir_pass
+from compiler.tir.visit import free_vars, seq
 
 _GRID = tuple(f"blockIdx.{axis}" for axis in "xyz")
 _BLOCK = tuple(f"threadIdx.{axis}" for axis in "xyz")
+_AXES = (*_GRID, *_BLOCK)
+_LAUNCH_PARAMS = "tir.kernel_launch_params"  # of a kernel: what a launch passes after its arguments
+_HOST = "tir.is_host_func"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +59,93 @@ class HostDevice:
     workspaces: list[n.Buffer] = field(default_factory=list)
 
 
-def split_host_device(func: n.PrimFunc, name: str) -> HostDevice:
-    """The kernels of `func`, a lowered function. Raises CodegenError where something is left for the host to compute,
-    a block's extent is not known or two loops want different grids."""
+@tir_pass("SplitHostDevice", over="module")
+def split_host_device(mod: IRModule) -> IRModule:
+    """Make the loops that are bound to threads functions of their own, kernels, which the host launches.
+
+    Raises CodegenError where something is left for the host to compute, a block's extent is not known or two loops want
+    different grids.
+    """
+    functions: dict[GlobalVar, BaseFunc] = {}
+    for g, func in mod.items():
+        if not isinstance(func, n.PrimFunc) or _HOST in func.attrs or _LAUNCH_PARAMS in func.attrs:
+            functions[g] = func
+            continue
+        plan = _plan(func, g.name_hint)
+        free = (f"{g.name_hint}_kernel{f'_{i}' if i else ''}" for i in count())
+        names = list(islice((GlobalVar(name) for name in free if name not in mod), len(plan.kernels)))
+        functions[g] = _host(func, plan, names)
+        functions |= {name: _named(kernel.func, name) for name, kernel in zip(names, plan.kernels)}
+    return mod.with_functions(functions)
+
+
+def launches(mod: IRModule, name: GlobalVar) -> HostDevice:
+    """Return what the host function `name` of a split module launches. Raises CodegenError for any other function."""
+    func = mod[name]
+    if not isinstance(func, n.PrimFunc) or _HOST not in func.attrs:
+        raise CodegenError(
+            f"{name.name_hint} is not split into kernels and what the host does",
+            hint="the pass tir.SplitHostDevice does it: look at disabled_pass and instruments of the pass context",
+        )
+    plan = HostDevice()
+    calls: list[n.Call] = []
+    for node in walk(func.body):
+        match node:
+            case n.Allocate():
+                plan.workspaces.append(_workspace(node))
+            case n.Call(op=GlobalVar()):
+                calls.append(node)
+            case _:
+                pass
+    slots = {var: slot for slot, (_, _, var) in enumerate(_passed(func, plan.workspaces))}
+    for call in calls:
+        assert isinstance(call.op, GlobalVar)
+        kernel = mod[call.op]
+        assert isinstance(kernel, n.PrimFunc)
+        args, (x, y, z, *threads) = call.args[: -len(_AXES)], call.args[-len(_AXES) :]
+        bx, by, bz = (ops.as_int(extent) or 1 for extent in threads)
+        used = tuple(slots[arg] for arg in args if isinstance(arg, n.Var))
+        plan.kernels.append(Kernel(kernel, (x, y, z), (bx, by, bz), used, _described(kernel)))
+    return plan
+
+
+def _host(func: n.PrimFunc, plan: HostDevice, names: list[GlobalVar]) -> n.PrimFunc:
+    """`func` with launches in the place of its kernels."""
+    passed = _passed(func, plan.workspaces)
+    body: Stmt = seq(*(_launch(name, kernel, passed) for name, kernel in zip(names, plan.kernels)))
+    for buffer in reversed(plan.workspaces):
+        body = n.Allocate(buffer.data, buffer.dtype, buffer.shape, ops.const(True), body, "global")
+    return func.with_body(body).with_attr(_HOST, True)
+
+
+def _launch(name: GlobalVar, kernel: Kernel, passed: list[tuple[n.Var, n.Buffer | None, n.Var]]) -> Stmt:
+    args = [passed[slot][2] for slot in kernel.slots]
+    return n.Evaluate(n.Call("int32", name, (*args, *kernel.grid, *map(ops.const, kernel.block))))
+
+
+def _named(kernel: n.PrimFunc, name: GlobalVar) -> n.PrimFunc:
+    """The kernel as a function of the module, with variables of its own."""
+    return renew_defs(kernel).with_attrs({"global_symbol": name.name_hint, _LAUNCH_PARAMS: _AXES})
+
+
+def _passed(func: n.PrimFunc, workspaces: list[n.Buffer]) -> list[tuple[n.Var, n.Buffer | None, n.Var]]:
+    """What launches can pass: the parameter, its buffer, and what stands for it in the function's body."""
+    buffers = [(param, func.buffer_map.get(param)) for param in func.params]
+    passed = [(param, buffer, param if buffer is None else buffer.data) for param, buffer in buffers]
+    passed += [(shape.var, None, shape.var) for shape in shape_vars(func)]
+    passed += [(n.Var(f"{buffer.name}_workspace", "handle"), buffer, buffer.data) for buffer in workspaces]
+    return passed
+
+
+def _workspace(alloc: n.Allocate) -> n.Buffer:
+    return n.Buffer(alloc.buffer_var.name, alloc.buffer_var, alloc.extents, alloc.dtype)
+
+
+def _plan(func: n.PrimFunc, name: str) -> HostDevice:
     plan = HostDevice()
     found = list(_kernels(func.body, (), name, plan))
     _check_private(found, name)
-    passed: list[tuple[n.Var, n.Buffer | None]] = [(param, func.buffer_map.get(param)) for param in func.params]
-    passed += [(shape.var, None) for shape in shape_vars(func)]
-    passed += [(n.Var(f"{buffer.name}_workspace", "handle"), buffer) for buffer in plan.workspaces]
+    passed = [(var, buffer) for var, buffer, _ in _passed(func, plan.workspaces)]
     plan.kernels = [_kernel(func, body, private, name, passed) for body, private in found]
     if not plan.kernels:
         raise _unbound(name)
@@ -67,10 +159,10 @@ def _check_private(found: list[tuple[Stmt, tuple[n.Allocate, ...]]], name: str) 
         used = _used(body)
         for alloc in private:
             users[alloc.buffer_var] = users.get(alloc.buffer_var, 0) + (alloc.buffer_var in used)
-    for var, count in users.items():
-        if count > 1:
+    for var, kernels in users.items():
+        if kernels > 1:
             raise CodegenError(
-                f"{name}: {var.name} is memory of a thread or a block, and {count} kernels use it",
+                f"{name}: {var.name} is memory of a thread or a block, and {kernels} kernels use it",
                 hint='what one kernel passes on to another is in scope "global"',
             )
 
@@ -94,7 +186,7 @@ def _kernels(
             for part in stmt.seq:
                 yield from _kernels(part, private, name, plan)
         case n.Allocate() if stmt.scope == "global":
-            plan.workspaces.append(n.Buffer(stmt.buffer_var.name, stmt.buffer_var, stmt.extents, stmt.dtype))
+            plan.workspaces.append(_workspace(stmt))
             yield from _kernels(stmt.body, private, name, plan)
         case n.Allocate():
             yield from _kernels(stmt.body, (*private, stmt), name, plan)
@@ -130,10 +222,14 @@ def _kernel(
                 buffers[var] = buffer
     attrs = {key: value for key, value in func.attrs.items() if key == "tir.noalias"}
     kernel = n.PrimFunc(tuple(params), body, buffer_map=buffers, attrs=attrs)
-    described = tuple(
-        TensorMap(i, *maps[buffer.data]) for i, (_, (_, buffer)) in enumerate(first) if buffer is not None
-    )
-    return Kernel(kernel, grid, block, tuple(slots), described)  # type: ignore[arg-type]
+    return Kernel(kernel, grid, block, tuple(slots), _described(kernel))  # type: ignore[arg-type]
+
+
+def _described(kernel: n.PrimFunc) -> tuple[TensorMap, ...]:
+    """The arrays whose tiles the kernel copies by description: its first parameters."""
+    maps = tensor_maps(kernel.body)
+    described = [p for p in kernel.params if (b := kernel.buffer_map.get(p)) is not None and b.data in maps]
+    return tuple(TensorMap(i, *maps[kernel.buffer_map[p].data]) for i, p in enumerate(described))
 
 
 def _used(stmt: Stmt) -> set[n.Var]:
