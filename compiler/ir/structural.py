@@ -162,7 +162,12 @@ class _Matcher:
 
     def _same_node(self, a: Node, b: Any) -> bool:
         ours, theirs = list(a.definitions()), list(b.definitions())
-        if len(ours) != len(theirs) or not all(map(self._same_definition, ours, theirs)):
+        if len(ours) != len(theirs):
+            return False
+        if len(ours) > 1:  # a parameter may use a size that a later one introduces
+            for x, y in zip(ours, theirs):
+                self._introduce(x, y)
+        if not all(map(self._same_definition, ours, theirs)):
             return False
         by_identity = a.BY_IDENTITY
         for name in _fields(type(a)):
@@ -181,10 +186,14 @@ class _Matcher:
             return self._forward.get(a) is b
         if not a.may_stand_for(b):
             return False
+        self._introduce(a, b)
+        return self._same_parts(parts, b.parts()) and self._pair(a, b)
+
+    def _introduce(self, a: Symbol, b: Symbol) -> None:
+        """Pair the symbols that two definitions are the first to name."""
         for x, y in zip(a.introduces(), b.introduces()):
             if not self._known(x, y) and not x.parts() and x.may_stand_for(y):
                 self._pair(x, y)
-        return self._same_parts(parts, b.parts()) and self._pair(a, b)
 
     def _same_use(self, a: Symbol, b: Symbol) -> bool:
         """Whether two symbols that are used, not defined, here stand for each other."""
@@ -220,6 +229,7 @@ class _Tokens:
         self._out = out
         self._map_free = map_free
         self._numbers: dict[Node, int] = {}
+        self._coming: set[Node] = set()  # sizes that a later definition of the same node introduces
 
     def add(self, value: Any) -> None:
         match value:
@@ -246,7 +256,10 @@ class _Tokens:
 
     def _node(self, node: Node) -> None:
         self._out.append(type(node).__name__)
-        for item in node.definitions():
+        definitions = list(node.definitions())
+        if len(definitions) > 1:
+            self._coming.update(*(item.introduces() for item in definitions if item.parts()))
+        for item in definitions:
             if item.parts():
                 for symbol in item.introduces():
                     self._number(symbol)
@@ -275,7 +288,7 @@ class _Tokens:
             for part in parts:
                 self.add(part)
             self._number(symbol)
-        elif known or (not parts and self._map_free):
+        elif known or (not parts and (self._map_free or symbol in self._coming)):
             self._out.append(f"{_words(symbol)}#{self._number(symbol)}")
         else:
             self._out.append(f"free {id(symbol)}")

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, ClassVar
 
 from compiler.arith.analyzer import Analyzer
@@ -22,6 +21,14 @@ from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal, structural_hash
+from compiler.relax.block_scopes import (
+    DataflowScope,
+    FunctionFrame,
+    FunctionScope,
+    NameScope,
+    OpenBlock,
+    TestingScope,
+)
 from compiler.relax.names import Names
 from compiler.relax.nodes import (
     BaseCheckResult,
@@ -33,10 +40,8 @@ from compiler.relax.nodes import (
     Function,
     MatchCast,
     SeqExpr,
-    ShapeExpr,
     StructInfo,
     Tuple,
-    TupleStructInfo,
     Var,
     VarBinding,
     convert_to_expr,
@@ -54,102 +59,6 @@ from compiler.te.where import at, caller_span
 from compiler.tir import nodes as n
 
 
-class _Block:
-    """A block that is being filled; `emitted` are nested expressions and the variables that stand for them."""
-
-    __slots__ = ("bindings", "dataflow", "emitted")
-
-    def __init__(self, dataflow: bool) -> None:
-        self.dataflow = dataflow
-        self.bindings: list[Binding] = []
-        self.emitted: dict[int, tuple[RelaxExpr, Var]] = {}
-
-
-class _Scope:
-    """Names and dimensions that may be used."""
-
-    __slots__ = ("names", "symbols")
-
-    def __init__(self, names: Names, symbols: set[n.Var]) -> None:
-        self.names = names
-        self.symbols = symbols
-
-
-class _FunctionFrame:
-    """A function that is being built."""
-
-    __slots__ = ("attrs", "blocks", "done", "name", "params", "private", "pure")
-
-    def __init__(
-        self, name: str, params: list[Var] | None, attrs: Mapping[str, Any], pure: bool, private: bool
-    ) -> None:
-        self.name = name
-        self.params = params
-        self.attrs = attrs
-        self.pure = pure
-        self.private = private
-        self.blocks: list[BindingBlock] = []
-        self.done = False
-
-
-class FunctionScope:
-    """The body of a function, for `with bb.function(...)`."""
-
-    def __init__(
-        self,
-        block_builder: BlockBuilder,
-        name: str,
-        params: Sequence[Var] | None,
-        attrs: Mapping[str, Any],
-        is_pure: bool,
-        private: bool = False,
-    ) -> None:
-        self._bb = block_builder
-        self._frame = _FunctionFrame(name, None if params is None else list(params), attrs, is_pure, private)
-
-    def __enter__(self) -> FunctionScope:
-        self._bb._enter_function(self._frame)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._bb._leave_function(self._frame, failed=kind is not None)
-
-
-class DataflowScope:
-    """A dataflow block, for `with bb.dataflow()`."""
-
-    def __init__(self, block_builder: BlockBuilder) -> None:
-        self._bb = block_builder
-
-    def __enter__(self) -> DataflowScope:
-        self._bb._next_block(dataflow=True)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        if kind is None:
-            self._bb._next_block(dataflow=False)
-
-
-class TestingScope:
-    """A scope with known dimensions and no function, for `with bb.testing_scope(def_vars=[n])`."""
-
-    __test__ = False  # not pytest's
-
-    def __init__(self, block_builder: BlockBuilder, def_vars: Sequence[n.Var]) -> None:
-        self._bb = block_builder
-        self._shape_vars = [Var("shape", _shape_info(def_vars))]
-
-    def __enter__(self) -> TestingScope:
-        self._bb.begin_scope(self._shape_vars)
-        self._bb._begin_dataflow_block()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        if kind is None:
-            self._bb._end_block()
-        self._bb.end_scope()
-
-
 class BlockBuilder:
     """Builds the functions of a module. Values are brought into normal form as they are emitted."""
 
@@ -159,13 +68,14 @@ class BlockBuilder:
         """A builder that adds to `mod`, which is itself left as it is."""
         self._functions: dict[GlobalVar, BaseFunc] = dict(mod.functions) if mod is not None else {}
         self._attrs: dict[str, Any] = dict(mod.attrs) if mod is not None else {}
+        self._global_infos = mod.global_infos if mod is not None else {}
         self._global_names = Names()
         for gvar in self._functions:
             self._global_names.take(gvar.name_hint)
         self._by_hash: dict[int, list[GlobalVar]] | None = None
-        self._scopes: list[_Scope] = []
-        self._blocks: list[_Block] = []
-        self._frames: list[_FunctionFrame] = []
+        self._scopes: list[NameScope] = []
+        self._blocks: list[OpenBlock] = []
+        self._frames: list[FunctionFrame] = []
         self._values: dict[Var, RelaxExpr] = {}
         self.analyzer = Analyzer()
         self._normalizer = Normalizer(self)
@@ -205,7 +115,7 @@ class BlockBuilder:
         """A dataflow block of the function that is being built."""
         return DataflowScope(self)
 
-    def _enter_function(self, frame: _FunctionFrame) -> None:
+    def _enter_function(self, frame: FunctionFrame) -> None:
         if frame.name in self._global_names and GlobalVar(frame.name) in self._functions:
             raise IRError(f"the module already has a function {frame.name!r}{here()}")
         BlockBuilder._stack.append(self)
@@ -213,7 +123,7 @@ class BlockBuilder:
         self.begin_scope(frame.params or [])
         self._begin_binding_block()
 
-    def _leave_function(self, frame: _FunctionFrame, *, failed: bool) -> None:
+    def _leave_function(self, frame: FunctionFrame, *, failed: bool) -> None:
         self._frames.pop()
         BlockBuilder._stack.pop()
         if failed:  # whatever was open belongs to it
@@ -301,7 +211,7 @@ class BlockBuilder:
 
     def get(self) -> IRModule:
         """The module built so far."""
-        return IRModule(self._functions, self._attrs)
+        return IRModule(self._functions, self._attrs, self._global_infos)
 
     def finalize(self) -> IRModule:
         """The module, when all is built."""
@@ -347,6 +257,10 @@ class BlockBuilder:
         func = self._functions.get(gvar)
         known = None if func is None else function_info(func)
         return info_of(gvar) if known is None else known
+
+    def take_name(self, name: str) -> None:
+        """Give the name to no function that is added from here on."""
+        self._global_names.take(name)
 
     def get_unique_name(self, name_prefix: str) -> str:
         """A name that no function of the module, and no variable of the current function, has."""
@@ -489,14 +403,14 @@ class BlockBuilder:
         outer = self._scopes[-1] if self._scopes else None
         symbols = set() if outer is None else set(outer.symbols)
         if params is None and outer is not None:
-            self._scopes.append(_Scope(outer.names, symbols))
+            self._scopes.append(NameScope(outer.names, symbols))
             return
         names = Names(self._global_names)
         for param in params or ():
             names.take(param.name_hint)
             if param.struct_info_ is not None:
                 symbols.update(symbols_in(param.struct_info_))
-        self._scopes.append(_Scope(names, symbols))
+        self._scopes.append(NameScope(names, symbols))
 
     def end_scope(self) -> None:
         """Leave the scope."""
@@ -517,16 +431,16 @@ class BlockBuilder:
         return bool(self._blocks) and self._blocks[-1].dataflow
 
     def _begin_binding_block(self) -> None:
-        self._blocks.append(_Block(dataflow=False))
+        self._blocks.append(OpenBlock(dataflow=False))
 
     def _begin_dataflow_block(self) -> None:
-        self._blocks.append(_Block(dataflow=True))
+        self._blocks.append(OpenBlock(dataflow=True))
 
     def _end_block(self) -> BindingBlock:
         block = self._blocks.pop()
         return (DataflowBlock if block.dataflow else BindingBlock)(tuple(block.bindings))
 
-    def _open_block(self, what: str) -> _Block:
+    def _open_block(self, what: str) -> OpenBlock:
         if not self._blocks:
             raise IRError(f"{what} outside of a function{here()}", hint="put it in `with bb.function(...)`")
         return self._blocks[-1]
@@ -564,9 +478,3 @@ def _output(output: Any) -> Any:
 
 def _infos(kernel: Kernel) -> Any:
     return list(kernel.outputs) if kernel.several else kernel.outputs[0]
-
-
-def _shape_info(def_vars: Sequence[n.Var]) -> StructInfo:
-    info = ShapeExpr(tuple(def_vars)).struct_info_
-    assert info is not None
-    return TupleStructInfo((info,))

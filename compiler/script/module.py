@@ -42,7 +42,8 @@ def module(source: Source, node: ast.ClassDef, captured: Mapping[str, Any]) -> I
     captured = {**captured, node.name: itself, "cls": itself}
     for item, known_dialect, _ in definitions:
         signatures[item.name] = known_dialect.signature(source, item, captured)
-    functions: dict[str, BaseFunc] = {item.name: reader(source, item, captured) for item, _, reader in definitions}
+    functions: dict[Any, BaseFunc] = {item.name: reader(source, item, captured) for item, _, reader in definitions}
+    functions.update(itself.made)
     with source.at(node):
         return IRModule(functions, attrs, infos)
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from compiler.errors import IRError
-from compiler.ir.base import Span
+from compiler.ir.base import GlobalVar, Span
+from compiler.ir.function import BaseFunc
 from compiler.script import dialect
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
@@ -60,11 +61,12 @@ class ModuleName:
     """The module being read: `Module.f(x)` and `cls.f(x)` call its function f.
 
     `signatures`: what each function's dialect says of it before it is read. `global_infos`: what the module holds
-    beside its functions, as far as it was read.
+    beside its functions, as far as it was read. `made`: kernels that its functions make as they are read.
     """
 
     signatures: Mapping[str, Any]
     global_infos: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    made: dict[GlobalVar, BaseFunc] = field(default_factory=dict)
 
 
 class Parser:

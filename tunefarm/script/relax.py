@@ -1,8 +1,8 @@
 """`from tunefarm.script import relax as R`: the names of graph functions in scripts.
 
 Operators and annotations (`R.add(x, y)`, `R.Tensor((2, 3), "float32")`) build graphs anywhere. `R.dataflow`,
-`R.output`, `R.func_attr`, `R.match_cast` and `R.emit` mean something only in a function under `@R.function`, which is
-read, not run.
+`R.output`, `R.func_attr`, `R.match_cast`, `R.emit` and `R.emit_te` mean something only in a function under
+`@R.function`, which is read, not run.
 """
 
 import typing as _typing
@@ -38,8 +38,8 @@ nn = _op.nn
 
 __all__ = [
     "Any", "Callable", "ExternFunc", "Object", "Prim", "Shape", "Tensor", "Tuple", "call_packed", "const", "dataflow",
-    "dtype", "emit", "func_attr", "func_ret_struct_info", "function", "match_cast", "nn", "output", "prim_value",
-    "shape", "str", "tuple", *_op.__all__,
+    "dtype", "emit", "emit_te", "func_attr", "func_ret_struct_info", "function", "match_cast", "nn", "output",
+    "prim_value", "shape", "str", "tuple", *_op.__all__,
 ]  # fmt: skip
 __script_namespace__ = "relax"
 
@@ -82,6 +82,7 @@ def _only_in_a_script(name: _typing.Any) -> _typing.Any:
 
 dataflow = _only_in_a_script("dataflow")
 emit = _only_in_a_script("emit")
+emit_te = _only_in_a_script("emit_te")
 func_attr = _only_in_a_script("func_attr")
 func_ret_struct_info = _only_in_a_script("func_ret_struct_info")
 match_cast = _only_in_a_script("match_cast")

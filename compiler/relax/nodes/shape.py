@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +169,9 @@ class ShapeExpr(Expr):
 
     def __getitem__(self, index: int) -> PrimExpr:  # type: ignore[override]
         return self.values[index]
+
+    def __iter__(self) -> Iterator[PrimExpr]:  # type: ignore[override]
+        return iter(self.values)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler.errors import ArgumentError
-from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.ir.base import GlobalVar, Node, RelaxExpr
+from compiler.ir.module import IRModule
 from compiler.ir.vdevice import as_vdevice
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import (
@@ -36,7 +37,7 @@ from compiler.relax.text import vocabulary
 from compiler.relax.text.vocabulary import as_info, fit
 from compiler.script.dialect import Dialect, register
 from compiler.script.entry import read_decorated
-from compiler.script.parser import ModuleName, Parser, SizeName, decorator
+from compiler.script.parser import ModuleName, Namespace, Parser, SizeName, decorator
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
 from compiler.tir import nodes as n
@@ -143,6 +144,8 @@ class RelaxParser(Parser):
             return (self.value(node.func)(*args, **named),)
         if name == "emit" and len(node.args) == 1:
             return (self.value(node.args[0]),)
+        if name == "emit_te":
+            return (self.kernel(node),)
         operator = None if name is None else OPERATORS.get(f"relax.{name}")
         if operator is not None or name == "call_packed":
             args, named = self.arguments(node)
@@ -159,6 +162,33 @@ class RelaxParser(Parser):
             if callee is not None:
                 args, _ = self.arguments(node)
                 return (Call(callee, tuple(map(convert_to_expr, args)), None, None, self.span(node)),)
+        return None
+
+    def kernel(self, node: ast.Call) -> Call:
+        """`R.emit_te(f, x)`: a call of the kernel that computes the te function `f`, which joins the module."""
+        module = self.scope.find("cls", None)
+        if not isinstance(module, ModuleName):
+            self.fail(node, "R.emit_te needs a module for its kernel", "write it in a class with @I.ir_module")
+        if not node.args:
+            self.fail(node, "R.emit_te takes a te function and its arguments: R.emit_te(topi.add, x, y)")
+        func = self._around(node.args[0])
+        if not callable(func):
+            shown = ast.unparse(node.args[0])
+            self.fail(node.args[0], f"{shown} is no function of the program around", "name one, such as topi.add")
+        args, named = self.arguments(ast.copy_location(ast.Call(node.func, node.args[1:], node.keywords), node))
+        with self.source.at(node):
+            made = self.builder.call_te(func, *args, **named)
+        module.made.update((g, f) for g, f in self.builder.get().functions.items() if isinstance(f, n.PrimFunc))
+        return made
+
+    def _around(self, node: ast.expr) -> Any:
+        """What a dotted name of the program around the script stands for; None where it is nothing."""
+        match node:
+            case ast.Name(id=name):
+                found = self.scope.find(name, None)
+                return None if isinstance(found, Node | Namespace | ModuleName | SizeName) else found
+            case ast.Attribute(value=owner, attr=name) if not name.startswith("_"):
+                return getattr(self._around(owner), name, None)
         return None
 
     def device(self, value: Any) -> Any:
@@ -444,7 +474,11 @@ def _last_name(body: Sequence[ast.stmt]) -> str | None:
 
 def function(source: Source, node: ast.FunctionDef, captured: Mapping[str, Any]) -> Function:
     """The function a definition describes. Raises ScriptError."""
-    p = RelaxParser(source, Scope(captured), BlockBuilder())
+    module = captured.get("cls")
+    builder = BlockBuilder(IRModule(module.made) if isinstance(module, ModuleName) else None)
+    for name in module.signatures if isinstance(module, ModuleName) else ():
+        builder.take_name(name)
+    p = RelaxParser(source, Scope(captured), builder)
     return p.function(node, _options(p, node))
 
 

@@ -11,6 +11,7 @@ from compiler.errors import IRError
 from compiler.ir.base import GlobalVar
 from compiler.ir.module import IRModule
 from compiler.ir.structural import structural_equal
+from compiler.ir.vdevice import VDevice
 from compiler.relax import op
 from compiler.relax.analysis import assert_well_formed
 from compiler.relax.block_builder import BlockBuilder
@@ -363,3 +364,10 @@ def test_a_transformer_is_well_formed() -> None:
     func = module["main"]
     assert isinstance(func, Function)
     assert repr(func.ret_struct_info) == 'R.Tensor((b, s, 64), dtype="float32")'
+
+
+def test_what_a_module_holds_beside_functions_is_kept() -> None:
+    device = VDevice("llvm")
+    kept = BlockBuilder(IRModule({}, {"who": "me"}, {"vdevice": [device]})).get()
+    assert kept.global_infos == {"vdevice": [device]}
+    assert kept.attrs == {"who": "me"}

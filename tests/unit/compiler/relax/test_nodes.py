@@ -295,3 +295,14 @@ def test_convert_to_expr() -> None:
             convert_to_expr(bad)
     with pytest.raises(ArgumentError, match="may mean"):
         convert_to_expr(n.StringImm("a"))
+
+
+def test_a_parameter_may_use_a_size_of_a_later_one() -> None:
+    def make(name: str, add: int = 1) -> Function:
+        size = n.Var(name, "int64")
+        params = [Var("x", TensorStructInfo((size + add,))), Var("y", TensorStructInfo((size,)))]
+        return Function(params, SeqExpr((), params[1]), TensorStructInfo((size,)))
+
+    assert structural_equal(make("m"), make("k"))
+    assert structural_hash(make("m")) == structural_hash(make("k"))
+    assert not structural_equal(make("m"), make("k", 2))
