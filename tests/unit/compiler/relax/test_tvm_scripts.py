@@ -31,7 +31,9 @@ def _module(name: str) -> IRModule:
     return module
 
 
-@pytest.mark.parametrize("name", ["tvm_0_20", "tvm_0_27_operators", "tvm_0_27_functions"])
+@pytest.mark.parametrize(
+    "name", ["tvm_0_20", "tvm_0_25_operators", "tvm_0_25_functions", "tvm_0_27_operators", "tvm_0_27_functions"]
+)
 def test_texts_are_read_and_printed_stably(name: str) -> None:
     module = _module(name)
     assert_well_formed(module)
