@@ -25,6 +25,7 @@ from compiler.relax.nodes import (
     MatchCast,
     SeqExpr,
     StructInfo,
+    TupleStructInfo,
     Var,
     VarBinding,
     convert_to_expr,
@@ -50,6 +51,9 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: python.lt, ast.LtE: python.le, ast.Gt: python.gt, ast.GtE: python.ge,
 }
+
+
+_KERNEL = FuncStructInfo.opaque_func(ret=TupleStructInfo(()))
 
 
 class RelaxParser(Parser):
@@ -106,7 +110,9 @@ class RelaxParser(Parser):
     def function_of_module(self, node: ast.Attribute, module: ModuleName) -> GlobalVar:
         found = GlobalVar(node.attr)
         known = module.signatures[node.attr]
-        if isinstance(known, StructInfo):
+        if isinstance(known, str):  # a function of TensorIR and the type that it returns
+            set_struct_info(found, _KERNEL)
+        elif isinstance(known, StructInfo):
             set_struct_info(found, known)
         return found
 

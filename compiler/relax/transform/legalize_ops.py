@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import warnings
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from compiler.ir.base import Op, RelaxExpr
@@ -21,13 +22,19 @@ from compiler.relax.op.core.registry import OPERATORS, Operator, Refused
 from compiler.relax.op.execution.calls import call_tir
 from compiler.relax.te_calls import kernel_key, make_kernel, tensors_of
 from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.te.where import at
 
 Rule = Callable[[Any, Call], RelaxExpr]
 
 
 @relax_pass("LegalizeOps")
 def legalize_ops(
-    mod: IRModule, context: PassContext, *, customize_legalize_map: Mapping[str, Rule] | None = None
+    mod: IRModule,
+    context: PassContext,
+    *,
+    customize_legalize_map: Mapping[str, Rule] | None = None,
+    skip_ops: Sequence[str] | None = None,
+    enable_warning: bool = False,
 ) -> IRModule:
     """Replace operators by calls of kernels that compute them; equal kernels are made once.
 
@@ -35,21 +42,24 @@ def legalize_ops(
         lv1 = R.matmul(lv, v)        lv1 = R.call_tir(cls.matmul1, (lv, v), out_sinfo=R.Tensor((2, 5), "float32"))
 
     An operator becomes what `customize_legalize_map` gives for its name, `rule(builder, call)`, else what its
-    declaration says. Calls whose shapes are not known, and operators that no kernel computes, stay.
+    declaration says. Calls whose shapes are not known, operators that no kernel computes, and `skip_ops` stay;
+    `enable_warning` warns of the first two.
     """
-    rules = dict(customize_legalize_map or {})
-    return rewritten(mod, lambda own: _Legalizer(own, rules))
+    rules, skipped = dict(customize_legalize_map or {}), frozenset(skip_ops or ())
+    return rewritten(mod, lambda own: _Legalizer(own, rules, skipped, enable_warning))
 
 
 class _Legalizer(PyExprMutator):
-    def __init__(self, mod: IRModule, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, mod: IRModule, rules: Mapping[str, Rule], skipped: frozenset[str], warning: bool) -> None:
         super().__init__(mod)
         self._rules = rules
         self._kernels: dict[tuple[str, Hashable], tuple[Any, Any, Any]] = {}
+        self._skipped = skipped
+        self._warning = warning
 
     def visit_call_(self, op: Call) -> Any:
         call: Any = super().visit_call_(op)
-        if not isinstance(call.op, Op):
+        if not isinstance(call.op, Op) or call.op.name in self._skipped:
             return call
         call = self.builder_.normalize(call)
         if not isinstance(call, Call) or not isinstance(call.op, Op):
@@ -61,10 +71,18 @@ class _Legalizer(PyExprMutator):
         if operator is None:
             return call
         if not isinstance(operator.te, Refused):
-            return self._kernel_call(operator, call) if all(map(_is_known, call.args)) else call
-        if not isinstance(operator.legalize, Refused):
+            if all(map(_is_known, call.args)):
+                return self._kernel_call(operator, call)
+            self._warn(operator, call, "shapes or element types of its arguments are not known")
+        elif not isinstance(operator.legalize, Refused):
             return self.visit_expr(operator.legalize(self.builder_, call))
+        else:
+            self._warn(operator, call, operator.te.reason)
         return call
+
+    def _warn(self, operator: Operator, call: Call, why: str) -> None:
+        if self._warning:
+            warnings.warn(f"{operator.name} is left as it is{at(call.span)}: {why}", stacklevel=2)
 
     def _kernel_call(self, operator: Operator, call: Call) -> Call:
         """The call of the operator's kernel. One made for a call that is alike is used again."""

@@ -17,6 +17,8 @@ from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
+from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
+from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
 from compiler.relax.transform.normalize import normalize
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.remove_purity_checking import remove_purity_checking
@@ -44,7 +46,9 @@ LOWERING: tuple[PassFunction, ...] = (
     to_non_dataflow,
     remove_purity_checking,
     call_tir_rewrite,
+    static_plan_block_memory,
     lower_alloc_tensor,
+    kill_after_last_use,
     vm_builtin_lower,
     vm_shape_lower,
     attach_global_symbol,

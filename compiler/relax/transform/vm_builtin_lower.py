@@ -12,6 +12,7 @@ from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, Tuple, info_of
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.execution.calls import call_builtin_with_ctx
+from compiler.relax.op.execution.memory import vm_kill_object
 from compiler.relax.transform.passes import relax_pass, rewritten
 
 Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
@@ -66,6 +67,8 @@ def _closure(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
 _RULES: dict[str, Lowered] = {
     "relax.memory.alloc_storage": _storage,
     "relax.memory.alloc_tensor": _plain("alloc_tensor"),
+    "relax.memory.kill_storage": lambda call, infos: vm_kill_object(call.args[0]),
+    "relax.memory.kill_tensor": lambda call, infos: vm_kill_object(call.args[0]),
     "relax.make_closure": _closure,
     "relax.shape_of": _plain("shape_of"),
     "relax.reshape": _plain("reshape"),

@@ -37,6 +37,7 @@ from compiler.relax.normalize import merged
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.relax.transform.vm_builtin_lower import call_builtin, number, with_machine
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 NOTHING = TupleStructInfo(())
@@ -240,9 +241,33 @@ class _Lower(PyExprMutator):
     def visit_prim_value_(self, op: PrimValue) -> Any:
         if isinstance(op.value, n.IntImm | n.FloatImm):
             return op
-        slot = self._value(op.value)
+        slot = self._value(_as_number(op.value))
         args = [self._heap, number(LOAD), number(slot)]
         return self.builder_.emit(call_builtin("make_prim_value", args, op.struct_info), "extent")
+
+
+def _as_number(value: PrimExpr) -> PrimExpr:
+    """A comparison as 1 or 0 by arithmetic, which is what the machine computes; other expressions as they are."""
+    match value:
+        case n.LE(a, b):
+            return ops.maximum(ops.minimum(b - a + 1, 1), 0)
+        case n.LT(a, b):
+            return ops.maximum(ops.minimum(b - a, 1), 0)
+        case n.GE(a, b):
+            return _as_number(n.LE(b, a))
+        case n.GT(a, b):
+            return _as_number(n.LT(b, a))
+        case n.NE(a, b):
+            return ops.minimum(ops.maximum(a - b, b - a), 1)
+        case n.EQ(a, b):
+            return 1 - _as_number(n.NE(a, b))
+        case n.And(a, b):
+            return ops.minimum(_as_number(a), _as_number(b))
+        case n.Or(a, b):
+            return ops.maximum(_as_number(a), _as_number(b))
+        case n.Not(a):
+            return 1 - _as_number(a)
+    return value
 
 
 def _has_dims(info: StructInfo) -> bool:

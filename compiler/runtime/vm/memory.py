@@ -9,6 +9,7 @@ from typing import Any
 
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import Device
+from compiler.runtime.core.device_memory import DeviceMemory
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.host import HostBuffer
 from compiler.runtime.core.ndarray import NDArray
@@ -38,6 +39,8 @@ class Storage:
         if isinstance(handle, HostBuffer):
             part = HostBuffer(handle.data[offset : offset + size], handle.address + offset)
             return NDArray(shape, dtype, self.device, part, owner=self)
+        if isinstance(handle, DeviceMemory):
+            return NDArray(shape, dtype, self.device, DeviceMemory(handle.address + offset, size), owner=self)
         if offset:
             raise ArgumentError(f"an array on {self.device} begins where its storage does, not at byte {offset}")
         return NDArray(shape, dtype, self.device, handle, owner=self)

@@ -21,6 +21,7 @@ from compiler.runtime.core.ndarray import array, empty
 from compiler.runtime.cuda.device import STAGING_BYTES, CudaAPI
 from compiler.runtime.cuda.module import CUDAHostModule, CUDAModule
 from compiler.runtime.load import load_module
+from compiler.runtime.vm.memory import MachineMemory
 from compiler.te.operation import compute, placeholder, reduce_axis, thread_axis
 from compiler.te.reduction import sum as te_sum
 from compiler.te.schedule.schedule import Schedule, create_schedule
@@ -259,3 +260,18 @@ def test_as_a_device_server_lists_it(driver: HostDriver, adding: Artifact) -> No
     module.get_function("add", query_imports=True)(x, x, x)
     assert x.numpy().tolist() == [2.0] * 3
     del x
+
+
+def test_arrays_of_one_storage_lie_behind_each_other(driver: HostDriver) -> None:
+    memory = MachineMemory({cuda(0): False})
+    storage = memory.allocate(cuda(0), 4096)
+    first, second = storage.tensor(0, (4,), "float32"), storage.tensor(64, (2, 2), "float32")
+    first.copyfrom(np.arange(4, dtype="float32"))
+    second.copyfrom(np.arange(4, 8, dtype="float32").reshape(2, 2))
+    whole = storage.tensor(0, (32,), "float32").numpy()
+    assert whole[:4].tolist() == [0, 1, 2, 3]
+    assert whole[16:20].tolist() == [4, 5, 6, 7]
+    second.copyto(storage.tensor(128, (2, 2), "float32"))
+    assert storage.tensor(128, (4,), "float32").numpy().tolist() == [4, 5, 6, 7]
+    del storage, first
+    assert second.numpy().tolist() == [[4, 5], [6, 7]]  # it keeps the storage

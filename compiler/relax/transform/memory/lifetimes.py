@@ -1,0 +1,165 @@
+"""How long the arrays of a function live: from where they are made to where they are read for the last time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    ExternFunc,
+    FuncStructInfo,
+    Function,
+    If,
+    ObjectStructInfo,
+    SeqExpr,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    info_of,
+)
+from compiler.tir import nodes as n
+
+Held = frozenset[int] | tuple[Any, ...]
+"""The arrays, by number, that a value may lie in; of a tuple, field by field."""
+_NOTHING: frozenset[int] = frozenset()
+ALLOC = "relax.builtin.alloc_tensor"
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """An array that `builtin.alloc_tensor` makes: in use from the binding `begin` to the binding `end`.
+
+    `escapes`: it may be seen after the function has returned, or somewhere that this analysis does not look.
+    """
+
+    var: Var
+    call: Call
+    begin: int
+    end: int
+    branches: tuple[tuple[int, bool], ...]
+    escapes: bool = False
+
+
+@dataclass(slots=True)
+class Lifetimes:
+    """The arrays of one function. Expects kernels that are called with the arrays of their results."""
+
+    mod: IRModule
+    arrays: list[Lifetime] = field(default_factory=list)
+    _held: dict[Var, Held] = field(default_factory=dict)
+    _now: int = 0
+    _conditions: int = 0
+    _written: set[int] = field(default_factory=set)
+
+    @staticmethod
+    def of(func: Function, mod: IRModule) -> list[Lifetime]:
+        """The arrays that `func` makes, in order."""
+        found = Lifetimes(mod)
+        found._escape(found._sequence(func.body, ()))
+        return found.arrays
+
+    def _sequence(self, seq: SeqExpr, branches: tuple[tuple[int, bool], ...]) -> Held:
+        for block in seq.blocks:
+            for binding in block.bindings:
+                self._now += 1
+                self._held[binding.var] = self._value(binding, branches)
+        return self._of(seq.body)
+
+    def _value(self, binding: Binding, branches: tuple[tuple[int, bool], ...]) -> Held:
+        value = binding.value
+        match value:
+            case Call(op=Op(name=name)) if name == ALLOC:
+                self.arrays.append(Lifetime(binding.var, value, self._now, self._now, branches))
+                return frozenset({len(self.arrays) - 1})
+            case Call():
+                return self._call(value)
+            case If():
+                self._use(self._of(value.cond))
+                self._conditions += 1
+                condition = self._conditions
+                yes = self._sequence(value.true_branch, (*branches, (condition, True)))
+                no = self._sequence(value.false_branch, (*branches, (condition, False)))
+                self._now += 1
+                return _either(yes, no)
+            case SeqExpr():
+                return self._sequence(value, branches)
+            case Function():
+                for var in walk(value):
+                    if isinstance(var, Var):
+                        self._escape(self._held.get(var, _NOTHING))
+                return _NOTHING
+        return self._of(value)
+
+    def _of(self, expr: RelaxExpr) -> Held:
+        """What the value of a leaf, a tuple or a field lies in."""
+        match expr:
+            case Var():
+                return self._held.get(expr, _NOTHING)
+            case Tuple():
+                return tuple([self._of(item) for item in expr.fields])
+            case TupleGetItem():
+                held = self._of(expr.tuple_value)
+                return held[expr.index] if isinstance(held, tuple) else held
+        return _NOTHING
+
+    def _call(self, call: Call) -> Held:
+        args = frozenset().union(*[_flat(self._of(arg)) for arg in call.args])
+        if isinstance(call.op, GlobalVar) and isinstance(self.mod.get(call.op), n.PrimFunc):
+            self._write(args)
+        elif isinstance(call.op, Op):
+            self._operator(call, call.op.name, args)
+        elif isinstance(call.op, ExternFunc) and not holds_arrays(info_of(call)) and not args <= self._written:
+            self._write(args)  # an array that nothing was written into yet is the function's result
+        else:
+            self._escape((args, self._of(call.op)))
+        return args if holds_arrays(info_of(call)) else _NOTHING
+
+    def _operator(self, call: Call, name: str, args: frozenset[int]) -> None:
+        self._use(args)
+        if name == "relax.call_builtin_with_ctx":
+            callee = call.args[0]
+            known = isinstance(callee, ExternFunc) and callee.global_symbol == "vm.builtin.call_tir_dyn"
+            self._write(args) if known else self._escape(args)
+        elif name == "relax.make_closure":
+            self._escape(args)
+
+    def _write(self, arrays: frozenset[int]) -> None:
+        self._use(arrays)
+        self._written |= arrays
+
+    def _use(self, held: Held) -> None:
+        for number in _flat(held):
+            self.arrays[number].end = self._now
+
+    def _escape(self, held: Held) -> None:
+        self._use(held)
+        for number in _flat(held):
+            self.arrays[number].escapes = True
+
+
+def _flat(held: Held) -> frozenset[int]:
+    return held if isinstance(held, frozenset) else frozenset().union(*map(_flat, held))
+
+
+def _either(a: Held, b: Held) -> Held:
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple([_either(x, y) for x, y in zip(a, b)])
+    return _flat(a) | _flat(b)
+
+
+def holds_arrays(info: StructInfo | None) -> bool:
+    """Whether a value of which this is known may be, or hold, an array."""
+    match info:
+        case TupleStructInfo():
+            return any(map(holds_arrays, info.fields))
+        case None | TensorStructInfo() | ObjectStructInfo() | FuncStructInfo():
+            return True
+    return False

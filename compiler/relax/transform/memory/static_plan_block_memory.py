@@ -1,0 +1,227 @@
+"""Arrays that a function needs only while it runs lie in one arena, at places known before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.arith.analyzer import Analyzer
+from compiler.errors import IRError
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.relax.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    Function,
+    ObjectStructInfo,
+    PrimStructInfo,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    StringImm,
+    TensorStructInfo,
+    TupleStructInfo,
+    Var,
+    VarBinding,
+    info_of,
+    set_struct_info,
+)
+from compiler.relax.nodes.dims import int64, simplified, text, variables
+from compiler.relax.nodes.renew import Renewal
+from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
+from compiler.relax.normalize import merged
+from compiler.relax.op.execution.calls import assert_op
+from compiler.relax.op.execution.memory import memory_alloc_storage, memory_alloc_tensor
+from compiler.relax.transform.memory.arena import Piece, lay_out
+from compiler.relax.transform.memory.lifetimes import Lifetime, Lifetimes
+from compiler.relax.transform.passes import relax_pass
+from compiler.runtime.core.dtypes import storage_dtype
+from compiler.runtime.core.host import ALIGNMENT
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+
+UPPER_BOUNDS = "tir_var_upper_bound"
+"""The attribute of a function that says how large dimensions of its parameters get: {"n": 1024}."""
+
+
+@relax_pass("StaticPlanBlockMemory", opt_level=1)
+def static_plan_block_memory(mod: IRModule, context: PassContext) -> IRModule:
+    """Lay arrays that only the function sees into one arena, those that live at different times into the same place.
+
+    a = R.builtin.alloc_tensor([16], …)    →    storage = R.memory.alloc_storage([128], …, "uint8")
+    _ = cls.exp(x, a)                           a = R.memory.alloc_tensor(storage, 0, [16], …)
+    b = R.builtin.alloc_tensor([16], …)         _ = cls.exp(x, a)
+    _ = cls.exp(a, b)                           b = R.memory.alloc_tensor(storage, 64, [16], …)
+    c = R.builtin.alloc_tensor([16], …)         _ = cls.exp(a, b)
+    _ = cls.exp(b, c)                           c = R.memory.alloc_tensor(storage, 0, [16], …)
+                                                _ = cls.exp(b, c)
+
+    A size with dimensions that only a call tells is planned for its upper bound, which the function's attribute
+    "tir_var_upper_bound" gives ({"n": 1024}); the function then checks that n is no more. Without bounds, arrays whose
+    sizes are multiples of the same dimensions share an arena of as many multiples. What a function returns, or gives to
+    functions that may keep it, is left alone, and so are sizes over dimensions that are no parameter's.
+    """
+    functions = dict(mod.functions)
+    for name, func in mod.items():
+        if isinstance(func, Function) and func.body is not None:
+            functions[name] = _planned(func, mod)
+    return mod.with_functions(functions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What arrays of one arena have in common. Sizes and offsets are multiples of `unit`, which has the text `name`."""
+
+    device: int
+    scope: str
+    name: str
+    unit: PrimExpr
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What is known of dimensions when the function begins: which have values, and upper bounds of some."""
+
+    known: frozenset[n.Var]
+    most: Mapping[n.Var, int]
+
+    @staticmethod
+    def of(func: Function) -> _Bounds:
+        known = [var for param in func.params for var in symbols_set_by(param.struct_info)]
+        given = func.attrs.get(UPPER_BOUNDS) or {}
+        most: dict[n.Var, int] = {}
+        for var in dict.fromkeys(known):
+            if var.name in given:
+                most[var] = _number(given[var.name], var.name)
+        return _Bounds(frozenset(known), most)
+
+    def largest(self, size: PrimExpr) -> int | None:
+        """The largest value of a dimension, or None where no bound is known."""
+        if isinstance(size, n.IntImm):
+            return size.value
+        if not all(var in self.most for var in variables(size)):
+            return None
+        analyzer = Analyzer()
+        for var, most in self.most.items():
+            analyzer.bind(var, n.Range(int64(0), int64(most + 1)))
+        return analyzer.const_int_bound(size)[1]
+
+
+def _number(value: object, name: str) -> int:
+    found = value.value if isinstance(value, n.IntImm) else value
+    if not isinstance(found, int) or found < 0:
+        raise IRError(f"{UPPER_BOUNDS} of {name} is {value!r}, no size")
+    return found
+
+
+def _planned(func: Function, mod: IRModule) -> Function:
+    bounds = _Bounds.of(func)
+    arrays: dict[_Kind, list[tuple[Lifetime, int]]] = {}
+    bounded = False
+    for array in Lifetimes.of(func, mod):
+        found = None if array.escapes else _kind(array, bounds)
+        if found is not None:
+            arrays.setdefault(found[0], []).append((array, found[1]))
+            bounded = bounded or (found[0].name == "" and _is_symbolic(array))
+    if not arrays:
+        return func
+    first: list[Binding] = _checks(func, bounds) if bounded else []
+    places: dict[Var, tuple[Var, PrimExpr]] = {}
+    for kind, members in arrays.items():
+        pieces = [Piece(size, array.begin, array.end, array.branches) for array, size in members]
+        arena = lay_out(pieces)
+        storage = Var("storage", ObjectStructInfo())
+        size = simplified(kind.unit * arena.size)
+        made = memory_alloc_storage(ShapeExpr((size,)), kind.device, StringImm(kind.scope), "uint8")
+        set_struct_info(made, ObjectStructInfo())
+        first.append(VarBinding(storage, made))
+        for (array, _), offset in zip(members, arena.offsets):
+            places[array.var] = storage, simplified(kind.unit * offset)
+    placed = _Placed(places).function(func)
+    body = placed.body
+    seq = SeqExpr(merged([BindingBlock(tuple(first)), *body.blocks]), body.body, body.span)
+    set_struct_info(seq, body.struct_info)
+    return Function(placed.params, seq, placed.ret_struct_info, placed.is_pure, placed.attrs, placed.span)
+
+
+class _Placed(Renewal):
+    """Puts arrays into their places."""
+
+    def __init__(self, places: Mapping[Var, tuple[Var, PrimExpr]]) -> None:
+        super().__init__()
+        self._places = places
+
+    def binding(self, binding: Binding) -> Binding:
+        if binding.var not in self._places:
+            return super().binding(binding)
+        assert isinstance(binding.value, Call)
+        storage, offset = self._places[binding.var]
+        shape, dtype = binding.value.args[:2]
+        made = memory_alloc_tensor(storage, PrimValue(offset), shape, dtype)
+        set_struct_info(made, binding.var.struct_info)
+        return VarBinding(binding.var, made, binding.span)
+
+
+def _is_symbolic(array: Lifetime) -> bool:
+    info = array.var.struct_info_
+    return info is not None and bool(symbols_in(info))
+
+
+def _kind(array: Lifetime, bounds: _Bounds) -> tuple[_Kind, int] | None:
+    """The arena that an array may lie in, and how many of its units the array takes; None where it must be let be."""
+    _, _, device, scope = array.call.args
+    info = array.var.struct_info_
+    number = info_of(device)
+    if not isinstance(info, TensorStructInfo) or info.dims is None or not isinstance(scope, StringImm):
+        return None
+    if not isinstance(number, PrimStructInfo) or not isinstance(number.value, n.IntImm):
+        return None
+    item = storage_dtype(info.dtype).itemsize
+    largest = [bounds.largest(size) for size in info.dims]
+    if None not in largest:
+        size = item
+        for extent in largest:
+            assert extent is not None
+            size *= max(extent, 0)
+        return _Kind(number.value.value, scope.value, "", int64(1)), _aligned(size)
+    if not all(var in bounds.known for var in symbols_in(info)):
+        return None
+    units, count = _unit(info.dims)
+    unit: PrimExpr = units[0]
+    for factor in units[1:]:
+        unit = unit * factor
+    return _Kind(number.value.value, scope.value, text(unit), unit), _aligned(count * item)
+
+
+def _unit(dims: Sequence[PrimExpr]) -> tuple[list[PrimExpr], int]:
+    """The number of elements as a product: what only a call tells, in one order, and a number."""
+    factors: list[PrimExpr] = []
+    count = 1
+    for size in dims:
+        factor, of_it = (0, 0) if isinstance(size, n.IntImm) else Analyzer().modular_set(size)
+        if isinstance(size, n.IntImm):
+            count *= size.value
+        elif factor > 1 and of_it == 0:
+            count *= factor
+            factors.append(simplified(ops.floordiv(size, int64(factor))))
+        else:
+            factors.append(simplified(size))
+    return sorted(factors, key=text), count
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _checks(func: Function, bounds: _Bounds) -> list[Binding]:
+    """That dimensions are at most their bounds: arrays would overlap otherwise."""
+    name = str(func.attrs.get("global_symbol", "the function"))
+    made: list[Binding] = []
+    for var, most in bounds.most.items():
+        message = f"{name}: {var.name} is {{}}, and its {UPPER_BOUNDS} is {most}"
+        call = assert_op(PrimValue(ops.less_equal(var, int64(most))), PrimValue(var), format=message)
+        set_struct_info(call, TupleStructInfo(()))
+        made.append(VarBinding(Var("_", TupleStructInfo(())), call))
+    return made
