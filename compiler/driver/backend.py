@@ -13,6 +13,7 @@ from compiler.ir.module import IRModule
 from compiler.lower.blocks.split_preproc import with_prepacked
 from compiler.runtime.core.module import Module
 from compiler.runtime.load import load_artifact
+from compiler.target import entry_points
 from compiler.target.backend_table import BackendTable
 from compiler.target.target import Target
 from compiler.tir import nodes as n
@@ -84,7 +85,8 @@ BACKENDS: BackendTable[Backend] = BackendTable(
         "stackvm": "compiler.driver.backends.stackvm:STACKVM",
         "cuda": "compiler.driver.backends.cuda:CUDA",
         "nvptx": "compiler.driver.backends.cuda:CUDA",
-    }
+    },
+    entry_points.BACKEND_GROUP,
 )
 _NONE = _NoBackend()
 

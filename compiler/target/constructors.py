@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from compiler.errors import TargetError
 from compiler.suggest import closest
-from compiler.target.options import COMMON, KINDS, OptionValue
+from compiler.target.options import COMMON, OptionValue, known_kind
 from compiler.target.tags import list_tags
 from compiler.target.target import Target
 
@@ -113,7 +113,7 @@ def _given(kind: str, options: Options) -> dict[str, object]:
 
 
 def _construct(kind: str, options: Options, named: Mapping[str, OptionValue]) -> Target:
-    known = {**COMMON, **KINDS[kind].options}
+    known = {**COMMON, **known_kind(kind).options}
     data: dict[str, object] = {"kind": kind}
     for name, value in named.items():
         dashed = name.replace("_", "-")

@@ -10,6 +10,7 @@ from typing import Any, Union
 
 from compiler.errors import TargetError
 from compiler.suggest import closest
+from compiler.target import entry_points
 
 OptionValue = Union[str, int, bool, tuple[str, ...]]  # noqa: UP007 - evaluated at run time
 Parsed = tuple[str, tuple[tuple[str, OptionValue], ...], Any]  # kind, options by name, host as given
@@ -83,7 +84,7 @@ KINDS: dict[str, Kind] = {
     "hexagon": Kind(("hexagon", "cpu"), "hexagon", _LLVM),
     "ext_dev": Kind((), "ext_dev", {}, block_threads=256),
 }
-"""Every target kind by name. `register_kind` adds one."""
+"""The target kinds by name that are in use. `register_kind` adds one; `find_kind` adds those of distributions."""
 
 
 def register_kind(name: str, kind: Kind, override: bool = False) -> None:
@@ -93,8 +94,31 @@ def register_kind(name: str, kind: Kind, override: bool = False) -> None:
     KINDS[name] = kind
 
 
+def find_kind(name: str) -> Kind | None:
+    """Return a target kind, ours or one that an installed distribution adds; None where there is none."""
+    found = KINDS.get(name)
+    if found is None and (added := entry_points.load(entry_points.KIND_GROUP, name)) is not None:
+        if not isinstance(added, Kind):
+            raise TargetError(f"target kind {name!r} of a distribution is no Kind, but {added!r}")
+        found = KINDS[name] = added
+    return found
+
+
+def known_kind(name: str) -> Kind:
+    """Return a target kind. Raises TargetError where there is none of that name."""
+    found = find_kind(name)
+    if found is None:
+        raise TargetError(f"target kind {name!r} is unknown", hint=closest(name, kind_names()))
+    return found
+
+
+def kind_names() -> tuple[str, ...]:
+    """Return the name of every target kind."""
+    return entry_points.merged(KINDS, entry_points.KIND_GROUP)
+
+
 def _kinds_hint() -> str:
-    return f"known kinds: {', '.join(KINDS)}"
+    return f"known kinds: {', '.join(kind_names())}"
 
 
 def read_json(text: str) -> Mapping[str, Any]:
@@ -134,11 +158,12 @@ def read_words(text: str) -> Mapping[str, Any]:
 def read_mapping(data: Mapping[str, Any]) -> Parsed:
     """Check a target's kind and options. Options come back sorted by name, defaults left out."""
     kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    found = find_kind(kind) if isinstance(kind, str) else None
+    if not isinstance(kind, str) or found is None:
         what = "has no kind" if kind is None else f"kind {str(kind)!r} is unknown"
-        near = f"{closest(kind, KINDS)}; tags: Target.list_tags()" if isinstance(kind, str) else _kinds_hint()
+        near = f"{closest(kind, kind_names())}; tags: Target.list_tags()" if isinstance(kind, str) else _kinds_hint()
         raise TargetError(f"the target {what}", hint=near)
-    known: dict[str, type] = {**COMMON, **KINDS[kind].options}
+    known: dict[str, type] = {**COMMON, **found.options}
     options: dict[str, OptionValue] = {}
     for name, value in data.items():
         if name in ("kind", "host") or value is None:
@@ -149,7 +174,7 @@ def read_mapping(data: Mapping[str, Any]) -> Parsed:
                 hint=closest(name, [*known, "host"]),
             )
         options[name] = _option_value(kind, name, value, known[name])
-    if options.get("keys") == KINDS[kind].keys:
+    if options.get("keys") == found.keys:
         del options["keys"]
     return kind, tuple(sorted((n, v) for n, v in options.items() if v != ())), data.get("host")
 

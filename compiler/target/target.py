@@ -11,7 +11,17 @@ from typing import Any, Union, overload
 
 from compiler.errors import TargetError
 from compiler.target.cpu_features import architecture, enabled_features, host_cpu, vector_bits, vector_registers
-from compiler.target.options import KINDS, OptionValue, Parsed, filled, option_text, read_json, read_mapping, read_words
+from compiler.target.options import (
+    OptionValue,
+    Parsed,
+    filled,
+    kind_names,
+    known_kind,
+    option_text,
+    read_json,
+    read_mapping,
+    read_words,
+)
 from compiler.target.tags import expand_tag, list_tags
 
 TargetLike = Union[str, Mapping[str, Any], "Target"]
@@ -86,7 +96,7 @@ class Target:
         given: tuple[str, ...] = self.get("keys", ())
         device = self.get("device")
         front = (device,) if device and device not in given else ()
-        return (*front, *(given or KINDS[self.kind].keys))
+        return (*front, *(given or known_kind(self.kind).keys))
 
     @property
     def mcpu(self) -> str | None:
@@ -130,12 +140,12 @@ class Target:
     @property
     def thread_warp_size(self) -> int:
         """How many threads of a GPU run in step; 1 on a CPU."""
-        return int(self.get("thread_warp_size", KINDS[self.kind].warp_size))
+        return int(self.get("thread_warp_size", known_kind(self.kind).warp_size))
 
     @property
     def max_num_threads(self) -> int:
         """The most threads of a block of a GPU; 1 on a CPU."""
-        default = self.get("max_threads_per_block", KINDS[self.kind].block_threads)
+        default = self.get("max_threads_per_block", known_kind(self.kind).block_threads)
         return int(self.get("max_num_threads", default))
 
     @property
@@ -147,7 +157,7 @@ class Target:
     @property
     def device_type(self) -> str:
         """The runtime device that runs this target's code: "cpu", "cuda", …"""
-        return KINDS[self.kind].device
+        return known_kind(self.kind).device
 
     @property
     def is_cpu(self) -> bool:
@@ -157,12 +167,12 @@ class Target:
     @property
     def is_gpu(self) -> bool:
         """Whether its kind is one of GPUs."""
-        return "gpu" in KINDS[self.kind].keys
+        return "gpu" in known_kind(self.kind).keys
 
     @property
     def is_open(self) -> bool:
         """Whether it leaves open which machine of its kind is meant."""
-        names = KINDS[self.kind].machine
+        names = known_kind(self.kind).machine
         return bool(names) and all(self.get(name) is None for name in names)
 
     @property
@@ -197,7 +207,7 @@ class Target:
         except for their host.
         """
         host = self.host.resolved() if self.host is not None else None
-        if not KINDS[self.kind].is_native or not _is_native(self.mtriple):
+        if not known_kind(self.kind).is_native or not _is_native(self.mtriple):
             return self if host is self.host else Target(self, host=host)
         cpu = host_cpu()
         given = {name: value for name, value in self.options if name != "mtriple" or value}
@@ -344,7 +354,7 @@ def read_devices_with(reader: Callable[[Any], Target]) -> None:
 
 def list_kinds() -> list[str]:
     """Every target kind's name."""
-    return sorted(KINDS)
+    return sorted(kind_names())
 
 
 def _as_target(spec: TargetLike) -> Target:

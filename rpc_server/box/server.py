@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import zmq
 
+from compiler.target import entry_points
 from rpc_server.box.executor_pool import PoolConfig
 from rpc_server.box.folders import ServerFolder
 from rpc_server.box.server_options import AUTO, DEFAULT_PORT, ServerOptions
@@ -137,6 +138,7 @@ def _serve_on(
                 cpus=options.cpus,
                 libraries=options.libraries,
                 gpu="" if gpu is None else gpu.uuid,
+                plugins=_device_plugins(),
             ),
             leases=leases,
             info=BoxStatus(
@@ -236,6 +238,11 @@ def _disk_limit(options: ServerOptions, folder: Path) -> int | None:
     if options.disk_limit == AUTO:
         return shutil.disk_usage(folder).free // 2 // max(options.sessions, 1)
     return options.disk_limit or None
+
+
+def _device_plugins() -> entry_points.Rows:
+    """What installed distributions add on the device side, so that no executor has to look for it."""
+    return {group: entry_points.rows().get(group, {}) for group in (entry_points.KIND_GROUP, entry_points.DEVICE_GROUP)}
 
 
 def _version() -> str:

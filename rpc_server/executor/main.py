@@ -15,6 +15,7 @@ import importlib
 import os
 import select
 import socket
+import sys
 import tempfile
 import time
 from collections import deque
@@ -24,12 +25,14 @@ from typing import assert_never
 import numpy as np
 
 from compiler.artifact import ArgSpec, Artifact
-from compiler.errors import DeviceError, TunefarmError
+from compiler.errors import DeviceError, TargetError, TunefarmError
 from compiler.runtime.core import native
 from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.ndarray import empty
 from compiler.runtime.load import load_artifact
 from compiler.runtime.measure.preprocess import flush_caches
+from compiler.target import entry_points
+from compiler.target.options import find_kind
 from rpc_server.errors import OutOfMemory, ProtocolError, RemoteError
 from rpc_server.executor.compare import disagreement, fill
 from rpc_server.executor.session import ExecutorSession
@@ -186,7 +189,11 @@ def _session_in(folder: str, supervised: Supervised) -> ExecutorSession:
 def _warm_up() -> None:
     """Use once what a session may need, so that lazy imports happen now, while they can, and not in a trial."""
     for kind in DEVICE_BACKENDS.kinds:
-        DEVICE_BACKENDS.find(kind)
+        try:
+            find_kind(kind)
+            DEVICE_BACKENDS.find(kind)
+        except TargetError as error:  # of a distribution; told again where the backend is asked for
+            print(error, file=sys.stderr)
     native.load()
     flush_caches([])
     spec = ArgSpec("x", "float32", (4,))
@@ -220,6 +227,7 @@ def run(
     stream = FrameStream(socket.socket(fileno=settings.socket), window=_window(settings.window))
     for library in settings.libraries:
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    entry_points.use_rows(settings.plugins)
     _warm_up()
     if settings.gpu:
         _warm_up_gpu()

@@ -36,7 +36,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     `groups` are the files of control groups that it joins. `memory_limit` bounds what it may allocate on top of what it
     takes when idle, `disk_limit` the size of a file it may write, and `max_processes` what it may add to the processes
     and threads of its user. `cpus` pins it; empty:
-    every core the server may use. `gpu` is the UUID of the one GPU it sees.
+    every core the server may use. `gpu` is the UUID of the one GPU it sees. `plugins` are the backends that installed
+    distributions add (see `compiler.target.entry_points`).
     """
 
     executor: int = 0
@@ -55,6 +56,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     cpus: tuple[int, ...] = ()
     libraries: tuple[str, ...] = ()
     gpu: str = ""
+    plugins: dict[str, dict[str, tuple[str, str]]] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from contextlib import suppress
 
 from compiler.driver.backend import BACKENDS
 from compiler.driver.build import compile_artifact
+from compiler.errors import TargetError
+from compiler.target.options import find_kind
 from compiler.target.target import Target
 from compiler.te.operation import compute
 from compiler.te.prim_func import create_prim_func
@@ -27,6 +29,8 @@ def _build_once() -> None:
 
 _build_once()
 for _kind in TUNING_BACKENDS.kinds:  # what is tuned for may be built for
-    BACKENDS.find(_kind)
+    with suppress(TargetError):  # a distribution's, told again by the builds that need it
+        find_kind(_kind)
+        BACKENDS.find(_kind)
 gc.collect()
 gc.freeze()  # what is shared with the workers is not touched, and so not copied, by their collections

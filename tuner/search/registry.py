@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from compiler.target import entry_points
 from tuner.errors import TuningError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ STRATEGIES: dict[str, str | Factory] = {
 
 def strategy_names() -> tuple[str, ...]:
     """Return the names of the strategies, in their order."""
-    return tuple(sorted(STRATEGIES))
+    return tuple(sorted(entry_points.merged(STRATEGIES, entry_points.STRATEGY_GROUP)))
 
 
 def register_strategy(name: str, factory: Factory, override: bool = False) -> None:
@@ -41,14 +42,16 @@ def register_strategy(name: str, factory: Factory, override: bool = False) -> No
 
 def check_strategy(name: str) -> str:
     """Return `name`. Raises TuningError naming the known strategies when it is none of them."""
-    if name not in STRATEGIES:
+    if name not in STRATEGIES and name not in strategy_names():
         raise TuningError(f"no search strategy is called {name!r}", hint=f"known: {', '.join(strategy_names())}")
     return name
 
 
 def find_strategy(name: str) -> Factory:
     """Return what makes the strategy called `name`. Raises TuningError naming the known ones."""
-    row = STRATEGIES[check_strategy(name)]
+    row = STRATEGIES.get(check_strategy(name))
+    if row is None:
+        row = STRATEGIES[name] = entry_points.load(entry_points.STRATEGY_GROUP, name)
     if isinstance(row, str):
         module, attribute = row.split(":")
         row = STRATEGIES[name] = getattr(importlib.import_module(module), attribute)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from compiler.target import entry_points
 from compiler.target.backend_table import BackendTable
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
@@ -31,7 +32,8 @@ TUNING_BACKENDS: BackendTable[TuningBackend] = BackendTable(
         "llvm": "tuner.space.cpu.generate:CPU",
         "cuda": "tuner.space.gpu.generate:GPU",
         "nvptx": "tuner.space.gpu.generate:GPU",
-    }
+    },
+    entry_points.TUNING_GROUP,
 )
 _DEFAULT = "llvm"
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from compiler.errors import TargetError
+from compiler.target import entry_points
 from compiler.target.backend_table import BackendTable
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ DEVICE_BACKENDS: BackendTable[DeviceBackend] = BackendTable(
         "stackvm": "compiler.runtime.core.cpu_module:CPU",
         "cuda": "compiler.runtime.cuda.module:CUDA",
         "nvptx": "compiler.runtime.cuda.module:CUDA",
-    }
+    },
+    entry_points.DEVICE_GROUP,
 )
 """Who loads the artifacts of a target kind. Of a device type, the first kind's backend drives the devices."""

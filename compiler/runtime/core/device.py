@@ -14,7 +14,7 @@ from compiler.errors import DeviceError
 from compiler.runtime.core.absent import AbsentAPI
 from compiler.runtime.core.backends import DEVICE_BACKENDS
 from compiler.runtime.core.host import HostAPI
-from compiler.target.options import KINDS
+from compiler.target.options import find_kind, kind_names
 
 # TVM's (and DLPack's) device type codes.
 TYPE_CODES: dict[str, int] = {
@@ -194,7 +194,7 @@ def canonical_type(name: str | int) -> str:
     """The device type a name, alias or TVM type code stands for. Raises UnknownDeviceError (a ValueError)."""
     found = _BY_CODE.get(name) if isinstance(name, int) else _type_of(name)
     if found is None:
-        known = dict.fromkeys([*TYPE_CODES, *_ALIASES, *KINDS])
+        known = dict.fromkeys([*TYPE_CODES, *_ALIASES, *kind_names()])
         raise UnknownDeviceError(f"unknown device type {name!r}", hint=f"known types: {', '.join(known)}")
     return found
 
@@ -202,8 +202,10 @@ def canonical_type(name: str | int) -> str:
 def _type_of(name: str) -> str | None:
     if name in TYPE_CODES:
         return name
-    kind = KINDS.get(name)
-    return _ALIASES.get(name) if kind is None else kind.device
+    if name in _ALIASES:
+        return _ALIASES[name]
+    kind = find_kind(name)
+    return None if kind is None else kind.device
 
 
 _apis: dict[str, DeviceAPI] = {"cpu": HostAPI()}
