@@ -10,12 +10,13 @@ from compiler.dtype import element_of, lanes_of
 from compiler.errors import LoweringError
 from compiler.interp.expr import Bound, ExprWriter, Value
 from compiler.interp.expr_rules import bind
-from compiler.interp.init import inits_without
 from compiler.interp.memory import storage
-from compiler.ir.visit import walk
+from compiler.ir.visit import replace, walk
+from compiler.lower.analysis.conditions import conjuncts
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.nodes import IterType, PrimExpr, Stmt
+from compiler.tir.visit import free_vars, seq
 
 
 class StmtWriter(ExprWriter):
@@ -112,10 +113,10 @@ def _for(w: StmtWriter, s: n.For) -> None:
 
 def _empty_reduction(w: StmtWriter, s: n.For, extent: str) -> None:
     """Where a loop that reduces has no iterations, the inits under it run all the same."""
-    inits = inits_without(s)
+    inits = _inits_without(s)
     if inits is None:
         return
-    before = [f for f in w.outer if inits_without(f) is not None]
+    before = [f for f in w.outer if _inits_without(f) is not None]
     first = [f"{w.index(f.loop_var).code} == {w.index(f.min).code}" for f in before]
     w.line(f"if {' and '.join([f'{extent} <= 0', *first])}:")
     w.block(inits)
@@ -231,6 +232,56 @@ def _declare(w: StmtWriter, s: n.DeclBuffer) -> None:
     w.stmt(s.body)
 
 
+# ----------------------------------------------------------- reductions without iterations
+
+
+def _inits_without(loop: n.For) -> Stmt | None:
+    """The inits of blocks in `loop` that it reduces, over the other loops in it; None when it reduces nothing."""
+    reduced = {
+        var
+        for node in walk(loop)
+        if isinstance(node, n.BlockRealize) and node.block.init is not None
+        for iv, value in zip(node.block.iter_vars, node.iter_values)
+        if iv.iter_type is IterType.COMM_REDUCE
+        for var in free_vars(value)
+    }
+    return _inits_in(loop.body, reduced) if loop.loop_var in reduced else None
+
+
+def _inits_in(stmt: Stmt, reduced: set[n.Var]) -> Stmt | None:
+    match stmt:
+        case n.For():
+            body = _inits_in(stmt.body, reduced)
+            if body is None or stmt.loop_var in reduced:
+                return body
+            return replace(stmt, body=body)
+        case n.SeqStmt():
+            found = [part for part in (_inits_in(item, reduced) for item in stmt.seq) if part is not None]
+            return seq(*found) if found else None
+        case n.IfThenElse() | n.LetStmt() | n.AttrStmt():
+            field = "then_case" if isinstance(stmt, n.IfThenElse) else "body"
+            body = _inits_in(getattr(stmt, field), reduced)
+            return None if body is None else replace(stmt, **{field: body})
+        case n.BlockRealize() if stmt.block.init is not None:
+            return _init_without(stmt, reduced)
+    return None
+
+
+def _init_without(realize: n.BlockRealize, reduced: set[n.Var]) -> Stmt | None:
+    """None where a loop runs over data and the reduction at once: without iterations it has no data either."""
+    block = realize.block
+    kept = [(iv, v) for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type is not IterType.COMM_REDUCE]
+    if any(free_vars(value) & reduced for _, value in kept):
+        return None
+    gone = reduced | {iv.var for iv in block.iter_vars if iv.iter_type is IterType.COMM_REDUCE}
+    guard = ops.logical_and(*(c for c in conjuncts(realize.predicate) if not free_vars(c) & gone))
+    assert block.init is not None
+    init = n.Block(
+        tuple(iv for iv, _ in kept), (), (), block.name_hint, block.init, None, block.alloc_buffers, block.match_buffers
+    )
+    return n.BlockRealize(tuple(value for _, value in kept), guard, init)
+
+
 # ------------------------------------------------------------------------------------ blocks
 
 
@@ -276,7 +327,7 @@ def _block(w: StmtWriter, block: n.Block) -> None:
     for match in block.match_buffers:
         _match(w, match.buffer, match.source)
     if block.init is not None:
-        reduced = [iv for iv in block.iter_vars if iv.iter_type is n.IterType.COMM_REDUCE]
+        reduced = [iv for iv in block.iter_vars if iv.iter_type is IterType.COMM_REDUCE]
         starts = [f"{w.index(iv.var).code} == {_domain(w, iv)[0].code}" for iv in reduced]
         w.line(f"if {' and '.join(starts) or 'True'}:")
         w.block(block.init)

@@ -23,7 +23,6 @@ from rpc_server.wire.trial_messages import FailureKind
 from tuner.build.choose import make_builder
 from tuner.build.process_builder import Builder, BuildRequest, BuildResult
 from tuner.devices import fleet as fl
-from tuner.devices.device_wait import DeviceWait
 from tuner.engine import events as ev
 from tuner.engine.ledger import Ledger
 from tuner.engine.measure_requests import measurement
@@ -149,7 +148,7 @@ class TuningRun:
         self._showed = 0.0
         self._began = self._renewed = self._ticked = time.monotonic()
         self._restored = 0
-        self._device_wait = DeviceWait(options.device_wait_s)
+        self._device_wait = fl.DeviceWait(options.device_wait_s)
         self._last_loss = ""
         self._knows_incumbents = False
 

@@ -23,10 +23,10 @@ from compiler.ir.structural import structural_equal
 from compiler.ir.visit import children, walk
 from compiler.launches import TensorMap
 from compiler.lower.blocks.shape_vars import shape_vars
-from compiler.lower.gpu.tensor_maps import tensor_maps
 from compiler.lower.gpu.thread_axes import bound_extents
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.ptx_warpgroup import COPY
 from compiler.tir.nodes import ForKind, PrimExpr, Stmt
 from compiler.tir.renew import renew_defs
 from compiler.tir.transform import tir_pass
@@ -37,6 +37,7 @@ _BLOCK = tuple(f"threadIdx.{axis}" for axis in "xyz")
 _AXES = (*_GRID, *_BLOCK)
 _LAUNCH_PARAMS = "tir.kernel_launch_params"  # of a kernel: what a launch passes after its arguments
 _HOST = "tir.is_host_func"
+_Described = tuple[str, tuple[int, int], tuple[int, int]]  # dtype, the matrix's shape, the tile's
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _kernel(
         body = n.Allocate(alloc.buffer_var, alloc.dtype, alloc.extents, alloc.condition, body, alloc.scope)
     used = _used(body)
     slots, params, buffers = [], [], {}
-    maps = tensor_maps(body)
+    maps = _tensor_maps(body)
     first = [p for p in enumerate(passed) if p[1][1] is not None and p[1][1].data in maps]
     for slot, (var, buffer) in [*first, *(p for p in enumerate(passed) if p not in first)]:
         if var in used or (buffer is not None and buffer.data in used):
@@ -227,7 +228,7 @@ def _kernel(
 
 def _described(kernel: n.PrimFunc) -> tuple[TensorMap, ...]:
     """The arrays whose tiles the kernel copies by description: its first parameters."""
-    maps = tensor_maps(kernel.body)
+    maps = _tensor_maps(kernel.body)
     described = [p for p in kernel.params if (b := kernel.buffer_map.get(p)) is not None and b.data in maps]
     return tuple(TensorMap(i, *maps[kernel.buffer_map[p].data]) for i, p in enumerate(described))
 
@@ -267,3 +268,30 @@ def _known(tag: str, extents: list[PrimExpr], name: str) -> int:
                 hint="split it by a constant and bind the inner loop",
             )
     return max((size for size in sizes if size is not None), default=1)
+
+
+def _tensor_maps(kernel: n.Stmt) -> dict[n.Var, _Described]:
+    """The matrices that a kernel reads by tensor memory copies, and in which tiles, by the data variable.
+
+    Raises CodegenError for one that is copied in different tiles, or is used otherwise too: the kernel has no address
+    of it.
+    """
+    found: dict[n.Var, _Described] = {}
+    plain: set[n.Var] = set()
+    for node in walk(kernel):
+        match node:
+            case n.Call(op=op) if getattr(op, "name", "") == COPY:
+                data = node.args[2]
+                assert isinstance(data, n.Var)
+                rows, columns, box_rows, box_columns = (ops.as_int(x) or 0 for x in node.args[5:9])
+                described = node.dtype, (rows, columns), (box_rows, box_columns)
+                if found.setdefault(data, described) != described:
+                    raise CodegenError(f"{data.name} is copied as {described} and as {found[data]} in one kernel")
+            case n.BufferLoad() | n.BufferStore():
+                plain.add(node.buffer.data)
+            case _:
+                pass
+    for data in found:
+        if data in plain:
+            raise CodegenError(f"{data.name} is copied by tensor memory copies and used by address in one kernel")
+    return found

@@ -30,7 +30,6 @@ from compiler.te.schedule.relations import AttachType, Fuse, IterVarAttr, Relati
 from compiler.te.schedule.scan_stage import check_parts, is_scan, scan_nests
 from compiler.te.schedule.schedule import Schedule, computed_stages
 from compiler.te.schedule.stage import Stage
-from compiler.te.schedule.thread_scope import memory_scope
 from compiler.te.tensor import PlaceholderOp, Tensor, topological
 from compiler.te.where import at
 from compiler.tir import nodes as n
@@ -55,7 +54,7 @@ def schedule_to_func(
     held = {buffer: tensor for tensor, buffer in bound.items()}
     current = [held.get(a, a) if isinstance(a, n.Buffer) else a for a in args]
     current = [_current(schedule, a) if isinstance(a, Tensor) else a for a in current]
-    scopes = {stage.op: memory_scope(stage) for stage in schedule.stages}
+    scopes = {stage.op: _memory_scope(stage) for stage in schedule.stages}
     built = build_func(current, name, scopes, bound)
     wanted = set(topological([a for a in current if isinstance(a, Tensor)]))
     stages = [stage for stage in computed_stages(schedule) if stage.op in wanted and not is_scan(stage)]
@@ -117,6 +116,33 @@ def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
     if tensor not in schedule and isinstance(tensor.op, PlaceholderOp):
         return tensor  # an argument that the computation does not use
     return schedule.current(tensor)
+
+
+def _memory_scope(stage: Stage) -> str:
+    """Return the memory of a stage's result: what the threads around it share.
+
+    That is its own scope, else "local" in a loop over threads, "shared" in one over blocks, "global" elsewhere.
+    """
+    if stage.scope:
+        return stage.scope
+    tags = list(_threads_around(stage))
+    if any(tag.startswith(("threadIdx", "vthread")) for tag in tags):
+        return "local"
+    return "shared" if tags else "global"
+
+
+def _threads_around(stage: Stage) -> Iterator[str]:
+    """The thread axes of the loops that the stage is computed in, those of the stages around it too."""
+    where = stage.attachment()
+    while where.attach_type is AttachType.SCOPE and where.attach_stage is not None:
+        parent, axis = where.attach_stage, where.attach_ivar
+        leaves = list(parent.leaves)
+        held = leaves[: next((i + 1 for i, leaf in enumerate(leaves) if leaf is axis), 0)]
+        for leaf in held:
+            attr = parent.iter_var_attrs.get(leaf)
+            if attr is not None and attr.bind_thread is not None:
+                yield attr.bind_thread.thread_tag
+        where = parent.attachment()
 
 
 # ------------------------------------------------------------------------------------- place

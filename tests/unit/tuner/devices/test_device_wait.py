@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.devices.device_wait import DeviceWait
+from tuner.devices.fleet import DeviceWait
 
 
 def test_it_is_over_after_the_limit() -> None:
