@@ -99,6 +99,7 @@ from compiler.topi.nn.norm import softmax
 from compiler.topi.nn.pad import pad
 from compiler.topi.rearrange import flip, layout_transform, repeat, squeeze, stack, tile
 from compiler.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
+from compiler.topi.sampling import multinomial_from_uniform
 from compiler.topi.scan import cumprod, cumsum
 from compiler.topi.scatter import index_put, scatter_elements, scatter_nd, sparse_to_dense
 from compiler.topi.schedules import arm_cpu, cuda, generic, x86
@@ -207,6 +208,7 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "multinomial_from_uniform",
     "multiply",
     "ndarray_size",
     "nearbyint",

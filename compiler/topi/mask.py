@@ -83,7 +83,8 @@ def reverse_sequence(a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_ax
         raise refusal(op, f"seq_axis {seq_axis} and batch_axis {batch_axis} are the same")
 
     def value(*i: Var) -> PrimExpr:
-        length, index = seq_lengths(i[batch]), i[seq]
+        index = i[seq]
+        length = ops.minimum(seq_lengths(i[batch]), ops.cast(seq_lengths.dtype, a.shape[seq]))
         turned = intrin.select(
             ops.logical_and(ops.greater(length, 1), ops.less(index, length)), ops.sub(ops.sub(length, 1), index), index
         )

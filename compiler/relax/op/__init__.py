@@ -2,8 +2,10 @@
 
 from compiler.relax.op import image as image
 from compiler.relax.op import nn as nn
+from compiler.relax.op import vision as vision
 from compiler.relax.op.elementwise.binary import (
     add,
+    atan2,
     divide,
     floor_divide,
     floor_mod,
@@ -79,11 +81,10 @@ from compiler.relax.op.execution.calls import (
     call_tir,
     call_tir_inplace,
     call_tir_with_grad,
-    get_shape_of,
     print,
-    shape_of,
 )
 from compiler.relax.op.execution.closures import make_closure
+from compiler.relax.op.execution.shapes import get_shape_of, shape_of, shape_to_tensor, size, tensor_to_shape
 from compiler.relax.op.linear_algebra import einsum, linear, matmul, outer
 from compiler.relax.op.movement.create import (
     arange,
@@ -107,6 +108,7 @@ from compiler.relax.op.movement.dimensions import (
     flatten,
     flip,
     repeat,
+    reverse_sequence,
     squeeze,
     tile,
 )
@@ -124,16 +126,26 @@ from compiler.relax.op.movement.positions import (
     scatter_nd,
     slice_scatter,
 )
+from compiler.relax.op.reduction.sampling import multinomial_from_uniform
 from compiler.relax.op.reduction.search import argmax, argmin, bucketize, where
 from compiler.relax.op.reduction.set import nonzero, unique
 from compiler.relax.op.reduction.sorting import argsort, sort, topk
 from compiler.relax.op.reduction.statistical import cumprod, cumsum, max, mean, median, min, prod, std, sum, variance
+from compiler.relax.op.vision import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    multibox_transform_loc,
+    non_max_suppression,
+    roi_align,
+    roi_pool,
+)
 
 __all__ = [
     "abs",
     "acos",
     "acosh",
     "add",
+    "all_class_non_max_suppression",
     "arange",
     "argmax",
     "argmin",
@@ -143,6 +155,7 @@ __all__ = [
     "assert_op",
     "astype",
     "atan",
+    "atan2",
     "atanh",
     "bitwise_and",
     "bitwise_not",
@@ -187,6 +200,7 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "get_shape_of",
+    "get_valid_counts",
     "greater",
     "greater_equal",
     "hamming_window",
@@ -216,8 +230,11 @@ __all__ = [
     "min",
     "minimum",
     "mod",
+    "multibox_transform_loc",
+    "multinomial_from_uniform",
     "multiply",
     "negative",
+    "non_max_suppression",
     "nonzero",
     "not_equal",
     "one_hot",
@@ -231,16 +248,21 @@ __all__ = [
     "quantize",
     "repeat",
     "reshape",
+    "reverse_sequence",
     "right_shift",
+    "roi_align",
+    "roi_pool",
     "round",
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
     "shape_of",
+    "shape_to_tensor",
     "sigmoid",
     "sign",
     "sin",
     "sinh",
+    "size",
     "slice_scatter",
     "sort",
     "split",
@@ -255,6 +277,7 @@ __all__ = [
     "take",
     "tan",
     "tanh",
+    "tensor_to_shape",
     "tile",
     "topk",
     "tril",

@@ -8,6 +8,7 @@ from typing import Any
 from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo
+from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import as_written
 from compiler.relax.op.core.params import OptionalDtype, ShapeArg, TensorArg
@@ -19,7 +20,7 @@ from compiler.relax.op.nn.stored import layout_attr, shape_in, sizes_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
-__all__ = ["grid_sample", "resize2d", "resize3d"]
+__all__ = ["affine_grid", "grid_sample", "resize2d", "resize3d"]
 
 _METHODS = ("nearest_neighbor", "linear", "cubic")
 _TRANSFORMATIONS = (
@@ -189,4 +190,45 @@ def grid_sample(
 
     Outside, `padding_mode` "zeros" reads 0, "border" the nearest pixel, "reflection" a mirrored one. With
     `align_corners` -1 and 1 are the middles of the outer pixels, otherwise their outer edges.
+    """
+
+
+# -------------------------------------------------------------------------------- affine_grid
+
+
+def _affine_info(use: Use) -> StructInfo:
+    data, size = use.tensor("data", 3), use.shape("size")
+    use.check_float("data")
+    rank = size.ndim
+    if rank == 1:
+        rank = 2
+    if rank not in (-1, 2, 3):
+        use.fail(f"size has {size.ndim} numbers, it must be (height, width) or (depth, height, width)")
+    if data.dims is not None and rank != -1:
+        for wanted, known in zip((int64(rank), int64(rank + 1)), data.dims[1:]):
+            use.check_equal(f"the dimensions of data and those of {rank} by {rank + 1} matrices", wanted, known, "data")
+    if data.dims is None or size.values is None:
+        return tensor(None, data.dtype, -1 if rank == -1 else rank + 2, data.vdevice)
+    sizes = size.values * 2 if len(size.values) == 1 else size.values
+    return tensor([data.dims[0], int64(rank), *sizes], data.dtype, vdevice=data.vdevice)
+
+
+def _affine_grid(data: Tensor, size: Any, align_corners: bool) -> Tensor:
+    return topi.image.affine_grid(data, list(size) * 2 if len(size) == 1 else size, align_corners)
+
+
+@operator(
+    "relax.image.affine_grid",
+    infer=_affine_info,
+    te=_affine_grid,
+    pattern=OpPatternKind.OPAQUE,
+    flops=per_output(6),
+    layout=as_written,
+    gradient=NO_GRADIENT_YET,
+)
+def affine_grid(data: TensorArg, size: ShapeArg, align_corners: bool = True) -> Expr:
+    """Give the places from -1 to 1 that affine matrices map the pixels of `size` to.
+
+    Matrices (N, 2, 3) give (N, 2, height, width), x first; (N, 3, 4), for volumes, (N, 3, depth, height, width).
+    With `align_corners` the outer pixels stand at -1 and 1, else their edges do.
     """

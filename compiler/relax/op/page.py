@@ -30,6 +30,7 @@ _GROUPS = {
     "image": "Images",
     "memory": "Memory",
     "nn": "Neural networks",
+    "vision": "Object detection",
     "vm": "Virtual machine",
 }
 

@@ -64,6 +64,13 @@ def _closure(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
     return with_machine("make_closure", [func, *(args.fields if isinstance(args, Tuple) else ())], *infos)
 
 
+def _unique(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    attrs = call.attrs
+    asked = [number(int(attrs[name])) for name in ("sorted", "return_index", "return_inverse", "return_counts")]
+    axis = [] if attrs["axis"] is None else [number(attrs["axis"])]
+    return call_builtin("unique", [*call.args, *asked, *axis], *infos)
+
+
 _RULES: dict[str, Lowered] = {
     "relax.memory.alloc_storage": _storage,
     "relax.memory.alloc_tensor": _plain("alloc_tensor"),
@@ -72,6 +79,12 @@ _RULES: dict[str, Lowered] = {
     "relax.make_closure": _closure,
     "relax.shape_of": _plain("shape_of"),
     "relax.reshape": _plain("reshape"),
+    "relax.shape_to_tensor": _plain("shape_to_tensor"),
+    "relax.tensor_to_shape": _plain("tensor_to_shape"),
+    "relax.size": _plain("size"),
+    "relax.nonzero": _plain("nonzero"),
+    "relax.unique": _unique,
+    "relax.dynamic_strided_slice": _plain("dynamic_strided_slice"),
     "relax.print": _formatted("print", 0),
     "relax.assert_op": _formatted("assert_op", 1),
 }

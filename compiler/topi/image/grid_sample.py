@@ -15,33 +15,39 @@ from compiler.topi.checks import described, differ, need_floats, need_one_of, ne
 from compiler.topi.image.sampling import Read, clamped, cubic, inside, linear, whole
 
 
-def affine_grid(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
-    """The places (x, y) from -1 to 1 that affine matrices `data` (N, 2, 3) map the pixels of `target_shape` to.
+def affine_grid(data: Tensor, target_shape: Sequence[Any], align_corners: bool = True) -> Tensor:
+    """The places from -1 to 1 that affine matrices `data` map the pixels of `target_shape` to.
 
-    Gives (N, 2, height, width): x first, pixels at the corners standing at -1 and 1.
+    Matrices (N, 2, 3) with (height, width) give (N, 2, height, width), x first; (N, 3, 4) with (depth, height, width)
+    give (N, 3, depth, height, width). With `align_corners` the outer pixels stand at -1 and 1, else their edges do.
     """
     op = "affine_grid"
     need_floats(op, data)
     need_rank(op, data, 3)
-    need_shape(op, data, [data.shape[0], 2, 3])
-    if len(target_shape) != 2:
-        raise refusal(op, f"target_shape {target_shape!r} is not (height, width)")
-    height, width = (ops.as_expr(size) for size in target_shape)
+    rank = len(target_shape)
+    if rank not in (2, 3):
+        raise refusal(op, f"target_shape {target_shape!r} is neither (height, width) nor (depth, height, width)")
+    need_shape(op, data, [data.shape[0], rank, rank + 1])
+    sizes = [ops.as_expr(size) for size in target_shape]
     dtype = data.dtype
 
-    def along(i: Var, size: PrimExpr) -> PrimExpr:
-        steps = ops.maximum(ops.cast(dtype, ops.sub(size, 1)), const(1.0, dtype))
-        return ops.cast(dtype, i) * (const(2.0, dtype) / steps) - const(1.0, dtype)
+    def along(i: PrimExpr, size: PrimExpr) -> PrimExpr:
+        one, two = const(1.0, dtype), const(2.0, dtype)
+        if not align_corners:
+            return (ops.cast(dtype, i) * two + one) / ops.cast(dtype, size) - one
+        steps = ops.maximum(ops.cast(dtype, ops.sub(size, 1)), one)
+        return ops.cast(dtype, i) * (two / steps) - one
 
-    k = reduce_axis((0, 3), name="k")
+    k = reduce_axis((0, rank + 1), name="k")
 
-    def value(n: Var, axis: Var, y: Var, x: Var) -> PrimExpr:
-        others = intrin.select(ops.equal(k.var, 1), along(y, height), const(1.0, dtype))
-        place = intrin.select(ops.equal(k.var, 0), along(x, width), others)
+    def value(n: Var, axis: Var, *point: Var) -> PrimExpr:
+        place: PrimExpr = const(1.0, dtype)
+        for number, (i, size) in enumerate(reversed(list(zip(point, sizes)))):
+            place = intrin.select(ops.equal(k.var, number), along(i, size), place)
         result: PrimExpr = te_sum(data(n, axis, k) * place, axis=k)
         return result
 
-    result: Tensor = compute((data.shape[0], 2, height, width), value, name=op, tag="affine_grid")
+    result: Tensor = compute((data.shape[0], rank, *sizes), value, name=op, tag="affine_grid")
     return result
 
 

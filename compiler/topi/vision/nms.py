@@ -89,14 +89,19 @@ def non_max_suppression(
     id_index: int = 0,
     return_indices: bool = True,
     invalid_to_bottom: bool = False,
+    soft_nms_sigma: float = 0.0,
+    score_threshold: float = 0.0,
 ) -> Tensor | list[Tensor]:
     """Of boxes that overlap by more than `iou_threshold`, the one with the highest score.
 
     `data` is (batch, boxes, fields) with four corners from `coord_start`; the first `valid_count` of each batch count,
     the best `top_k` of them (all when negative). Boxes of different classes do not compete unless `force_suppress`
     (or `id_index` is negative). At most `max_output_size` stay. Returns the boxes in order of score, others -1; or
-    with `return_indices` [the entries of `indices` (batch, boxes), how many (batch, 1)].
+    with `return_indices` [the entries of `indices` (batch, boxes), how many (batch, 1)], after boxes where scores fall.
     `invalid_to_bottom` moves what is left out behind what stays.
+
+    With a positive `soft_nms_sigma` a kept box also lowers the scores of those that overlap it less: by
+    exp(-overlap² / (2 sigma)). The best that is left is kept next, as long as its score is above `score_threshold`.
     """
     op = "non_max_suppression"
     need_floats(op, data)
@@ -106,6 +111,59 @@ def non_max_suppression(
     need_shape(op, indices, [batch, count])
     scores: Tensor = compute((batch, count), lambda b, i: data(b, i, score_index), name="T_scores", tag="injective")
     order = argsort(scores, valid_count, 1, False, "int64")
+    one_class = force_suppress or id_index < 0
+
+    def soft(ins: Any, outs: Any) -> Stmt:
+        ib = create()
+        given, valid, ordered, names = (ib.buffer_ptr(b) for b in ins)
+        boxes, places, number = (ib.buffer_ptr(b) for b in outs)
+        left = ib.allocate(data.dtype, (batch, count), "left")  # scores that are left; the least number: kept
+        gone = ops.min_value(data.dtype)
+        with rows(ib, (batch, ops.const(1)), 1, 3) as row:
+            b = row.at(0)[0]
+            kept, best, open_ = row.cells
+            limit = ib.let("limit", ops.minimum(int64(valid[b]), int64(count)))
+            if top_k >= 0:
+                limit = ib.let("best", ops.minimum(limit, top_k))
+            with points(ib, (count,)) as (i,):
+                places[b, i] = -1
+                left[b, i] = given[b, ordered[b, i], score_index]
+                with points(ib, (fields,)) as (f,):
+                    boxes[b, i, f] = const(-1.0, data.dtype)
+            most = limit if max_output_size < 0 else ops.minimum(limit, ops.const(max_output_size, "int64"))
+            kept.set(0)
+            open_.set(1)
+            with ib.for_range(ops.const(0, "int64"), most, "k"), ib.if_scope(ops.equal(open_.value, 1)):
+                best.set(0)
+                with (
+                    ib.for_range(ops.const(1, "int64"), limit, "i") as i,
+                    ib.if_scope(ops.greater(left[b, i], left[b, best.value])),
+                ):
+                    best.set(i)
+                with ib.if_scope(ops.greater(left[b, best.value], const(score_threshold, data.dtype))):
+                    with points(ib, (fields,)) as (f,):
+                        boxes[b, kept.value, f] = given[b, ordered[b, best.value], f]
+                    boxes[b, kept.value, score_index] = left[b, best.value]
+                    places[b, kept.value] = names[b, ordered[b, best.value]].astype("int32")
+                    kept.set(kept.value + 1)
+                    left[b, best.value] = gone
+                    with ib.for_range(ops.const(0, "int64"), limit, "j") as j:
+                        far = _overlap(
+                            lambda k, f, b=b: given[b, ordered[b, k], coord_start + f], best.value, j
+                        )
+                        rivals = ops.greater(left[b, j], gone)
+                        if not one_class:
+                            first, second = (given[b, ordered[b, k], id_index] for k in (best.value, j))
+                            rivals = ops.logical_and(rivals, ops.equal(first, second))
+                        with ib.if_scope(rivals):
+                            weight = intrin.exp(far * far * const(-0.5 / soft_nms_sigma, data.dtype))
+                            left[b, j] = intrin.select(
+                                ops.greater(far, const(iou_threshold, data.dtype)), gone, left[b, j] * weight
+                            )
+                with ib.else_scope():
+                    open_.set(0)
+            number[b, 0] = kept.value.astype("int32")
+        return ib.get()
 
     def body(ins: Any, outs: Any) -> Stmt:
         ib = create()
@@ -133,7 +191,7 @@ def non_max_suppression(
                     with ib.for_range(ops.add(i, 1), limit, "j") as j:
                         far = _overlap(lambda k, f, b=b: given[b, ordered[b, k], coord_start + f], i, j)
                         drops = ops.greater(far, const(iou_threshold, data.dtype))
-                        if not force_suppress and id_index >= 0:
+                        if not one_class:
                             first, second = (given[b, ordered[b, k], id_index] for k in (i, j))
                             drops = ops.logical_and(drops, ops.equal(first, second))
                         with ib.if_scope(drops):
@@ -151,9 +209,13 @@ def non_max_suppression(
         return ib.get()
 
     shapes = [data.shape, (batch, count), (batch, ops.const(1))]
-    made: list[Tensor] = extern(shapes, [data, valid_count, order, indices], body, name="non_max_suppression",
-                                dtype=[data.dtype, "int32", "int32"], tag="nms")  # fmt: skip
-    return [made[1], made[2]] if return_indices else made[0]
+    made: list[Tensor] = extern(
+        shapes, [data, valid_count, order, indices], soft if soft_nms_sigma > 0 else body, name=op,
+        dtype=[data.dtype, "int32", "int32"], tag="nms",
+    )  # fmt: skip
+    if not return_indices:
+        return made[0]
+    return made if soft_nms_sigma > 0 else made[1:]
 
 
 def all_class_non_max_suppression(

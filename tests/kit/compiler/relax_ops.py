@@ -128,7 +128,7 @@ def arrays_of(case: Case, sizes: dict[str, int], dtype: str) -> list[Array]:
     made = []
     for i, shape in enumerate(case.shapes):
         values = data(*dims_of(shape, sizes), dtype=case.dtype(i, dtype))
-        made.append(case.values[i](values).astype(values.dtype) if i in case.values else values)
+        made.append(np.asarray(case.values[i](values)).astype(values.dtype) if i in case.values else values)
     return made
 
 

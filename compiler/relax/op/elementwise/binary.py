@@ -16,11 +16,12 @@ mod = binary("mod", topi.mod, "Take the remainder of a division, with the diviso
 power = binary("power", topi.power, "Raise one tensor to the power of another")
 maximum = binary("maximum", topi.maximum, "Take the larger of two tensors")
 minimum = binary("minimum", topi.minimum, "Take the smaller of two tensors")
+atan2 = binary("atan2", topi.atan2, "Take the angle of the point (x2, x1)", infer=broadcast(floats=True))
 log_add_exp = binary(
     "log_add_exp", topi.log_add_exp, "Take log(exp(x1) + exp(x2)) without overflow", infer=broadcast(floats=True)
 )
 
 __all__ = [
-    "add", "divide", "floor_divide", "floor_mod", "log_add_exp", "maximum", "minimum", "mod", "multiply", "power",
-    "subtract",
+    "add", "atan2", "divide", "floor_divide", "floor_mod", "log_add_exp", "maximum", "minimum", "mod", "multiply",
+    "power", "subtract",
 ]  # fmt: skip

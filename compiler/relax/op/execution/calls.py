@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.errors import IRError
-from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.ir.base import GlobalVar
 from compiler.relax.nodes import (
     Expr,
     ExternFunc,
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
-    ShapeStructInfo,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
@@ -328,38 +326,3 @@ def _assert_info(use: Use) -> StructInfo:
 )
 def assert_op(condition: TensorArg, *format_args: ExprArg, format: str = "") -> Expr:
     """Stop the program, with `format` as the message, unless `condition` holds when it runs."""
-
-
-def _shape_of_info(use: Use) -> StructInfo:
-    data = use.tensor("expr")
-    if data.dims is not None:
-        return ShapeStructInfo(data.dims)
-    known = None if data.shape is None else info_of(data.shape)
-    return known if isinstance(known, ShapeStructInfo) else ShapeStructInfo(None, data.ndim)
-
-
-@operator(
-    "relax.shape_of",
-    infer=_shape_of_info,
-    te=_ON_HOST,
-    host=lambda expr: tuple(expr.shape),
-    pattern=OpPatternKind.OPAQUE,
-    flops=nothing,
-    bytes=nothing,
-    layout=_LEFT_ALONE,
-    gradient=refused("a shape has no gradient"),
-)
-def shape_of(expr: TensorArg) -> Expr:
-    """Give the shape of a tensor."""
-
-
-def get_shape_of(expr: RelaxExpr) -> RelaxExpr:
-    """The shape of a tensor: as an expression where it is known, else a call of shape_of.
-
-    Raises IRError for what is no tensor, or not normalised.
-    """
-    info = info_of(expr)
-    if not isinstance(info, TensorStructInfo):
-        from_what = describe(expr) if info is None else f"{describe(expr)}, a {info}"
-        raise IRError(f"there is no shape of {from_what}: it is no tensor, or was not normalised")
-    return info.shape if info.shape is not None else shape_of(expr)

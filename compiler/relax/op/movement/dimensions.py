@@ -8,10 +8,10 @@ from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
 from compiler.relax.nodes.dims import int64, text
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import as_written, follows_with_axis
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_with_axis
 from compiler.relax.op.core.params import Ints, OptionalInts, ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
-from compiler.relax.op.core.rules import broadcast_dims_to, product, tensor
+from compiler.relax.op.core.rules import broadcast_dims_to, check_kind, product, tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing, per_input
 from compiler.te.tensor import Tensor
@@ -19,8 +19,8 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 __all__ = [
-    "broadcast_to", "collapse_sum_like", "collapse_sum_to", "expand_dims", "flatten", "flip", "repeat", "squeeze",
-    "tile",
+    "broadcast_to", "collapse_sum_like", "collapse_sum_to", "expand_dims", "flatten", "flip", "repeat",
+    "reverse_sequence", "squeeze", "tile",
 ]  # fmt: skip
 
 
@@ -242,6 +242,41 @@ def _flip_info(use: Use) -> StructInfo:
 )
 def flip(data: TensorArg, axis: int) -> Expr:
     """Turn the elements along `axis` around."""
+
+
+def _reverse_info(use: Use) -> StructInfo:
+    data, lengths, attrs = use.tensor("data"), use.tensor("seq_lengths", 1), use.call.attrs
+    check_kind(use, ("seq_lengths",), floats=False, integers=True, bools=False)
+    if data.ndim == -1:
+        return data
+    along, batch = (use.axis(attrs[name], data.ndim, name) for name in ("seq_axis", "batch_axis"))
+    if along == batch:
+        use.fail(f"seq_axis and batch_axis are both dimension {along}")
+    if data.dims is not None and lengths.dims is not None:
+        what = "the dimension batch_axis and that of seq_lengths"
+        use.check_equal(what, data.dims[batch], lengths.dims[0], "data", "seq_lengths")
+    return data
+
+
+def _reverse_layout(use: LayoutUse) -> LayoutResult:
+    chosen, attrs = use.inputs[0], use.call.attrs
+    if chosen is None or not chosen.is_permutation:
+        return as_written(use)
+    moved = {name: chosen.axis(attrs[name]) for name in ("seq_axis", "batch_axis")}
+    return LayoutResult((chosen, None), (chosen,), moved)
+
+
+@operator(
+    "relax.reverse_sequence",
+    infer=_reverse_info,
+    te=topi.reverse_sequence,
+    pattern=OpPatternKind.INJECTIVE,
+    flops=nothing,
+    layout=_reverse_layout,
+    gradient=NO_GRADIENT_YET,
+)
+def reverse_sequence(data: TensorArg, seq_lengths: TensorArg, seq_axis: int = 1, batch_axis: int = 0) -> Expr:
+    """Turn the first `seq_lengths[b]` elements along `seq_axis` around, for each b along `batch_axis`."""
 
 
 def _repeat_info(use: Use) -> StructInfo:

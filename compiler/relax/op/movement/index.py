@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import as_written
-from compiler.relax.op.core.params import Array, OptionalScalars, ScalarsArg, TensorArg
+from compiler.relax.op.core.params import OptionalScalars, ScalarsArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import check_kind, tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import nothing
+from compiler.runtime.vm.data_builtins import strided_slice_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -153,19 +152,11 @@ def _dynamic_slice_info(use: Use) -> StructInfo:
     return tensor(None, data.dtype, data.ndim, data.vdevice)
 
 
-def _dynamic_slice(x: Array, begin: Array, end: Array, strides: Array) -> Array:
-    parts: list[slice] = []
-    for size, first, last, step in zip(x.shape, begin.tolist(), end.tolist(), strides.tolist()):
-        stop = last if last >= 0 or step > 0 or last + size >= 0 else None
-        parts.append(slice(first, stop, step))
-    return np.ascontiguousarray(x[tuple(parts)])
-
-
 @operator(
     "relax.dynamic_strided_slice",
     infer=_dynamic_slice_info,
     te=refused("the shape of its result is known only when it runs"),
-    host=_dynamic_slice,
+    host=strided_slice_of,
     pattern=OpPatternKind.OPAQUE,
     flops=nothing,
     layout=as_written,

@@ -44,7 +44,20 @@ def sampled(a: Array, grid: Array) -> Array:
     return np.stack([a[n][:, y[n], x[n]] for n in range(len(a))]) if len(a) else a[:, :, :3, :2]
 
 
+def affine(m: Array, sizes: tuple[int, ...], corners: bool) -> Array:
+    """Where matrices map the pixels of `sizes` to, the last dimension first."""
+    axes = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in sizes]
+    places = np.meshgrid(*axes, indexing="ij")[::-1]
+    return np.einsum("nak,k...->na...", m.astype("float64"), np.stack([*places, np.ones_like(places[0])]))
+
+
 CASES = [
+    Case("affine_grid", lambda m: image.affine_grid(m, (4, 3)), lambda m: affine(m, (4, 3), True), ["n 2 3"],
+         ("float32", "float64"), tolerance=1e-4),
+    Case("affine_grid between corners", lambda m: image.affine_grid(m, 5, False), lambda m: affine(m, (5, 5), False),
+         ["n 2 3"], tolerance=1e-4),
+    Case("affine_grid of volumes", lambda m: image.affine_grid(m, (2, 4, 3), align_corners=False),
+         lambda m: affine(m, (2, 4, 3), False), ["n 3 4"], tolerance=1e-4),
     Case("resize2d", lambda x: image.resize2d(x, (7, 3)), lambda a: linear(a, (7, 3)), ["n m 4 5"],
          ("float32", "float64"), tolerance=1e-4),
     Case("resize2d square", lambda x: image.resize2d(x, 6, layout="NHWC"), lambda a: linear(a, (6, 6), 1), ["n 4 5 m"],
@@ -88,6 +101,8 @@ X = var(1, 3, 4, 5)
         (lambda: image.resize3d(X, 2), "data must have 5 dimensions, got 4"),
         (lambda: image.grid_sample(X, var(2, 3, 3, 2)), "the batches of data and grid differ: 1 and 2"),
         (lambda: image.grid_sample(X, var(1, 2, 3, 3)), "the last dimension of grid must be 2"),
+        (lambda: image.affine_grid(var(1, 2, 3), (1, 2, 3, 4)), "size has 4 numbers, it must be (height, width)"),
+        (lambda: image.affine_grid(var(1, 2, 3), (1, 2, 3)), "the dimensions of data and those of 3 by 4 matrices"),
         (lambda: image.grid_sample(X, X, padding_mode="none"), "padding_mode is 'none'"),
     ],
 )

@@ -55,6 +55,7 @@ BINARY = [
         ("floor_divide", np.floor_divide, ("int32", "int8", "float64"), positive),
         ("floor_mod", np.mod, ("int32", "uint8", "float64"), positive), ("mod", np.mod, ("int32",), positive),
         ("maximum", np.maximum, SOME, None), ("minimum", np.minimum, SOME, None),
+        ("atan2", np.arctan2, FLOATS, None),
         ("log_add_exp", np.logaddexp, ("float32", "float64"), None),
         ("equal", np.equal, SOME, None), ("not_equal", np.not_equal, SOME, None), ("less", np.less, SOME, None),
         ("less_equal", np.less_equal, SOME, None), ("greater", np.greater, SOME, None),

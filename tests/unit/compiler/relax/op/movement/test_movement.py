@@ -51,6 +51,12 @@ def sliced(a, v):
     return out
 
 
+def turned(a, lengths):
+    out = a.copy()
+    for row, old, length in zip(out, a, np.minimum(lengths, a.shape[1])):
+        row[:length] = old[:length][::-1]
+    return out
+
 
 CREATION = [
     Case("full", lambda x: op.full((3, 2), x), lambda a: np.full((3, 2), a), [""], ("float32", "int32")),
@@ -74,6 +80,8 @@ MOVEMENT = [
     Case("expand_dims", lambda x: op.expand_dims(x, [0, -1]), lambda a: a[None, ..., None], ["n m"], SOME),
     Case("squeeze", lambda x: op.squeeze(x, [0, -1]), lambda a: a[0, ..., 0], ["1 n m 1"], SOME),
     Case("flatten", op.flatten, np.ravel, ["n m k"], SOME),
+    Case("reverse_sequence", lambda x, n: op.reverse_sequence(x, n, 1, 0), turned, ["n m k", "n"], SOME,
+         fixed={1: "int32"}, values={1: lambda a: np.abs(a) % 4}),
     Case("flip", lambda x: op.flip(x, 1), lambda a: np.flip(a, 1), ["n m"], SOME),
     Case("repeat", lambda x: op.repeat(x, 2, 0), lambda a: np.repeat(a, 2, 0), ["n m"], SOME),
     Case("repeat flat", lambda x: op.repeat(x, 3), lambda a: np.repeat(a, 3), ["n m"]),
