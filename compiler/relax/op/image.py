@@ -10,13 +10,13 @@ from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import LayoutResult, LayoutRule, LayoutUse, as_written
 from compiler.relax.op.core.params import OptionalDtype, ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
-from compiler.relax.op.nn.stored import layout_attr, shape_in, sizes_of
+from compiler.relax.op.nn.stored import layout_attr, moved_name, plain, shape_in, sizes_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
@@ -72,6 +72,21 @@ def _resize_info(letters: str) -> Callable[[Use], StructInfo]:
     return rule
 
 
+def _resize_layout(letters: str) -> LayoutRule:
+    """Images lie as they do, as long as their own dimensions keep their order."""
+
+    def rule(use: LayoutUse) -> LayoutResult:
+        chosen, written = use.permuted(), use.call.attrs["layout"]
+        if chosen is None or plain(written) != written:
+            return as_written(use)
+        name = moved_name(written, chosen)
+        if [letter for letter in name if letter in letters] != list(letters):
+            return as_written(use)
+        return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,), {"layout": name})
+
+    return rule
+
+
 def _resize_form(kernel: Callable[..., Tensor], rank: int) -> Callable[..., Tensor]:
     def form(
         data: Tensor, size: Any, roi: Any, layout: str, method: str, coordinate_transformation_mode: str,
@@ -95,7 +110,7 @@ def _resize(
         te=_resize_form(kernel, len(letters)),
         pattern=OpPatternKind.INJECTIVE,
         flops=per_output(8),
-        layout=as_written,
+        layout=_resize_layout(letters),
         gradient=NO_GRADIENT_YET,
         canonical=_whole_roi(f"relax.image.{name}", len(letters)),
     )

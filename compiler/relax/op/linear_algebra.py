@@ -8,7 +8,7 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, without_dimensions
 from compiler.relax.op.core.params import OptionalDtype, TensorArg, TensorsArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import broadcast_dims, tensor
@@ -49,6 +49,17 @@ def _matmul_flops(call: Call) -> PrimExpr | None:
     return simplified(count * first.dims[-1] * 2)
 
 
+def _matmul_layout(use: LayoutUse) -> LayoutResult:
+    """Dimensions before the last two of the first argument may lie in any order, where the second has none."""
+    chosen = use.permuted()
+    if chosen is None or use.ndim(1) > 2 or use.ndim(1) < 1 or chosen.ndim < 3:
+        return as_written(use)
+    if [d for d, _ in chosen.dims][-2:] != [chosen.ndim - 2, chosen.ndim - 1]:
+        return as_written(use)
+    out = chosen if use.ndim(1) == 2 else without_dimensions(chosen, [chosen.ndim - 1])
+    return LayoutResult((chosen, None), (out,), {})
+
+
 def _matmul(x1: Tensor, x2: Tensor, out_dtype: str) -> Tensor:
     return topi.matmul(x1, x2, out_dtype=out_dtype or None)
 
@@ -59,7 +70,7 @@ def _matmul(x1: Tensor, x2: Tensor, out_dtype: str) -> Tensor:
     te=_matmul,
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=_matmul_flops,
-    layout=as_written,
+    layout=_matmul_layout,
     gradient=refused("gradients are not written yet"),
     precision="always",
 )

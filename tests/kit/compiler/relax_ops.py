@@ -13,8 +13,9 @@ from compiler.driver.build import compile_artifact
 from compiler.interp.interpreter import run
 from compiler.ir.structural import assert_structural_equal
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import StructInfo, TensorStructInfo, TupleStructInfo, Var, set_struct_info
+from compiler.relax.nodes import Call, StructInfo, TensorStructInfo, Tuple, TupleStructInfo, Var, set_struct_info
 from compiler.relax.nodes.dims import proven_equal
+from compiler.relax.op.core.layout import Layout, LayoutUse
 from compiler.relax.op.core.registry import OPERATORS, Refused
 from compiler.relax.te_calls import make_kernel
 from compiler.runtime.core.ndarray import array
@@ -75,6 +76,7 @@ def check(case: Case) -> None:
         for sizes in case.sizes:
             _agree(case, kernel, module, infos, symbols, sizes, dtype)
     _check_constants(case)
+    _check_layout(case)
 
 
 def check_text(build: Callable[..., Any], inputs: Sequence[Var]) -> None:
@@ -188,3 +190,74 @@ def _check_unknown(case: Case) -> None:
         ]
         _, _, info = _call(case, inputs)
         assert info.is_base_of(sure), f"{case.name}: {info} is said where nothing is known of shapes, {sure} otherwise"
+
+
+# ------------------------------------------------------------------------------------- layouts
+
+
+def _check_layout(case: Case) -> None:
+    """With its tensors lying in other orders, a call that its layout rule writes anew gives what it gave."""
+    rng, sizes, dtype = np.random.default_rng(7), case.sizes[0], case.dtypes[0]
+    arrays = arrays_of(case, sizes, dtype)
+    inputs = [Var(f"x{i}", TensorStructInfo(a.shape, case.dtype(i, dtype))) for i, a in enumerate(arrays)]  # type: ignore[arg-type]
+    entry, call, info = _call(case, inputs)
+    if isinstance(entry.layout, Refused):
+        return
+    set_struct_info(call, info)
+    results = len(info.fields) if isinstance(info, TupleStructInfo) else 1
+    untouched = entry.layout(LayoutUse(call, tuple(map(_unmoved, call.args)), {}))
+    assert untouched.outputs in ((None,) * results, tuple(map(_identity, _fields(info)))), case.name
+    orders = {a.ndim: Layout.permuted(rng.permutation(a.ndim).tolist()) for a in arrays}
+    found = entry.layout(LayoutUse(call, tuple(_lying(arg, orders) for arg in call.args), {}))
+    assert len(found.outputs) == results, f"{case.name}: {found}"
+    assert len(found.inputs) == len(call.args), f"{case.name}: {found}"
+    given = dict(zip(inputs, arrays))
+    moved: dict[Var, Array] = {}
+    args = [
+        found.args.get(i, _moved_argument(arg, found.inputs[i], given, moved)) for i, arg in enumerate(call.args)
+    ]
+    anew = entry.normalized(Call(call.op, tuple(args), {**call.attrs, **found.attrs}))
+    set_struct_info(anew, entry.struct_info(anew))
+    kernel = make_kernel(entry.te, anew.args, dict(anew.attrs), entry.short_name)
+    outs = [np.zeros([int(d) for d in o.dims or ()], numpy_dtype(o.dtype)) for o in kernel.outputs]
+    run(kernel.func, *[np.ascontiguousarray(moved[arg]).reshape(moved[arg].shape) for arg in kernel.args], *outs)
+    wanted = case.numpy(*arrays)
+    for got, want, layout in zip(outs, wanted if isinstance(wanted, list | tuple) else [wanted], found.outputs):
+        back = got if layout is None else np.transpose(got, np.argsort([d for d, _ in layout.dims]))
+        want = np.asarray(want)
+        assert back.shape == want.shape, f"{case.name}: {found} of {orders}"
+        _close(back, want, case.tolerance, f"{case.name}: {found} of {orders}")
+
+
+def _fields(info: StructInfo) -> list[StructInfo]:
+    return list(info.fields) if isinstance(info, TupleStructInfo) else [info]
+
+
+def _identity(info: Any) -> Layout:
+    return Layout.identity(info.ndim)
+
+
+def _unmoved(arg: Any) -> Any:
+    return (None,) * len(arg.fields) if isinstance(arg, Tuple) else None
+
+
+def _lying(arg: Any, orders: dict[int, Layout]) -> Any:
+    if isinstance(arg, Tuple):
+        return tuple(_lying(item, orders) for item in arg.fields)
+    return orders[arg.struct_info.ndim] if isinstance(arg, Var) else None
+
+
+def _moved_argument(arg: Any, layout: Any, given: dict[Var, Array], moved: dict[Var, Array]) -> Any:
+    """The argument for an array that lies as `layout` says."""
+    if isinstance(arg, Tuple):
+        each = layout if isinstance(layout, tuple) else (None,) * len(arg.fields)
+        return Tuple(tuple(_moved_argument(item, lies, given, moved) for item, lies in zip(arg.fields, each)))
+    if not isinstance(arg, Var):
+        return arg
+    array = given[arg]
+    if layout is not None:
+        array = array.reshape((1,) * (layout.ndim - array.ndim) + array.shape)
+        array = array.transpose([d for d, _ in layout.dims])
+    made = Var(arg.name_hint, TensorStructInfo(array.shape, arg.struct_info.dtype))  # type: ignore[arg-type,union-attr]
+    moved[made] = array
+    return made

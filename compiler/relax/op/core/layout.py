@@ -7,11 +7,13 @@ lie, and which attributes change. Layout conversion (a pass) puts transposes whe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.errors import IRError
-from compiler.relax.nodes import Call, TensorStructInfo, info_of
+from compiler.ir.base import RelaxExpr
+from compiler.relax.nodes import Call, TensorStructInfo, TupleStructInfo, info_of
+from compiler.relax.nodes.dims import proven_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,65 +72,148 @@ class Layout:
         return self.dims.index((wanted, 0))
 
 
+Lies = Layout | tuple[Layout | None, ...] | None
+"""How an argument lies: None as it was written, or no tensor; a tuple has an entry for each field."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutUse:
-    """One call, how its tensor arguments lie now (None: no tensor, or unknown), and the layouts asked for by name."""
+    """One call, how its arguments lie now, and the layouts asked for by operator name."""
 
     call: Call
-    inputs: tuple[Layout | None, ...]
+    inputs: tuple[Lies, ...]
     desired: Mapping[str, Sequence[str]]
 
     def ndim(self, position: int) -> int:
+        """Dimensions of the argument at `position`; -1 where that is no tensor, or they are not known."""
         info = info_of(self.call.args[position])
         return info.ndim if isinstance(info, TensorStructInfo) else -1
+
+    def permuted(self, position: int = 0) -> Layout | None:
+        """How the argument at `position` lies, where that only orders its dimensions; else None."""
+        found = self.inputs[position]
+        return found if isinstance(found, Layout) and found.is_permutation else None
+
+    def lies(self, position: int = 0) -> Layout | None:
+        """How the argument at `position` lies; None for tuples."""
+        found = self.inputs[position]
+        return found if isinstance(found, Layout) else None
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutResult:
-    """How the call wants its arguments (None: as they were written), how its results lie, attributes that change."""
+    """What a call becomes: how it wants its arguments, how its results lie (an entry each), what changes in it.
 
-    inputs: tuple[Layout | None, ...]
+    None asks for an argument as it was written. `attrs` has the attributes that change, `args` by position the
+    arguments that are written anew, such as the axes of a slice. A layout may have more dimensions than the argument:
+    then sizes of 1 come to stand before its own, as in broadcasting, and all of them lie as it says.
+    """
+
+    inputs: tuple[Lies, ...]
     outputs: tuple[Layout | None, ...]
     attrs: Mapping[str, Any]
+    args: Mapping[int, RelaxExpr] = field(default_factory=dict)
 
 
 LayoutRule = Callable[[LayoutUse], LayoutResult]
 
 
+def results_of(call: Call) -> int:
+    """How many results a call has."""
+    info = info_of(call)
+    return len(info.fields) if isinstance(info, TupleStructInfo) else 1
+
+
 def as_written(use: LayoutUse) -> LayoutResult:
     """An operator that works on tensors only as they were written."""
-    return LayoutResult((None,) * len(use.inputs), (None,), {})
+    return LayoutResult((None,) * len(use.inputs), (None,) * results_of(use.call), {})
 
 
 def follows(use: LayoutUse) -> LayoutResult:
-    """An elementwise operator: all arguments of the greatest rank lie as the first that is not as written."""
-    rank = max((use.ndim(i) for i in range(len(use.inputs))), default=-1)
-    chosen = next((x for x in use.inputs if x is not None and not x.is_identity and x.ndim == rank), None)
-    if chosen is None or any(0 < use.ndim(i) < rank or use.ndim(i) < 0 for i in range(len(use.inputs))):
+    """An elementwise operator: its arguments lie as the first of the greatest rank that is not as written.
+
+    Those of lower rank get dimensions of 1; scalars stay as they are.
+    """
+    ranks = [use.ndim(i) for i in range(len(use.inputs))]
+    rank = max(ranks, default=-1)
+    lying = [use.lies(i) for i in range(len(use.inputs))]
+    chosen = next((x for x in lying if x is not None and not x.is_identity and x.ndim == rank), None)
+    if chosen is None or -1 in ranks:
         return as_written(use)
-    inputs = tuple([chosen if use.ndim(i) == rank else None for i in range(len(use.inputs))])
-    return LayoutResult(inputs, (chosen,), {})
+    if not chosen.is_permutation and any(own != rank or not _same_sizes(use, i) for i, own in enumerate(ranks) if own):
+        return as_written(use)  # blocks of a dimension that is broadcast
+    return LayoutResult(tuple([chosen if own else None for own in ranks]), (chosen,), {})
+
+
+def _same_sizes(use: LayoutUse, position: int) -> bool:
+    """Whether an argument has the sizes of the result, nothing broadcast."""
+    own, whole = info_of(use.call.args[position]), info_of(use.call)
+    if not isinstance(own, TensorStructInfo) or not isinstance(whole, TensorStructInfo):
+        return False
+    if own.dims is None or whole.dims is None:
+        return False
+    return all(proven_equal(a, b) for a, b in zip(own.dims, whole.dims))
 
 
 def follows_first(use: LayoutUse) -> LayoutResult:
-    """An elementwise operator of its first argument: the result lies as it does."""
-    chosen = use.inputs[0]
+    """An elementwise operator of its first argument: the results lie as it does."""
+    chosen = use.lies()
     if chosen is None:
         return as_written(use)
-    return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,), {})
+    return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,) * results_of(use.call), {})
 
 
 def follows_with_axis(name: str) -> LayoutRule:
     """An operator of one tensor along the axis that the attribute `name` says: the attribute moves with the layout."""
 
     def rule(use: LayoutUse) -> LayoutResult:
-        chosen = use.inputs[0]
-        if chosen is None or not chosen.is_permutation:
-            return as_written(use)
-        axis = use.call.attrs[name]
-        if axis is None:
+        chosen, axis = use.permuted(), use.call.attrs[name]
+        if chosen is None or axis is None:
             return as_written(use)
         moved = chosen.axis(axis) if isinstance(axis, int) else tuple(map(chosen.axis, axis))
-        return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,), {name: moved})
+        rest = (None,) * (len(use.inputs) - 1)
+        return LayoutResult((chosen, *rest), (chosen,) * results_of(use.call), {name: moved})
 
     return rule
+
+
+def all_follow_with_axis(name: str) -> LayoutRule:
+    """As `follows_with_axis`, of several tensors of one rank: all lie as the first that is not as written."""
+
+    def rule(use: LayoutUse) -> LayoutResult:
+        found = [use.permuted(i) for i in range(len(use.inputs))]
+        chosen = next((x for x in found if x is not None and not x.is_identity), None)
+        ranks = {use.ndim(i) for i in range(len(use.inputs))}
+        if chosen is None or ranks != {chosen.ndim}:
+            return as_written(use)
+        return LayoutResult((chosen,) * len(use.inputs), (chosen,), {name: chosen.axis(use.call.attrs[name])})
+
+    return rule
+
+
+def fields_follow(use: LayoutUse) -> Layout | None:
+    """The layout that all tensors of a tuple, the only argument, are to lie in: that of the first that has one."""
+    given = use.inputs[0]
+    info = info_of(use.call.args[0])
+    if not isinstance(given, tuple) or not isinstance(info, TupleStructInfo):
+        return None
+    moved = (x for x in given if x is not None and x.is_permutation and not x.is_identity)
+    chosen = next(moved, None)
+    ranks = {item.ndim if isinstance(item, TensorStructInfo) else -1 for item in info.fields}
+    return chosen if chosen is not None and ranks == {chosen.ndim} else None
+
+
+def with_dimensions(layout: Layout, axes: Sequence[int]) -> Layout:
+    """A permutation with new dimensions `axes` of the result, each lying at its own place."""
+    rank = layout.ndim + len(axes)
+    kept = [d for d in range(rank) if d not in axes]
+    order = [kept[d] for d, _ in layout.dims]
+    for axis in sorted(axes):
+        order.insert(axis, axis)
+    return Layout.permuted(order)
+
+
+def without_dimensions(layout: Layout, axes: Sequence[int]) -> Layout:
+    """A permutation without the dimensions `axes`."""
+    kept = sorted(d for d, _ in layout.dims if d not in axes)
+    return Layout.permuted([kept.index(d) for d, _ in layout.dims if d not in axes])

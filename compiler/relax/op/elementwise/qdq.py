@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
 from compiler.relax.op.core.families import NOT_SMOOTH
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import follows_with_axis
 from compiler.relax.op.core.params import Dtype, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import with_dtype
@@ -52,7 +52,7 @@ def _quantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dt
     te=_quantize,
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(4),
-    layout=as_written,
+    layout=follows_with_axis("axis"),
     gradient=NOT_SMOOTH,
     precision="never",
 )
@@ -83,7 +83,7 @@ def _dequantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_
     te=_dequantize,
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(2),
-    layout=as_written,
+    layout=follows_with_axis("axis"),
     gradient=NOT_SMOOTH,
     precision="never",
 )

@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from compiler import topi
-from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
+from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import int64, text
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_with_axis
+from compiler.relax.op.core.layout import (
+    LayoutResult,
+    LayoutUse,
+    as_written,
+    follows_with_axis,
+    with_dimensions,
+    without_dimensions,
+)
 from compiler.relax.op.core.params import Ints, OptionalInts, ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import broadcast_dims_to, check_kind, product, tensor
@@ -134,6 +141,15 @@ def _expand_info(use: Use) -> StructInfo:
     return tensor([int64(1) if d in axes else next(rest) for d in range(rank)], data.dtype, vdevice=data.vdevice)
 
 
+def _expand_layout(use: LayoutUse) -> LayoutResult:
+    chosen = use.permuted()
+    if chosen is None:
+        return as_written(use)
+    given = use.call.attrs["axis"]
+    axes = [axis % (chosen.ndim + len(given)) for axis in given]
+    return LayoutResult((chosen,), (with_dimensions(chosen, axes),), {"axis": tuple(sorted(axes))})
+
+
 def _expand(x: Tensor, axis: Any) -> Tensor:
     rank = x.ndim + len(axis)
     for place in sorted(a % rank for a in axis):
@@ -147,7 +163,7 @@ def _expand(x: Tensor, axis: Any) -> Tensor:
     te=_expand,
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
-    layout=as_written,
+    layout=_expand_layout,
     gradient=NO_GRADIENT_YET,
     canonical=_one_axis,
 )
@@ -180,6 +196,17 @@ def _squeeze_info(use: Use) -> StructInfo:
     return tensor([s for d, s in enumerate(data.dims) if d not in axes], data.dtype, vdevice=data.vdevice)
 
 
+def _squeeze_layout(use: LayoutUse) -> LayoutResult:
+    chosen, given, data = use.permuted(), use.call.attrs["axis"], info_of(use.call.args[0])
+    if given is None and isinstance(data, TensorStructInfo) and data.dims is not None:
+        given = [d for d, size in enumerate(data.dims) if ops.as_int(size) == 1]
+    if chosen is None or given is None:
+        return as_written(use)
+    axes = [axis % chosen.ndim for axis in given]
+    moved = tuple([chosen.axis(axis) for axis in axes])
+    return LayoutResult((chosen,), (without_dimensions(chosen, axes),), {"axis": moved})
+
+
 def _squeeze(x: Tensor, axis: Any) -> Tensor:
     return topi.squeeze(x, axis)
 
@@ -190,7 +217,7 @@ def _squeeze(x: Tensor, axis: Any) -> Tensor:
     te=_squeeze,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=_squeeze_layout,
     gradient=NO_GRADIENT_YET,
     canonical=_one_axis,
 )
@@ -259,8 +286,8 @@ def _reverse_info(use: Use) -> StructInfo:
 
 
 def _reverse_layout(use: LayoutUse) -> LayoutResult:
-    chosen, attrs = use.inputs[0], use.call.attrs
-    if chosen is None or not chosen.is_permutation:
+    chosen, attrs = use.permuted(), use.call.attrs
+    if chosen is None:
         return as_written(use)
     moved = {name: chosen.axis(attrs[name]) for name in ("seq_axis", "batch_axis")}
     return LayoutResult((chosen, None), (chosen,), moved)
@@ -306,7 +333,7 @@ def _repeat(data: Tensor, repeats: int, axis: int | None) -> Tensor:
     te=_repeat,
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
-    layout=as_written,
+    layout=follows_with_axis("axis"),
     gradient=NO_GRADIENT_YET,
 )
 def repeat(data: TensorArg, repeats: int, axis: int | None = None) -> Expr:
@@ -332,6 +359,14 @@ def _all_repeats(attrs: dict[str, Any]) -> dict[str, Any]:
     return {"repeats": (repeats,) if isinstance(repeats, int) else repeats}
 
 
+def _tile_layout(use: LayoutUse) -> LayoutResult:
+    chosen, times = use.permuted(), use.call.attrs["repeats"]
+    if chosen is None or len(times) > chosen.ndim:
+        return as_written(use)
+    whole = (1,) * (chosen.ndim - len(times)) + times
+    return LayoutResult((chosen,), (chosen,), {"repeats": tuple([whole[d] for d, _ in chosen.dims])})
+
+
 def _tile(data: Tensor, repeats: Any) -> Tensor:
     return topi.tile(data, repeats)
 
@@ -342,7 +377,7 @@ def _tile(data: Tensor, repeats: Any) -> Tensor:
     te=_tile,
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
-    layout=as_written,
+    layout=_tile_layout,
     gradient=NO_GRADIENT_YET,
     canonical=_all_repeats,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from compiler import topi
-from compiler.relax.nodes import Expr, StructInfo
+from compiler.relax.nodes import Expr, PrimValue, StructInfo, Tuple
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import Layout, LayoutResult, LayoutUse, as_written
 from compiler.relax.op.core.params import OptionalScalars, ScalarsArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import check_kind, tensor
@@ -43,6 +43,17 @@ def _take_info(use: Use) -> StructInfo:
     return tensor([*data.dims[:axis], *where.dims, *data.dims[axis + 1 :]], data.dtype, vdevice=device)
 
 
+def _take_layout(use: LayoutUse) -> LayoutResult:
+    chosen, axis, count = use.permuted(), use.call.attrs["axis"], use.ndim(1)
+    if chosen is None or axis is None or count < 0:
+        return as_written(use)
+    axis %= chosen.ndim
+    order: list[int] = []
+    for d, _ in chosen.dims:
+        order += range(axis, axis + count) if d == axis else [d if d < axis else d - 1 + count]
+    return LayoutResult((chosen, None), (Layout.permuted(order),), {"axis": chosen.axis(axis)})
+
+
 def _take(x: Tensor, indices: Tensor, axis: int | None, mode: str) -> Tensor:
     return topi.take(x, indices, axis, 0, mode)
 
@@ -53,7 +64,7 @@ def _take(x: Tensor, indices: Tensor, axis: int | None, mode: str) -> Tensor:
     te=_take,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=_take_layout,
     gradient=NO_GRADIENT_YET,
 )
 def take(x: TensorArg, indices: TensorArg, axis: int | None = None, mode: str = "fast") -> Expr:
@@ -112,6 +123,17 @@ def _int64(use: Use, size: PrimExpr) -> PrimExpr:
     return use.simplify(size) if known is None else int64(known)
 
 
+def _slice_layout(use: LayoutUse) -> LayoutResult:
+    chosen, axes = use.permuted(), use.call.args[1]
+    if chosen is None or not isinstance(axes, Tuple):
+        return as_written(use)
+    known = [ops.as_int(axis.value) if isinstance(axis, PrimValue) else None for axis in axes.fields]
+    if None in known:
+        return as_written(use)
+    moved = Tuple(tuple([PrimValue(int64(chosen.axis(axis))) for axis in known if axis is not None]))
+    return LayoutResult((chosen, *[None] * (len(use.inputs) - 1)), (chosen,), {}, {1: moved})
+
+
 def _slice(x: Tensor, axes: Any, begin: Any, end: Any, strides: Any = None, assume_inbound: bool = False) -> Tensor:
     steps = None if strides is None else [int(ops.as_int(s) or 0) for s in strides]
     dims = [int(ops.as_int(axis) or 0) for axis in axes]
@@ -124,7 +146,7 @@ def _slice(x: Tensor, axes: Any, begin: Any, end: Any, strides: Any = None, assu
     te=_slice,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=_slice_layout,
     gradient=NO_GRADIENT_YET,
 )
 def strided_slice(

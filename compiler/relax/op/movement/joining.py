@@ -10,7 +10,14 @@ from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import (
+    LayoutResult,
+    LayoutUse,
+    as_written,
+    fields_follow,
+    follows_with_axis,
+    with_dimensions,
+)
 from compiler.relax.op.core.params import TensorArg, TensorsArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
@@ -61,6 +68,14 @@ def _concat_info(use: Use) -> StructInfo:
     return tensor(joined, dtype, vdevice=infos[0].vdevice)
 
 
+def _concat_layout(use: LayoutUse) -> LayoutResult:
+    chosen, axis = fields_follow(use), use.call.attrs["axis"]
+    if chosen is None or axis is None:
+        return as_written(use)
+    count = len(use.inputs[0])  # type: ignore[arg-type]
+    return LayoutResult(((chosen,) * count,), (chosen,), {"axis": chosen.axis(axis)})
+
+
 def _concat(tensors: Sequence[Tensor], axis: int | None) -> Tensor:
     return topi.concatenate(tensors, 0 if axis is None else axis)
 
@@ -71,7 +86,7 @@ def _concat(tensors: Sequence[Tensor], axis: int | None) -> Tensor:
     te=_concat,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=_concat_layout,
     gradient=NO_GRADIENT_YET,
 )
 def concat(tensors: TensorsArg, axis: int | None = 0) -> Expr:
@@ -94,13 +109,22 @@ def _stack_info(use: Use) -> StructInfo:
     return tensor(dims, dtype, vdevice=infos[0].vdevice)
 
 
+def _stack_layout(use: LayoutUse) -> LayoutResult:
+    chosen = fields_follow(use)
+    if chosen is None:
+        return as_written(use)
+    axis = use.call.attrs["axis"] % (chosen.ndim + 1)
+    count = len(use.inputs[0])  # type: ignore[arg-type]
+    return LayoutResult(((chosen,) * count,), (with_dimensions(chosen, [axis]),), {"axis": axis})
+
+
 @operator(
     "relax.stack",
     infer=_stack_info,
     te=topi.stack,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=_stack_layout,
     gradient=NO_GRADIENT_YET,
 )
 def stack(tensors: TensorsArg, axis: int = 0) -> Expr:
@@ -150,7 +174,7 @@ def _split(x: Tensor, indices_or_sections: Any, axis: int) -> list[Tensor]:
     te=_split,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=follows_with_axis("axis"),
     gradient=NO_GRADIENT_YET,
 )
 def split(x: TensorArg, indices_or_sections: Any, axis: int = 0) -> Expr:

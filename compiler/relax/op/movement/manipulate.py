@@ -119,8 +119,8 @@ def _order(use: Use, ndim: int) -> tuple[int, ...]:
 
 def _permute_layout(use: LayoutUse) -> LayoutResult:
     """The layout of the argument is taken up by the axes, so nothing moves."""
-    chosen = use.inputs[0]
-    if chosen is None or not chosen.is_permutation or chosen.is_identity:
+    chosen = use.permuted()
+    if chosen is None or chosen.is_identity:
         return as_written(use)
     axes = use.call.attrs["axes"]
     order = tuple(reversed(range(chosen.ndim))) if axes is None else tuple(a % chosen.ndim for a in axes)

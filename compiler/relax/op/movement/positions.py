@@ -9,7 +9,7 @@ from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
-from compiler.relax.op.core.layout import as_written
+from compiler.relax.op.core.layout import all_follow_with_axis, as_written
 from compiler.relax.op.core.params import ScalarArg, TensorArg, TensorsArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import broadcast_dims, check_kind, tensor
@@ -56,7 +56,7 @@ def _gather_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
     te=_gather_elements,
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
-    layout=as_written,
+    layout=all_follow_with_axis("axis"),
     gradient=NO_GRADIENT_YET,
 )
 def gather_elements(data: TensorArg, indices: TensorArg, axis: int = 0) -> Expr:
@@ -208,7 +208,7 @@ def _scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int,
     te=_scatter_elements,
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
-    layout=as_written,
+    layout=all_follow_with_axis("axis"),
     gradient=NO_GRADIENT_YET,
 )
 def scatter_elements(

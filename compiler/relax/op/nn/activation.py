@@ -99,8 +99,8 @@ def _prelu_info(use: Use) -> StructInfo:
 
 
 def _prelu_layout(use: LayoutUse) -> LayoutResult:
-    chosen = use.inputs[0]
-    if chosen is None or not chosen.is_permutation:
+    chosen = use.permuted()
+    if chosen is None:
         return as_written(use)
     return LayoutResult((chosen, None), (chosen,), {"axis": chosen.axis(use.call.attrs["axis"])})
 

@@ -85,9 +85,9 @@ def _along_axes(use: Use, names: Sequence[str]) -> StructInfo:
 
 def _one_moves(use: LayoutUse) -> LayoutResult:
     """A norm along one axis works on any order of dimensions; weights along several say the order themselves."""
-    chosen, axes = use.inputs[0], use.call.attrs["axes"]
+    chosen, axes = use.permuted(), use.call.attrs["axes"]
     one = axes if isinstance(axes, int) else axes[0] if len(axes) == 1 else None
-    if chosen is None or not chosen.is_permutation or one is None:
+    if chosen is None or one is None:
         return as_written(use)
     moved = chosen.axis(one)
     rest = (None,) * (len(use.inputs) - 1)
@@ -168,9 +168,9 @@ def _batch_norm_info(use: Use) -> StructInfo:
 
 
 def _batch_norm_layout(use: LayoutUse) -> LayoutResult:
-    chosen = use.inputs[0]
-    if chosen is None or not chosen.is_permutation:
-        return LayoutResult((None,) * len(use.inputs), (None, None, None), {})
+    chosen = use.permuted()
+    if chosen is None:
+        return as_written(use)
     axis = chosen.axis(use.call.attrs["axis"])
     return LayoutResult((chosen, None, None, None, None), (chosen, None, None), {"axis": axis})
 
@@ -242,8 +242,8 @@ def _group_norm_info(use: Use) -> StructInfo:
 
 
 def _axes_move(use: LayoutUse) -> LayoutResult:
-    chosen, attrs = use.inputs[0], use.call.attrs
-    if chosen is None or not chosen.is_permutation:
+    chosen, attrs = use.permuted(), use.call.attrs
+    if chosen is None:
         return as_written(use)
     axes = attrs["axes"]
     moved = chosen.axis(axes) if isinstance(axes, int) else tuple(map(chosen.axis, axes))

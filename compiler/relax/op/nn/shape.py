@@ -8,7 +8,7 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_first
 from compiler.relax.op.core.params import Ints, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import product, tensor
@@ -62,8 +62,8 @@ def _pad(data: Tensor, pad_width: Any, pad_mode: str, pad_value: float) -> Tenso
 
 
 def _pad_layout(use: LayoutUse) -> LayoutResult:
-    chosen, width = use.inputs[0], use.call.attrs["pad_width"]
-    if chosen is None or not chosen.is_permutation:
+    chosen, width = use.permuted(), use.call.attrs["pad_width"]
+    if chosen is None:
         return as_written(use)
     moved = tuple(amount for axis, _ in chosen.dims for amount in width[2 * axis : 2 * axis + 2])
     return LayoutResult((chosen,), (chosen,), {"pad_width": moved})
@@ -154,17 +154,13 @@ def _dropout(data: Tensor, rate: float) -> Any:
     return [data, topi.full_like(data, 1.0)]
 
 
-def _dropout_layout(use: LayoutUse) -> LayoutResult:
-    return LayoutResult((use.inputs[0],), (use.inputs[0], use.inputs[0]), {})
-
-
 @operator(
     "relax.nn.dropout",
     infer=_dropout_info,
     te=_dropout,
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
-    layout=_dropout_layout,
+    layout=follows_first,
     gradient=NO_GRADIENT_YET,
 )
 def dropout(data: TensorArg, rate: float = 0.5) -> Expr:

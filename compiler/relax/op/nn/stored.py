@@ -149,7 +149,7 @@ def windows_layout(attribute: str) -> LayoutRule:
     """Pooling lies as its data does: `attribute` and out_layout move with it. Windows need their dimensions whole."""
 
     def rule(use: LayoutUse) -> LayoutResult:
-        written, chosen = use.call.attrs[attribute], use.inputs[0]
+        written, chosen = use.call.attrs[attribute], use.lies()
         same = use.call.attrs["out_layout"] == written
         if chosen is None or not same or plain(written) != written or _blocked(written, chosen):
             return as_written(use)
@@ -191,8 +191,8 @@ def _asked(asked: Sequence[str], written: tuple[str, str, str]) -> tuple[str, st
 
 
 def _as_data_lies(use: LayoutUse, written: tuple[str, str, str]) -> LayoutResult:
-    chosen = use.inputs[0]
-    if chosen is None or not chosen.is_permutation or written[0] != written[2]:
+    chosen = use.permuted()
+    if chosen is None or written[0] != written[2]:
         return as_written(use)
     name = moved_name(written[0], chosen)
     return LayoutResult((chosen, None), (chosen,), {"data_layout": name, "out_layout": name})

@@ -8,7 +8,7 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
 from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
-from compiler.relax.op.core.layout import as_written, follows
+from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import broadcast_all, with_dtype
@@ -18,6 +18,11 @@ from compiler.relax.op.reduction.statistical import reduced, reduction_layout
 from compiler.te.tensor import Tensor
 
 __all__ = ["argmax", "argmin", "bucketize", "where"]
+
+
+def _position_layout(use: LayoutUse) -> LayoutResult:
+    """A position among all elements counts them in the order in which they were written."""
+    return as_written(use) if use.call.attrs["axis"] is None else reduction_layout(use)
 
 
 def _position(name: str, te: TeForm, doc: str) -> Callable[..., Call]:
@@ -37,7 +42,7 @@ def _position(name: str, te: TeForm, doc: str) -> Callable[..., Call]:
         te=form,
         pattern=OpPatternKind.COMM_REDUCE,
         flops=per_input(1),
-        layout=reduction_layout,
+        layout=_position_layout,
         gradient=NOT_SMOOTH,
     )(declared)
 

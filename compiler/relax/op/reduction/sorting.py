@@ -8,7 +8,7 @@ from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
-from compiler.relax.op.core.layout import as_written, follows_with_axis
+from compiler.relax.op.core.layout import follows_with_axis
 from compiler.relax.op.core.params import Dtype, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor, with_dtype
@@ -98,7 +98,7 @@ def _topk(data: Tensor, k: int, axis: int, ret_type: str, largest: bool, dtype: 
     te=_topk,
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
-    layout=as_written,
+    layout=follows_with_axis("axis"),
     gradient=NO_GRADIENT_YET,
 )
 def topk(

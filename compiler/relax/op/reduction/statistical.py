@@ -9,7 +9,13 @@ from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.families import NO_GRADIENT_YET
-from compiler.relax.op.core.layout import Layout, LayoutResult, LayoutUse, as_written, follows_with_axis
+from compiler.relax.op.core.layout import (
+    LayoutResult,
+    LayoutUse,
+    as_written,
+    follows_with_axis,
+    without_dimensions,
+)
 from compiler.relax.op.core.params import OptionalDtype, OptionalInts, TensorArg
 from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, Refused, TeForm, operator
 from compiler.relax.op.core.rules import check_kind, product, tensor
@@ -47,17 +53,17 @@ def reduced(*, floats: bool = False, dtype: str | None = None) -> InferRule:
 
 def reduction_layout(use: LayoutUse) -> LayoutResult:
     """Reductions work on any order of dimensions: the axes move with it."""
-    chosen, axis = use.inputs[0], use.call.attrs["axis"]
-    if chosen is None or not chosen.is_permutation or axis is None:
+    chosen, axis, keeps = use.permuted(), use.call.attrs["axis"], use.call.attrs["keepdims"]
+    if chosen is None:
         return as_written(use)
+    if axis is None:
+        return LayoutResult((chosen,), (chosen if keeps else None,), {})
     axes = [a % chosen.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
     moved = tuple(chosen.axis(a) for a in axes)
     attrs = {"axis": moved[0] if isinstance(axis, int) else moved}
-    if use.call.attrs["keepdims"]:
+    if keeps:
         return LayoutResult((chosen,), (chosen,), attrs)
-    kept = [d for d, _ in chosen.dims if d not in axes]
-    order = sorted(kept)
-    return LayoutResult((chosen,), (Layout.permuted([order.index(d) for d in kept]),), attrs)
+    return LayoutResult((chosen,), (without_dimensions(chosen, axes),), attrs)
 
 
 def _reduction(

@@ -234,12 +234,22 @@ def test_layouts() -> None:
 
     def rule(call: Call, *inputs: Layout | None) -> Any:
         entry: Any = operator_of(call.op)  # type: ignore[arg-type]
-        return entry.layout(LayoutUse(call, inputs, {}))
+        return entry.layout(LayoutUse(BlockBuilder().normalize(call), inputs, {}))
 
     found = rule(op.nn.softmax(x, 1), nhwc)
     assert (found.outputs, dict(found.attrs)) == ((nhwc,), {"axis": 3})
     assert rule(op.add(x, x), nhwc, None).inputs == (nhwc, nhwc)
-    assert rule(op.add(x, var(4)), nhwc, None).outputs == (None,)
+    assert rule(op.add(x, var(4)), nhwc, None).inputs == (nhwc, nhwc)  # the vector gets dimensions of 1
+    assert rule(op.add(x, var()), nhwc, None).inputs == (nhwc, None)
+    assert rule(op.add(x, Var("y", TensorStructInfo(None, "float32"))), nhwc, None).outputs == (None,)
+    sixteen = BlockBuilder().normalize(op.add(var(1, 32, 3, 4), var(1, 32, 3, 4)))
+    assert rule(sixteen, blocked, None).inputs == (blocked, blocked)  # type: ignore[arg-type]
+    assert rule(BlockBuilder().normalize(op.add(var(1, 32, 3, 4), var(32, 1, 1))), blocked, None).outputs == (None,)  # type: ignore[arg-type]
+    slices = rule(op.strided_slice(x, [1, -1], [0, 0], [1, 2]), nhwc)
+    assert [axis.value.value for axis in slices.args[1].fields] == [3, 2]
+    assert rule(op.concat([x, x], 1), (None, nhwc)).inputs == ((nhwc, nhwc),)  # type: ignore[arg-type]
+    assert rule(op.matmul(x, var(4, 2)), Layout.permuted((1, 0, 2, 3)), None).outputs == (Layout.permuted((1, 0, 2, 3)),)
+    assert rule(op.matmul(x, var(4, 2)), nhwc, None).outputs == (None,)
     assert rule(op.reshape(x, (24,)), nhwc, None).outputs == (None,)
     moved = rule(op.permute_dims(x, (0, 2, 3, 1)), nhwc)
     assert (moved.inputs, dict(moved.attrs)) == ((nhwc,), {"axes": (0, 1, 2, 3)})
