@@ -248,7 +248,8 @@ def test_layouts() -> None:
     slices = rule(op.strided_slice(x, [1, -1], [0, 0], [1, 2]), nhwc)
     assert [axis.value.value for axis in slices.args[1].fields] == [3, 2]
     assert rule(op.concat([x, x], 1), (None, nhwc)).inputs == ((nhwc, nhwc),)  # type: ignore[arg-type]
-    assert rule(op.matmul(x, var(4, 2)), Layout.permuted((1, 0, 2, 3)), None).outputs == (Layout.permuted((1, 0, 2, 3)),)
+    crosswise = Layout.permuted((1, 0, 2, 3))
+    assert rule(op.matmul(x, var(4, 2)), crosswise, None).outputs == (crosswise,)
     assert rule(op.matmul(x, var(4, 2)), nhwc, None).outputs == (None,)
     assert rule(op.reshape(x, (24,)), nhwc, None).outputs == (None,)
     moved = rule(op.permute_dims(x, (0, 2, 3, 1)), nhwc)
