@@ -30,11 +30,15 @@ MAX_MANIFEST_BYTES = 16 << 20
 MAX_BLOB_BYTES = 8 << 30
 MAX_BLOBS = 65536
 MAX_NDIM = 32
+MAX_CONSTANTS = 1 << 22
 # Kept to be read by people and tools; running the artifact does not need them.
 TEXT_BLOBS = frozenset({"ll", "asm", "tir"})
 LINKED = "linked."  # and a number: objects to be linked to "object"
 # What the names of two entries end with that do the work of one (see `compiler.lower.blocks.split_preproc`).
 PREPACK, PREPACKED = "_weight_prepack", "_prepacked"
+CONSTANTS = "tunefarm_model_constants"  # the object's table of addresses of a model's constants
+CONSTANT = "const."  # and a number: a constant of a model
+FIRST_CHECK = 16  # the code of a model's check 0; kernels have smaller ones
 
 _HEADER = struct.Struct("<8sII32s")
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
@@ -96,7 +100,9 @@ class EntryPoint:
     """A callable kernel: `name` to users, `symbol` in the object (with `<symbol>_packed` beside it).
 
     `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots. A GPU's entry
-    is its `launches`, in order, and the `workspaces` they need.
+    is its `launches`, in order, and the `workspaces` they need. `results`: how many of the last arguments are results,
+    for a function made of a graph, -1 for a kernel; `checks`: what it says where it returns FIRST_CHECK, and so on;
+    `constants`: the size of the table of the model's constants.
     """
 
     name: str
@@ -106,22 +112,34 @@ class EntryPoint:
     implicit: tuple[ImplicitArg, ...] = ()
     launches: tuple[Launch, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
+    results: int = -1
+    checks: tuple[str, ...] = ()
+    constants: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "outputs", tuple(self.outputs))
-        for name in ("implicit", "launches", "workspaces"):
+        for name in ("implicit", "launches", "workspaces", "checks"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not _SYMBOL.fullmatch(self.symbol):
             raise ArtifactError(f"entry {self.name!r}: {self.symbol[:80]!r} is no symbol name")
         for index in self.outputs:
             if not 0 <= index < len(self.args):
                 raise ArtifactError(f"entry {self.name!r}: output {index} is not one of its {len(self.args)} arguments")
+        if not -1 <= self.results <= len(self.args):
+            raise ArtifactError(f"entry {self.name!r}: {self.results} of its {len(self.args)} arguments are results")
+        if not 0 <= self.constants <= MAX_CONSTANTS:
+            raise ArtifactError(f"entry {self.name!r}: a table of {self.constants} constants")
         self._check_names()
         slots = len(self.args) + len(self.implicit) + len(self.workspaces)
         for launch in self.launches:
             if any(not 0 <= slot < slots for slot in launch.slots):
                 raise ArtifactError(f"entry {self.name!r}: kernel {launch.symbol} is passed what it does not have")
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether it is made of a whole graph: its C function returns a code, as the packed one does."""
+        return self.results >= 0
 
     @property
     def extents(self) -> tuple[str, ...]:
@@ -196,6 +214,11 @@ class Artifact:
         names = [name for name in self.blobs if name.startswith(LINKED)]
         return tuple(self.blobs[name] for name in sorted(names, key=lambda name: (len(name), name)))
 
+    @property
+    def constants(self) -> int:
+        """The size of the table of a model's constants, 0 without one."""
+        return max((entry.constants for entry in self.entries), default=0)
+
     def runtime_only(self) -> Artifact:
         """The same artifact without text blobs: what a device box needs. Its digest is the same."""
         kept = {name: blob for name, blob in self.blobs.items() if name not in TEXT_BLOBS}
@@ -257,7 +280,10 @@ def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
     for launch in fields["launches"]:
         if not launch["tensor_maps"]:
             del launch["tensor_maps"]
-    return {name: value for name, value in fields.items() if value or name not in ("launches", "workspaces")}
+    if entry.is_graph:
+        return fields
+    optional = ("launches", "workspaces", "results", "checks", "constants")
+    return {name: value for name, value in fields.items() if name not in optional or (value and value != -1)}
 
 
 class _BlobRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -29,6 +30,7 @@ from compiler.te.schedule.schedule import Schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.graph import CHECKS, CONSTANTS, RESULTS, WRITTEN
 
 DEFAULT_NAME = "default_function"
 SOURCES = ("tir", "ll", "asm")
@@ -226,6 +228,7 @@ def _symbols(module: IRModule) -> dict[GlobalVar, str]:
             raise InputError(f"code is made of TensorIR functions; {name.name_hint} is a {type(func).__name__}")
         symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
         symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
+        symbol = f"model_{symbol}" if RESULTS in func.attrs else symbol  # so that C can call a graph's "main"
         if symbol in symbols.values():
             raise InputError(f"two functions of the module have the symbol {symbol!r}")
         symbols[name] = symbol
@@ -254,8 +257,15 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
         specs.append(ArgSpec(buffer.name, buffer.dtype, shape))
         if buffer.data in written or param.var in written:
             outputs.append(position)
+    results = func.attrs.get(RESULTS)
+    if results is not None:  # which says itself what it writes
+        outputs = [*map(int, func.attrs.get(WRITTEN, ())), *range(len(specs) - int(results), len(specs))]
     implicit = tuple(ImplicitArg(names[v.var], v.var.dtype, extent_text(v.value, names)) for v in bound)
-    return EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit)
+    made = EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit)
+    if results is None:
+        return made
+    checks, constants = func.attrs.get(CHECKS, ()), func.attrs.get(CONSTANTS, 0)
+    return replace(made, results=int(results), checks=tuple(map(str, checks)), constants=int(constants))
 
 
 def _versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.artifact import Artifact
 from compiler.driver.build import InputError, build, compile_artifact
 from compiler.interp.interpreter import run as interpret
+from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
 from compiler.ir.transform.passes import Pass
@@ -16,9 +17,11 @@ from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.fold_constant import use_evaluator
 from compiler.relax.transform.pipeline import get_pipeline
 from compiler.relax.vm_codegen.bytecode import write_functions
+from compiler.relax.vm_codegen.native.write import NativeFunctions, native_functions
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
+from compiler.runtime.vm.bytecode import Native
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.runtime.vm.vm_executable import VMExecutable
 from compiler.target.target import Target
@@ -43,7 +46,8 @@ def build_graph(
 
     `params` are values of parameters of "main", by name; they become constants. `relax_pipeline` and `tir_pipeline`
     are passes, or names of pipelines; None runs none, for what is lowered already. `target` defaults to the current
-    target, else this machine. Both `exec_mode`s give bytecode. `system_lib` is accepted for
+    target, else this machine. With the `exec_mode` "compiled" functions are machine code that calls kernels directly,
+    where they can be; `stats` lists those that cannot, which run as "bytecode" does. `system_lib` is accepted for
     compatibility with TVM. Raises InputError (a ValueError), LoweringError, CodegenError.
     """
     module = _module(mod)
@@ -59,8 +63,16 @@ def build_graph(
             made = _run(tir_pipeline, module.with_functions(kernels), _tir_pipeline)
             kernels = n.prim_funcs(made)
     builder = ExecBuilder()
-    write_functions(module, builder)
-    return VMExecutable(builder.program(_compiled(module.with_functions(kernels), chosen), str(chosen)))
+    graphs = {name: func for name, func in module.items() if not isinstance(func, n.PrimFunc)}
+    module = module.with_functions({**graphs, **kernels})
+    constants = write_functions(module, builder)
+    own = NativeFunctions({}, ())
+    if exec_mode == "compiled" and chosen.is_cpu:
+        own = native_functions(module, lambda constant: constants.operand(constant).index)
+    entries = {GlobalVar(name): function.func for name, function in own.functions.items()}
+    artifacts = _compiled(module.with_functions({**kernels, **entries}), chosen)
+    native = {name: Native(name, function.results) for name, function in own.functions.items()}
+    return VMExecutable(builder.program(artifacts, str(chosen), native=native, interpreted=own.interpreted))
 
 
 def compile_module(

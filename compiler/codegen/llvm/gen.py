@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compiler.artifact import CONSTANTS
 from compiler.codegen.llvm.writer import FunctionWriter, Operand
 from compiler.errors import CodegenError
 from compiler.ir.base import Node
@@ -58,10 +59,12 @@ class CodegenOptions:
 
 
 class ModuleText:
-    """The functions and declarations of one LLVM module."""
+    """The functions and declarations of one LLVM module. `symbols`: what its functions are called, by their names."""
 
-    def __init__(self, options: CodegenOptions) -> None:
+    def __init__(self, options: CodegenOptions, symbols: Mapping[str, str] | None = None) -> None:
         self.options = options
+        self.symbols = symbols or {}
+        self.constants = 0  # of a model, whose addresses are in a table
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.defined: set[str] = set()  # helper functions among them, by name
@@ -85,6 +88,8 @@ class ModuleText:
     def text(self, attributes: str) -> str:
         declared = [f"declare {line}" for line in self._declared.values()]
         metadata = [f"{NONTEMPORAL} = !{{i32 1}}"] if self.nontemporal else []
+        if self.constants:
+            self.globals.append(f"@{CONSTANTS} = hidden global [{self.constants} x ptr] zeroinitializer, align 8")
         ending = [f"attributes #0 = {{ {attributes} }}", *metadata, ""]
         return "\n".join([*self._strings, *self.globals, *declared, "", *self.functions, *ending])
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from compiler.codegen.llvm import graph_calls
 from compiler.codegen.llvm.amx import AMX_PRODUCTS, amx_product, amx_rows
 from compiler.codegen.llvm.dot_products import DOT_PRODUCTS, dot_product
 from compiler.codegen.llvm.gen import Gen, emits
@@ -38,6 +39,7 @@ _LLVM_UNARY = ("sqrt", "floor", "ceil", "round", "trunc", "nearbyint", "fabs")
 _CALLS.update({f"tir.{name}": dot_product for name in DOT_PRODUCTS})
 _CALLS.update({f"tir.{name}": amx_product for name in AMX_PRODUCTS})
 _CALLS["tir.x86_amx_rows"] = amx_rows
+_CALLS.update(graph_calls.CALLS)
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 
 
@@ -52,7 +54,7 @@ def _for(*names: str) -> Callable[[Emit], Emit]:
 @emits(n.Call)
 def _call(g: Gen, call: n.Call) -> str:
     if isinstance(call.op, GlobalVar):
-        raise CodegenError(f"{g.symbol} calls {call.op}; calls between functions are not supported")
+        return graph_calls.function_call(g, call)
     emit = _CALLS.get(call.op.name)
     if g.module.options.device is not None:
         emit = ptx_threads.CALLS.get(call.op.name, emit)

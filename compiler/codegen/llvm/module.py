@@ -22,6 +22,8 @@ from compiler.ir.visit import walk
 from compiler.lower.analysis.linear import LinearForms
 from compiler.lower.blocks.shape_vars import shape_vars
 from compiler.tir import nodes as n
+from compiler.tir.intrin.graph import CONSTANTS as GRAPH_CONSTANTS
+from compiler.tir.intrin.graph import RESULTS
 from compiler.tir.intrin.ptx import MEMORY
 
 
@@ -37,10 +39,13 @@ class Parameter:
         return "ptr" if self.buffer is not None else llvm_type(self.var.dtype)
 
 
-def llvm_text(functions: Mapping[str, n.PrimFunc], options: CodegenOptions) -> str:
-    """LLVM IR of lowered functions by symbol, for one module. Raises CodegenError where there is no code for
-    a construct."""
-    module = ModuleText(options)
+def llvm_text(
+    functions: Mapping[str, n.PrimFunc], options: CodegenOptions, symbols: Mapping[str, str] | None = None
+) -> str:
+    """LLVM IR of lowered functions by symbol, for one module. `symbols` are those of the functions that are called, by
+    their names in the IR. Raises CodegenError where there is no code for a construct."""
+    module = ModuleText(options, symbols)
+    module.constants = max((int(func.attrs.get(GRAPH_CONSTANTS, 0)) for func in functions.values()), default=0)
     for symbol, func in functions.items():
         _kernel(module, symbol, func)
     attributes = "nounwind"
@@ -93,7 +98,7 @@ def _kernel(module: ModuleText, symbol: str, func: n.PrimFunc) -> None:
         ask_for_tiles(g)
     emit(g, func.body)
     module.functions.append(w.text())
-    module.functions.append(_typed(symbol, params))
+    module.functions.append(_typed(symbol, params, is_graph=RESULTS in func.attrs))
     module.functions.append(_packed(symbol, params))
 
 
@@ -124,15 +129,15 @@ def bind_parameter(g: Gen, param: Parameter, name: str) -> None:
         g.value_vars[var] = name
 
 
-def _typed(symbol: str, params: list[Parameter]) -> str:
-    """The C entry. It has no way to tell of a failure."""
+def _typed(symbol: str, params: list[Parameter], *, is_graph: bool) -> str:
+    """The C entry. A kernel's has no way to tell of a failure; a graph's returns its code."""
     arguments = ", ".join(f"{param.type} %a{i}" for i, param in enumerate(params))
     return "\n".join(
         [
-            f'define void @"{symbol}"({arguments}) #0 {{',
+            f'define {"i32" if is_graph else "void"} @"{symbol}"({arguments}) #0 {{',
             "entry:",
             f'  %code = call i32 @"{symbol}.run"({arguments})',
-            "  ret void",
+            "  ret i32 %code" if is_graph else "  ret void",
             "}",
             "",
         ]

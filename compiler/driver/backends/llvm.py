@@ -57,7 +57,8 @@ class LLVMBackend(Backend):
 
     def generate(self, lowered: Lowered, keep: Sequence[str]) -> Artifact:
         module, target, effort = lowered.module, lowered.target, _effort(lowered)
-        text = llvm_text({lowered.symbols[g]: f for g, f in n.prim_funcs(module).items()}, options_for(target))
+        functions = {lowered.symbols[g]: f for g, f in n.prim_funcs(module).items()}
+        text = llvm_text(functions, options_for(target), {g.name_hint: s for g, s in lowered.symbols.items()})
         blobs = {"object": compile_text(text, target, effort)}
         if "tir" in keep:
             blobs["tir"] = module.script().encode()

@@ -35,28 +35,33 @@ from compiler.relax.vm_codegen.signatures import signature_of
 from compiler.runtime.core.host import ALIGNMENT
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.values import DataType
-from compiler.runtime.vm.bytecode import VOID, Operand, Register
+from compiler.runtime.vm.bytecode import VOID, ConstantRef, Operand, Register
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.te.where import at
 from compiler.tir import nodes as n
 
 
-def write_functions(mod: IRModule, builder: ExecBuilder) -> None:
-    """Write the graph functions of `mod` with `builder`. Raises CodegenError for what the passes left to be lowered."""
-    constants = _Constants(builder)
+def write_functions(mod: IRModule, builder: ExecBuilder) -> Constants:
+    """Write the graph functions of `mod` with `builder`. Returns the constants that they use.
+
+    Raises CodegenError for what the passes left to be lowered.
+    """
+    constants = Constants(builder)
     for name, func in mod.items():
         if isinstance(func, Function) and func.body is not None:
             _Writer(builder, name.name_hint, func, constants).write()
+    return constants
 
 
-class _Constants:
+class Constants:
     """The arrays of an executable: equal ones are kept once, aligned as kernels want them."""
 
     def __init__(self, builder: ExecBuilder) -> None:
         self._builder = builder
         self._arrays: dict[str, NDArray] = {}
 
-    def operand(self, constant: Constant) -> Operand:
+    def operand(self, constant: Constant) -> ConstantRef:
+        """The number of an array in the executable, as an operand."""
         key = str(constant.content)
         if key not in self._arrays:
             data = constant.data
@@ -68,7 +73,7 @@ class _Constants:
 class _Writer:
     """Writes one function. Instructions are noted first, so that jumps over them know how many there are."""
 
-    def __init__(self, builder: ExecBuilder, name: str, func: Function, constants: _Constants) -> None:
+    def __init__(self, builder: ExecBuilder, name: str, func: Function, constants: Constants) -> None:
         self._builder = builder
         self._constants = constants
         self._name = name

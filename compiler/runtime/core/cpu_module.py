@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from compiler.artifact import Artifact
+import numpy as np
+
+from compiler.artifact import CONSTANT, CONSTANTS, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core.artifact_module import ArtifactModule
 from compiler.runtime.core.backends import DeviceBackend
@@ -14,6 +17,7 @@ from compiler.runtime.core.device import Device, DeviceAPI
 from compiler.runtime.core.host import HostAPI
 from compiler.runtime.core.loader import LoadedObject, NotLoaded, load_object
 from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.special_modules import system_lib
 from compiler.runtime.files.described_object import described_object
 from compiler.runtime.files.export import static_objects
@@ -33,11 +37,24 @@ class CPUModule(ArtifactModule[CPUFunction]):
     def __init__(self, artifact: Artifact, code: Code) -> None:
         super().__init__(artifact)
         self._code = code
+        self._constants: list[NDArray] = []
+        if artifact.constants and isinstance(code, LoadedObject):
+            self.use_constants(_own_constants(artifact))
         if "-system-lib" in artifact.target and Target(artifact.target).get("system-lib"):
             system_lib().register(self)
 
     def _make(self, name: str) -> CPUFunction:
         return CPUFunction(self.artifact.entry(name), self._code)
+
+    def use_constants(self, arrays: Mapping[int, NDArray]) -> None:
+        """Tell functions made of graphs where the model's constants are, by number. Keeps the arrays alive."""
+        size = self.artifact.constants
+        if size:
+            table = (ctypes.c_void_p * size).from_address(self._code.address(CONSTANTS))
+            used = {number: held for number, held in arrays.items() if 0 <= number < size}
+            for number, held in used.items():
+                table[number] = held.data_ptr
+            self._constants = list(used.values())
 
     def import_module(self, module: Module) -> None:
         """As every module does; a static library may bring the functions that this one's code waits for."""
@@ -98,6 +115,15 @@ class CPUModule(ArtifactModule[CPUFunction]):
                 hint="formats: tunefarm, o, ll, s, asm, tir, h; `export_library` makes shared libraries",
             )
         path.write_bytes(data)
+
+
+def _own_constants(artifact: Artifact) -> dict[int, NDArray]:
+    """The constants that an artifact brings along itself, as arrays of bytes."""
+    return {
+        int(name.removeprefix(CONSTANT)): array(np.frombuffer(blob, np.uint8))
+        for name, blob in artifact.blobs.items()
+        if name.removeprefix(CONSTANT).isdecimal() and name.startswith(CONSTANT)
+    }
 
 
 _SOURCE_FORMATS = {"": "ll", "ll": "ll", "llvm": "ll", "asm": "asm", "s": "asm", "tir": "tir"}

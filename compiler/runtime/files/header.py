@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from compiler.artifact import ArgSpec, Artifact, EntryPoint, ImplicitArg
+from compiler.artifact import FIRST_CHECK, ArgSpec, Artifact, EntryPoint, ImplicitArg
 from compiler.dtype import parse_dtype
 from compiler.errors import ArtifactError
 
@@ -18,7 +18,8 @@ _PREAMBLE = f"""\
  * Arrays are C-contiguous and start at a multiple of 64 bytes (aligned_alloc(64, ...)); no output may overlap another
  * argument. `name(...)` runs the kernel; `name_packed(slots)` does the same from 8-byte slots (a pointer, an int64_t
  * or a double each) and returns 0, -1 when there was no memory for a temporary, -2 when the system forbids the matrix
- * unit (AMX) that it uses, or 1 for a failed assertion.
+ * unit (AMX) that it uses, or 1 for a failed assertion. The function of a
+ * whole model returns such a code itself; codes from {FIRST_CHECK} on are checks that failed, listed with the function.
  *
  * Threads: a shared library carries its own pool and starts with one thread. tunefarm_set_threads(n) sets how many a
  * parallel loop uses from then on, the calling thread included. Link a program with -lm -lpthread.
@@ -91,7 +92,9 @@ def _declaration(entry: EntryPoint) -> str:
     for implicit, name in zip(entry.implicit, names[len(entry.args) :]):
         lines.append(f" * {name}: {implicit.value}, from the shapes".replace("*/", "* /"))
         parameters.append(f"{_c_type(implicit.dtype)} {name}")
-    signature = f"void {entry.symbol}({', '.join(parameters) or 'void'});"
+    lines += [f" * {FIRST_CHECK + i}: {check}".replace("*/", "* /") for i, check in enumerate(entry.checks)]
+    returns = "int32_t" if entry.is_graph else "void"
+    signature = f"{returns} {entry.symbol}({', '.join(parameters) or 'void'});"
     return "\n".join(["", "/*", *lines, " */", signature, f"int32_t {entry.symbol}_packed(const void *slots);", ""])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from math import prod
 from typing import Any, Protocol
 
@@ -75,8 +76,19 @@ def builtin(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 # -- shapes ----------------------------------------------------------------------------------------
 MAX_HEAP = 1 << 20
-_EQUAL_NUMBER, _STORE, _IGNORE, _EQUAL_HEAP = range(4)  # codes of match_shape
 _NUMBER, _LOAD = range(2)  # codes of make_shape
+
+
+class MatchCode(IntEnum):
+    """What `match_shape` does with an extent."""
+
+    EQUAL_NUMBER = 0
+    STORE = 1
+    IGNORE = 2
+    EQUAL_HEAP = 3
+
+
+_EQUAL_NUMBER, _STORE, _IGNORE, _EQUAL_HEAP = map(int, MatchCode)
 
 
 @builtin("vm.builtin.alloc_shape_heap")

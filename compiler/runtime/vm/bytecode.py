@@ -107,8 +107,22 @@ class FunctionKind(IntEnum):
     BYTECODE = 1  # here
 
 
+class Native(msgspec.Struct, frozen=True):
+    """A function's machine code: an entry point of the CPU's kernels, which takes the function's arrays and numbers.
+
+    `results`: for each array of what the function gives, in order, the number of the entry's result that it is, or
+    -1 - the number of the argument that it is.
+    """
+
+    entry: str
+    results: tuple[int, ...]
+
+
 class VMFunction(msgspec.Struct, frozen=True):
-    """A function by name. Of a packed one only the name is known; `code` is empty."""
+    """A function by name. Of a packed one only the name is known; `code` is empty.
+
+    One with machine code has instructions too: they run where calls are watched or measured one by one.
+    """
 
     name: str
     kind: FunctionKind
@@ -116,6 +130,7 @@ class VMFunction(msgspec.Struct, frozen=True):
     registers: int = 0
     code: tuple[Instruction, ...] = ()
     signature: FuncInfo | None = None
+    native: Native | None = None
 
     @property
     def num_inputs(self) -> int:
@@ -131,7 +146,7 @@ def check_function(function: VMFunction, functions: int, constants: int) -> None
     if not 0 < len(function.name) <= MAX_NAME:
         raise ArtifactError(f"a function's name has 1 to {MAX_NAME} characters")
     if function.kind is FunctionKind.PACKED:
-        if function.code or function.param_names:
+        if function.code or function.param_names or function.native:
             raise ArtifactError(f"function {function.name!r} is packed, and has instructions")
         return
     if not function.num_inputs <= function.registers <= MAX_REGISTERS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, IRError
@@ -23,6 +24,7 @@ from compiler.runtime.vm.bytecode import (
     If,
     Immediate,
     Instruction,
+    Native,
     Operand,
     Register,
     Ret,
@@ -195,11 +197,17 @@ class ExecBuilder:
         kernels: Mapping[str, Artifact] | None = None,
         target: str = "",
         meta: Mapping[str, str] | None = None,
+        native: Mapping[str, Native] | None = None,
+        interpreted: Sequence[str] = (),
     ) -> Program:
-        """What was written, with the kernels it calls."""
+        """What was written, with the kernels it calls. `native` says which functions are machine code as well, and
+        `interpreted` why others are not."""
         if self._open is not None:
             raise IRError(f"function {self._open.name!r} is not finished")
-        return Program(tuple(self._functions), tuple(self._constants), dict(kernels or {}), target, dict(meta or {}))
+        known = native or {}
+        functions = [replace(f, native=known[f.name]) if f.name in known else f for f in self._functions]
+        constants = tuple(self._constants)
+        return Program(tuple(functions), constants, dict(kernels or {}), target, dict(meta or {}), tuple(interpreted))
 
 
 def _constant(value: object) -> Constant:

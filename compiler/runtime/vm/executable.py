@@ -21,6 +21,7 @@ from compiler.runtime.vm.bytecode import (
     Goto,
     If,
     Immediate,
+    Native,
     Operand,
     Register,
     Ret,
@@ -38,8 +39,9 @@ class Program:
     """What an executable says: functions by number, constants by number, and kernels by kind of device.
 
     A kernel is an entry point of one of `kernels`: the artifact that runs on that type of device ("cpu", "cuda").
-    `target` is the canonical text of what it was built for, empty for programs without kernels. Raises ArtifactError
-    if an instruction names what is not there.
+    `target` is the canonical text of what it was built for, empty for programs without kernels. `interpreted`: of a
+    build for machine code, the functions that stayed bytecode, and why. Raises ArtifactError if an instruction names
+    what is not there.
     """
 
     functions: tuple[VMFunction, ...]
@@ -47,6 +49,7 @@ class Program:
     kernels: Mapping[str, Artifact] = field(default_factory=dict)
     target: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
+    interpreted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.functions) > MAX_FUNCTIONS:
@@ -59,8 +62,19 @@ class Program:
             check_function(function, len(self.functions), len(self.constants))
             if function.signature is not None:
                 check_info(function.signature)
+            if function.native is not None:
+                self._check_native(function.name, function.native)
         for constant in self.constants:
             _check_constant(constant)
+
+    def _check_native(self, name: str, native: Native) -> None:
+        kernels = self.kernels.get("cpu")
+        entry = None if kernels is None else next((e for e in kernels.entries if e.name == native.entry), None)
+        if entry is None or not entry.is_graph:
+            raise ArtifactError(f"function {name!r} has no machine code: there is no entry {native.entry!r} of a graph")
+        arguments = len(entry.args) - entry.results
+        if any(not -arguments <= number < entry.results for number in native.results):
+            raise ArtifactError(f"function {name!r} gives what its machine code has not")
 
     def function(self, name: str) -> VMFunction | None:
         """The function called `name` that has instructions, None where there is none."""
@@ -175,6 +189,12 @@ def stats(program: Program) -> str:
         f"constants: {len(program.constants):,}, of which {len(arrays):,} arrays with {total_bytes(arrays):,} bytes",
         *(f"kernels for {device}: {len(made.entries):,}" for device, made in program.kernels.items()),
         *([f"target: {program.target}"] if program.target else []),
+        *(
+            [f"machine code: {', '.join(native)}"]
+            if (native := [f.name for f in program.functions if f.native])
+            else []
+        ),
+        *(f"through the interpreter: {line}" for line in program.interpreted),
     ]
     return "".join(f"{line}\n" for line in ["Executable:", *(f"  {line}" for line in lines)])
 

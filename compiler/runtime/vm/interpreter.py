@@ -31,6 +31,7 @@ from compiler.runtime.vm.bytecode import (
     VMFunction,
 )
 from compiler.runtime.vm.executable import Program
+from compiler.runtime.vm.native_function import NativeFunction
 
 Instrument = Callable[..., Any]
 Step = tuple[int, Any, Any, Any]
@@ -48,10 +49,17 @@ class InstrumentReturn(IntEnum):
 class GraphFunction(PackedFunc, ABC):
     """A function of the program, as its instructions call it."""
 
+    native: NativeFunction | None
+    """Its machine code, where there is any."""
+
     @property
     @abstractmethod
     def code(self) -> Code:
         """Its instructions, decoded when first asked for."""
+
+    @abstractmethod
+    def run(self, args: Sequence[Any]) -> Any:
+        """Run it on arguments that fit."""
 
 
 class Resolver:
@@ -146,7 +154,7 @@ class Code:
                 name = self._names[at]
                 result = None
                 if instrument(function, name, True, None, *given) != InstrumentReturn.SKIP_RUN:
-                    result = function(*given)
+                    result = function.run(given) if isinstance(function, GraphFunction) else function(*given)
                     instrument(function, name, False, result, *given)
                 if kind != _CALL_VOID and to >= 0:
                     frame[to] = result
@@ -164,6 +172,12 @@ def _step(instruction: Instruction, place: Callable[[Operand], int], resolver: R
         case Call(index, args, dst):
             fetch = _fetch([place(arg) for arg in args])
             function = resolver.function(index)
+            if isinstance(function, GraphFunction) and function.native is not None:
+                return (
+                    (_CALL, function.native, fetch, place(dst))
+                    if dst != VOID
+                    else (_CALL_VOID, function.native, fetch, 0)
+                )
             if isinstance(function, GraphFunction):
                 return _CALL_CODE, function, fetch, -1 if dst == VOID else place(dst)
             if dst == VOID:

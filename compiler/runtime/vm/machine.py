@@ -12,9 +12,11 @@ import numpy as np
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.core import native
+from compiler.runtime.core.cpu_function import CPUFunction
+from compiler.runtime.core.cpu_module import CPUModule
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.module import MissingFunctionError, Module
-from compiler.runtime.core.ndarray import NDArray, array
+from compiler.runtime.core.ndarray import NDArray, array, empty
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.values import ShapeTuple
@@ -29,46 +31,50 @@ from compiler.runtime.vm.bytecode import VMFunction
 from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
-from compiler.runtime.vm.signature import check_value
+from compiler.runtime.vm.native_function import NativeFunction
+from compiler.runtime.vm.signature import ObjectInfo, check_value
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
 
 VMInstrumentReturnKind = InstrumentReturn
 
 
-class VMFunctionHandle(PackedFunc):
+class VMFunctionHandle(GraphFunction):
     """A function of the executable, called with arrays, numbers, shapes and tuples."""
 
     def __init__(self, machine: VirtualMachine, function: VMFunction) -> None:
         self.name = function.name
+        self.function = function
+        self.native: NativeFunction | None = machine._native(function)
         self._machine = machine
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return self._machine._invoke(self._function, self._machine._arguments(self._function, args, kwargs))
-        except RecursionError:
-            raise VMError(f"{self.name}: closures and watched calls are nested too deep") from None
-
-
-class _OwnFunction(GraphFunction):
-    """A function of the executable as its instructions call it, unchecked but for the number of arguments."""
-
-    def __init__(self, machine: VirtualMachine, function: VMFunction) -> None:
-        self.name = function.name
-        self._machine = machine
-        self._function = function
         self._code: Code | None = None
 
     @property
     def code(self) -> Code:
         """The decoded instructions."""
         if self._code is None:
-            self._code = Code(self._function, self._machine._resolver)
+            self._code = Code(self.function, self._machine._resolver)
         return self._code
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        machine = self._machine
+        native = self.native
+        if native is not None and machine._instrument is None and not kwargs:
+            try:
+                known = native.known.get(tuple([arg._signature for arg in args]))
+            except (AttributeError, TypeError):  # not all of them are arrays
+                known = None
+            if known is not None:
+                return native.again(args, known)
+        try:
+            return self.run(machine._arguments(self.function, args, kwargs))
+        except RecursionError:
+            raise VMError(f"{self.name}: closures and watched calls are nested too deep") from None
+
+    def run(self, args: Sequence[Any]) -> Any:
         instrument = self._machine._instrument
-        return self.code.run(args) if instrument is None else self.code.run_watched(args, instrument)
+        if instrument is not None:
+            return self.code.run_watched(args, instrument)
+        return self.code.run(args) if self.native is None else self.native(*args)
 
 
 class VirtualMachine:
@@ -98,10 +104,11 @@ class VirtualMachine:
         self._devices = _devices(device)
         self.memory = MachineMemory(_pooled(self._devices, memory_cfg))
         self._kernels = _load_kernels(self._program.kernels, self._devices)
+        _use_constants(self._kernels, self._program)
         self._resolver = Resolver(self._program, self, self._find)
         self._instrument: Instrument | None = None
         functions = map(self._program.function, self._program.names)
-        self._own = {function.name: _OwnFunction(self, function) for function in functions if function is not None}
+        self._own = {function.name: VMFunctionHandle(self, function) for function in functions if function is not None}
         self._saved: dict[str, VMClosure] = {}
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
@@ -110,7 +117,7 @@ class VirtualMachine:
     def __getitem__(self, key: str) -> PackedFunc:
         """A function of the executable, or one that `save_function` made. Raises MissingFunctionError."""
         saved = self._saved.get(key)
-        return saved if saved is not None else VMFunctionHandle(self, self._function(key))
+        return saved if saved is not None else self._own[self._function(key).name]
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""
@@ -122,7 +129,7 @@ class VirtualMachine:
             function = self._find(function)
         if not callable(function):
             raise ArgumentError(f"a {type(function).__name__} cannot be called")
-        return function(*args)
+        return function.run(args) if isinstance(function, GraphFunction) else function(*args)
 
     def device(self, index: int) -> Device:
         """A device by its number in the executable; -1 is the host."""
@@ -171,7 +178,20 @@ class VirtualMachine:
         return values
 
     def _invoke(self, function: VMFunction, args: tuple[Any, ...]) -> Any:
-        return self._own[function.name](*args)
+        return self._own[function.name].run(args)
+
+    def _native(self, function: VMFunction) -> NativeFunction | None:
+        """A function's machine code, where it has any."""
+        if function.native is None:
+            return None
+        code = next(m for m in self._kernels if m.implements_function(function.native.entry))[function.native.entry]
+        result = ObjectInfo() if function.signature is None else function.signature.result
+        assert isinstance(code, CPUFunction)
+        return NativeFunction(function.name, function.native, code, result, self._result)
+
+    def _result(self, shape: tuple[int, ...], dtype: str) -> NDArray:
+        """An array that a function gives to its caller."""
+        return empty(shape, dtype)
 
     def _find(self, name: str) -> Callable[..., Any]:
         """What a name in the executable stands for: a function of it, a kernel, one of the machine's, a global one."""
@@ -355,3 +375,11 @@ def _load_kernels(kernels: Mapping[str, Artifact], devices: Sequence[Device]) ->
                 hint=f"VirtualMachine(executable, tvm.{kind}(0))",
             )
     return [load_artifact(artifact) for artifact in kernels.values()]
+
+
+def _use_constants(kernels: Sequence[Module], program: Program) -> None:
+    """Tell machine code made of graphs where the executable's arrays are."""
+    arrays = {index: held for index, held in enumerate(program.constants) if isinstance(held, NDArray)}
+    for module in kernels:
+        if isinstance(module, CPUModule):
+            module.use_constants(arrays)

@@ -91,6 +91,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     constants: tuple[_ConstantRecord, ...]
     blobs: tuple[_Blob, ...]
     meta: dict[str, str]
+    interpreted: tuple[str, ...] = ()
 
 
 _manifest_decoder = msgspec.json.Decoder(_Manifest)
@@ -135,7 +136,14 @@ def chunks(program: Program) -> Iterator[bytes | memoryview]:
     manifest = json.dumps(
         msgspec.to_builtins(
             _Manifest(
-                FORMAT_VERSION, program.target, code, kernels, constants, tuple(blobs.records), dict(program.meta)
+                FORMAT_VERSION,
+                program.target,
+                code,
+                kernels,
+                constants,
+                tuple(blobs.records),
+                dict(program.meta),
+                program.interpreted,
             )
         ),
         sort_keys=True,
@@ -234,7 +242,7 @@ def read(data: bytes | memoryview) -> Program:
         raise ArtifactError(f"the model's instructions are not valid: {error}") from None
     kernels = {item.device: Artifact.from_bytes(contents.checked(item.blob)) for item in manifest.kernels}
     constants = tuple(_constant(record, contents) for record in manifest.constants)
-    return Program(functions, constants, kernels, manifest.target, manifest.meta)
+    return Program(functions, constants, kernels, manifest.target, manifest.meta, manifest.interpreted)
 
 
 def verify(data: bytes | memoryview) -> None:

@@ -69,7 +69,7 @@ for _name in ["call_extern", "tvm_storage_sync"]:
 # Calls whose dtype does not follow from their arguments, so that text says it.
 TYPED_CALLS = frozenset({
     "tir.reinterpret", "tir.call_extern", "tir.vectorlow", "tir.type_annotation", "tir.ptx_mma", "tir.ptx_ldmatrix",
-    "tir.ptx_cp_async",
+    "tir.ptx_cp_async", "tir.graph_constant", "tir.graph_value", "tir.graph_copy", "tir.graph_check",
 })  # fmt: skip
 _BOOL_CALLS = frozenset({"tir.isnan", "tir.isinf", "tir.isfinite"})
 _INT_CALLS = frozenset({"tir.prefetch", "tir.tvm_storage_sync", "tir.tvm_tuple"})

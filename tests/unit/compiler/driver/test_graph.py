@@ -24,8 +24,22 @@ def data(*shape: int) -> Any:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
 
 
+MODES = ("bytecode", "compiled")
+
+
+@pytest.fixture(params=MODES, autouse=True)
+def mode(request: Any) -> str:
+    """Every test runs bytecode, and machine code where there can be any."""
+    global exec_mode
+    exec_mode = str(request.param)
+    return exec_mode
+
+
+exec_mode = "bytecode"
+
+
 def machine(mod: Any, **options: Any) -> relax.VirtualMachine:
-    return relax.VirtualMachine(relax.build(mod, "llvm", **options), tvm.cpu())
+    return relax.VirtualMachine(relax.build(mod, "llvm", exec_mode=exec_mode, **options), tvm.cpu())
 
 
 def check(mod: Any, *args: Any) -> Any:

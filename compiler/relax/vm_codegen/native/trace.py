@@ -1,0 +1,374 @@
+"""A lowered graph function, followed once from its beginning to its end: what it calls, with which memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.arith.analyzer import Analyzer
+from compiler.errors import CodegenError
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.lower.blocks.shape_vars import extent_text
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    Function,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    ShapeExpr,
+    ShapeStructInfo,
+    StringImm,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    describe,
+)
+from compiler.relax.nodes.dims import int64, replaced, simplified
+from compiler.relax.nodes.unify import Values, unify
+from compiler.relax.vm_codegen.native.header import GraphHeader, Header, fitted, header_of
+from compiler.relax.vm_codegen.native.rules import RULES
+from compiler.relax.vm_codegen.native.values import (
+    Branch,
+    Check,
+    Copy,
+    FunctionName,
+    Instruction,
+    Invoke,
+    NotNative,
+    Shape,
+    Storage,
+    Tensor,
+    Text,
+    Value,
+    bytes_of,
+    leaves,
+)
+from compiler.te.where import at
+from compiler.tir import nodes as n
+from compiler.tir.nodes import PrimExpr
+
+NOTHING: tuple[Value, ...] = ()
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What functions of one module share.
+
+    kernels, graphs: the functions by name. written: which parameters of a kernel it writes. constant: the number of an
+    array in the executable; constants: the greatest such number and 1. checks: the messages of checks, by number.
+    """
+
+    kernels: Mapping[str, n.PrimFunc]
+    graphs: Mapping[str, Function]
+    written: Callable[[str], frozenset[int]]
+    constant: Callable[[Constant], int]
+    constants: int = 0
+    checks: list[str] = field(default_factory=list)
+    headers: dict[str, Header] = field(default_factory=dict)
+
+    def check_number(self, message: str) -> int:
+        if message not in self.checks:
+            self.checks.append(message)
+        return self.checks.index(message)
+
+    def header(self, name: str) -> Header:
+        """What a kernel takes. Raises NotNative for a name that is none."""
+        if name not in self.headers:
+            if name not in self.kernels:
+                raise NotNative(f"the packed function {name}")
+            self.headers[name] = header_of(self.kernels[name])
+        return self.headers[name]
+
+
+class Trace:
+    """Follows a function. `code` is what it does, `result` what it gives, `storages` the memory that it made.
+
+    Raises NotNative, saying where, for what only the interpreter does.
+    """
+
+    def __init__(self, name: str, func: Function, around: Surroundings) -> None:
+        self.name = name
+        self.around = around
+        self.own = GraphHeader(name, func)
+        self.code: list[Instruction] = []
+        self.storages: list[Storage] = []
+        self.calls: set[str] = set()
+        self.written: set[Storage] = set()
+        self.position = 0
+        self._scope = 0
+        self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
+        self._constants: dict[int, Tensor] = {}
+        self._analyzer = Analyzer()
+        assert isinstance(func.body, SeqExpr)
+        self.result = self._sequence(func.body)
+
+    # ---------------------------------------------------------------------------- structure
+
+    def _sequence(self, seq: SeqExpr) -> Value:
+        for block in seq.blocks:
+            for binding in block.bindings:
+                self._binding(binding)
+        return self._value(seq.body)
+
+    def _binding(self, binding: Binding) -> None:
+        if isinstance(binding, MatchCast):
+            raise NotNative("a match_cast that no pass has lowered")
+        try:
+            self._values[binding.var] = self._value(binding.value)
+        except NotNative as error:
+            where = at(binding.span)
+            raise NotNative(error.message if where in error.message else f"{error.message}{where}") from None
+
+    def _value(self, expr: RelaxExpr) -> Value:
+        match expr:
+            case Var():
+                return self._values[expr]
+            case Constant():
+                return self._constant(expr)
+            case ShapeExpr():
+                return Shape(expr.values)
+            case PrimValue():
+                return expr.value
+            case StringImm() | DataTypeImm():
+                return Text(str(expr.value))
+            case GlobalVar():
+                return FunctionName(expr.name_hint)
+            case ExternFunc():
+                return FunctionName(expr.global_symbol)
+            case Tuple():
+                return tuple([self._value(item) for item in expr.fields])
+            case TupleGetItem():
+                return self._field(self._value(expr.tuple_value), expr.index)
+            case If():
+                return self._if(expr)
+            case SeqExpr():
+                return self._sequence(expr)
+            case Call():
+                return self._call(expr)
+        raise NotNative(describe(expr))
+
+    def _field(self, value: Value, index: int) -> Value:
+        if not isinstance(value, tuple) or not 0 <= index < len(value):
+            raise NotNative(f"field {index} of what is no tuple with such a field")
+        return value[index]
+
+    def _constant(self, constant: Constant) -> Tensor:
+        number = self.around.constant(constant)
+        self.around.constants = max(self.around.constants, number + 1)
+        if number not in self._constants:
+            dims = tuple(map(int64, constant.data.shape))
+            storage = Storage(bytes_of(dims, constant.data.dtype), number)
+            self._constants[number] = Tensor(storage, dims, constant.data.dtype)
+        return self._constants[number]
+
+    def _emit(self, instruction: Instruction) -> None:
+        self.code.append(instruction)
+        self.position += 1
+
+    def check(self, condition: PrimExpr | Tensor, message: str) -> None:
+        """Have the condition checked where the function runs, unless it always holds."""
+        if not (isinstance(condition, n.IntImm) and condition.value):
+            self._use(condition)
+            self._emit(Check(condition, self.around.check_number(message)))
+
+    def _use(self, *values: Value) -> None:
+        for value in values:
+            if isinstance(value, Tensor):
+                value.storage.used_at(self.position)
+
+    def copy(self, target: Tensor, source: Tensor) -> None:
+        """Have an array's bytes copied."""
+        self._use(target, source)
+        self._emit(Copy(target, source))
+
+    # --------------------------------------------------------------------------- conditions
+
+    def _if(self, expr: If) -> Value:
+        condition = self._value(expr.cond)
+        if not isinstance(condition, Tensor | PrimExpr):
+            raise NotNative("a condition that is neither an array nor a number")
+        if isinstance(condition, Tensor) and any(not isinstance(d, n.IntImm) or d.value != 1 for d in condition.dims):
+            raise NotNative("a condition of more than one number")
+        self._use(condition)
+        self.position += 1
+        kept, outer = self.code, self._scope
+        taken: list[tuple[int, list[Instruction], Value]] = []
+        for branch in (expr.true_branch, expr.false_branch):
+            self.code, self._scope = [], self.position
+            assert isinstance(branch, SeqExpr)
+            value = self._sequence(branch)
+            taken.append((self._scope, self.code, value))
+            self.position += 1
+        (_, yes_code, yes), (_, no_code, no) = taken
+        self._scope = outer
+        merged = self._merged(yes, no)
+        for (scope, code, value), end in zip(taken, (self.position - 2, self.position - 1)):
+            self.code = code
+            for source, target in zip(leaves(value), leaves(merged)):
+                self._deliver(source, target, scope, end)
+        self.code = kept
+        self._emit(Branch(condition, tuple(yes_code), tuple(no_code)))
+        return merged
+
+    def _merged(self, yes: Value, no: Value) -> Value:
+        """What an If gives: memory of its own for arrays, numbers where both sides give the same."""
+        if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
+            return tuple([self._merged(a, b) for a, b in zip(yes, no)])
+        if isinstance(yes, Tensor) and isinstance(no, Tensor):
+            if yes is no:
+                return yes
+            if not self._same_dims(yes.dims, no.dims) or yes.dtype != no.dtype:
+                raise NotNative("an If of arrays whose shapes or types are not the same")
+            return self._allocated(yes.dims, yes.dtype)
+        if isinstance(yes, Shape) and isinstance(no, Shape) and self._same_dims(yes.dims, no.dims):
+            return yes
+        if isinstance(yes, PrimExpr) and isinstance(no, PrimExpr) and self.equal(yes, no):
+            return yes
+        raise NotNative("an If whose sides give different things")
+
+    def _deliver(self, source: Value, target: Value, scope: int, end: int) -> None:
+        """Have what a branch gives where the If's value is: made there, or copied at the branch's end."""
+        if source is target or not isinstance(source, Tensor) or not isinstance(target, Tensor):
+            return
+        root, into = source.storage.root, target.storage
+        whole = isinstance(source.offset, n.IntImm) and source.offset.value == 0
+        if whole and root.place is None and root.scope == scope and self.equal(root.nbytes, into.nbytes):
+            root.merge_into(into)
+            return
+        source.storage.used_at(end)
+        into.used_at(end)
+        self.code.append(Copy(target, source))
+
+    def _same_dims(self, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+        return len(a) == len(b) and all(map(self.equal, a, b))
+
+    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether two extents are the same, as far as can be told."""
+        if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
+            return a.value == b.value
+        return a.dtype == b.dtype and self._analyzer.can_prove_equal(a, b)
+
+    def _allocated(self, dims: Sequence[PrimExpr], dtype: str) -> Tensor:
+        return Tensor(self.storage(bytes_of(dims, dtype)), tuple(dims), dtype)
+
+    def shown(self, extent: PrimExpr) -> str:
+        """An extent in a message: a number, or in braces an expression over what the caller passes."""
+        if isinstance(extent, n.IntImm):
+            return str(extent.value)
+        try:
+            return "{" + extent_text(extent, self.own.symbols) + "}"
+        except CodegenError:
+            return "another"
+
+    def storage(self, nbytes: PrimExpr) -> Storage:
+        """New memory of the function's own."""
+        made = Storage(simplified(nbytes, self._analyzer), None, self._scope)
+        self.storages.append(made)
+        return made
+
+    # -------------------------------------------------------------------------------- calls
+
+    def _call(self, call: Call) -> Value:
+        match call.op:
+            case Op(name="relax.call_builtin_with_ctx"):
+                callee, args = call.args
+                assert isinstance(callee, ExternFunc)
+                fields = args.fields if isinstance(args, Tuple) else ()
+                return self._named(callee.global_symbol, [self._value(field) for field in fields])
+            case Op():
+                if call.op.name == "relax.vm.kill_object" or call.op.name.startswith("relax.memory.kill_"):
+                    return NOTHING
+                raise NotNative(f"the operator {call.op.name}")
+            case ExternFunc():
+                return self._named(call.op.global_symbol, [self._value(arg) for arg in call.args])
+            case GlobalVar():
+                return self._function(call.op.name_hint, [self._value(arg) for arg in call.args])
+        raise NotNative("a call of a closure")
+
+    def _named(self, name: str, args: list[Value]) -> Value:
+        if name in self.around.kernels or name in self.around.graphs:
+            return self._function(name, args)
+        if not name.startswith("vm.builtin."):
+            raise NotNative(f"the packed function {name}")
+        rule = RULES.get(name.removeprefix("vm.builtin."))
+        if rule is None:
+            raise NotNative(f"{name}, which the interpreter does")
+        return rule(self, *args)
+
+    def _function(self, name: str, args: list[Value]) -> Value:
+        func = self.around.graphs.get(name)
+        if func is not None:
+            return self._graph(name, func, args)
+        self._invoke(name, self.around.header(name), args, lambda i: f"{self.name}: argument {i} of the kernel {name}")
+        return NOTHING
+
+    def _invoke(self, name: str, header: Header, args: Sequence[Value], what: Callable[[int], str]) -> None:
+        flat = list(leaves(tuple(args)))
+        given: list[Tensor | PrimExpr] = []
+        for value in flat:
+            if isinstance(value, Shape):
+                given += value.dims
+            elif isinstance(value, Tensor | PrimExpr):
+                given.append(value)
+            else:
+                raise NotNative(f"{name} is given what is neither an array nor a number")
+        implicit = fitted(header, given, lambda test, i: self.check(test, f"{what(i)} has a shape that does not fit"))
+        for position in self.around.written(name):
+            target = given[position]
+            assert isinstance(target, Tensor)
+            storage = target.storage.root
+            if isinstance(storage.place, int):
+                raise NotNative(f"{name} writes a constant")
+            self.written.add(storage)
+        self._use(*given)
+        self._emit(Invoke(name, (*given, *implicit)))
+
+    def _graph(self, name: str, func: Function, args: list[Value]) -> Value:
+        """The call of another graph function: its results are memory of this one."""
+        own = GraphHeader(name, func)
+        values = Values()
+        for param, arg in zip(func.params, args):
+            if (why := unify(param.struct_info, _info(arg), values)) is not None:
+                raise NotNative(f"{name} is called with an argument that does not fit: {why}")
+        result = self._result(func.ret_struct_info, values, name)
+        outs = list(leaves(result))
+        for leaf in outs:
+            assert isinstance(leaf, Tensor)
+            own.buffer("result", [n.Var("any", "int64") for _ in leaf.dims], leaf.dtype)
+        first = len(own.params) - len(outs)
+        header = Header(tuple(own.params), own.buffers, own.header.implicit)
+        self.calls.add(name)
+        self._invoke(
+            name, header, [*args, *outs], lambda i: f"{name}: argument {own.names[i]!r}" if i < first else name
+        )
+        return result
+
+    def _result(self, info: StructInfo, values: Values, name: str) -> Value:
+        match info:
+            case TensorStructInfo() if info.dims is not None and info.dtype:
+                dims = tuple([replaced(extent, values.found.get) for extent in info.dims])
+                return self._allocated(dims, info.dtype)
+            case TupleStructInfo():
+                return tuple([self._result(item, values, name) for item in info.fields])
+        raise NotNative(f"the call of {name}, whose result's shape is not known")
+
+
+def _info(value: Value) -> StructInfo | None:
+    match value:
+        case Tensor():
+            return TensorStructInfo(value.dims, value.dtype)  # type: ignore[arg-type]
+        case Shape():
+            return ShapeStructInfo(value.dims)
+        case tuple():
+            fields = [_info(item) for item in value]
+            known = [field for field in fields if field is not None]
+            return TupleStructInfo(tuple(known)) if len(known) == len(fields) else None
+    return None

@@ -1,0 +1,127 @@
+"""Functions of the executable that are machine code: arrays in, arrays out, and no Python in between."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from compiler.artifact import FIRST_CHECK, ArgSpec
+from compiler.errors import ArgumentError, ArtifactError
+from compiler.extents import parse_extent
+from compiler.runtime.core.cpu_function import CPUCall, CPUFunction, kernel_failure
+from compiler.runtime.core.device import cpu
+from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.values import ShapeTuple
+from compiler.runtime.vm.bytecode import Native
+from compiler.runtime.vm.signature import Info, TupleInfo
+
+Allocate = Callable[[tuple[int, ...], str], NDArray]
+Results = list[tuple[tuple[int, ...], str]]
+_MOST_SHAPES = 1024  # combinations of arguments' shapes that a function remembers
+
+
+class NativeFunction:
+    """Calls a function's machine code with the function's arguments, and gives its results as the interpreter does.
+
+    A call with arrays whose shapes and types were seen before is not checked again: `known` finds it by them.
+    """
+
+    def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, allocate: Allocate) -> None:
+        """`result` is what the function gives; `allocate` makes the arrays for it."""
+        self.name = name
+        self.known: dict[tuple[Any, ...], tuple[Results, tuple[int, ...]]] = {}
+        self._code = code
+        self._allocate = allocate
+        self._specs = code.entry.args[: len(code.entry.args) - code.entry.results]
+        self._outs = code.entry.args[len(self._specs) :]
+        slots = len(code.entry.args) + len(code.entry.implicit)
+        self._pack_pointers = struct.Struct(f"={slots}q").pack
+        self._numbers = native.results
+        self._single = not isinstance(result, TupleInfo) and native.results == (0,)
+        self._result = result
+
+    def __call__(self, *args: Any) -> Any:
+        """Run on arguments that were checked: arrays, numbers, shapes and tuples of them."""
+        flat = tuple(_flattened(args))
+        results, implicit = self._shapes(flat)
+        outs = [self._allocate(shape, dtype) for shape, dtype in results]
+        given = self._finish(self._code._call(self._code._pack((*flat, *outs))), flat, outs)
+        if all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
+            if len(self.known) >= _MOST_SHAPES:
+                self.known.clear()
+            self.known[tuple([arg._signature for arg in args])] = results, implicit
+        return given
+
+    def again(self, arrays: tuple[NDArray, ...], known: tuple[Results, tuple[int, ...]]) -> Any:
+        """Run on arrays whose signatures `known` has found."""
+        results, implicit = known
+        allocate = self._allocate
+        outs = [allocate(shape, dtype) for shape, dtype in results]
+        slots = self._pack_pointers(*[x._pointer for x in arrays], *[x._pointer for x in outs], *implicit)
+        status = self._code._call(slots)
+        if self._single and not status:
+            return outs[0]
+        return self._finish(status, arrays, outs)
+
+    def _finish(self, status: int, flat: Sequence[Any], outs: Sequence[NDArray]) -> Any:
+        if status:
+            checks = self._code.entry.checks
+            if 0 <= status - FIRST_CHECK < len(checks):
+                message = _filled(checks[status - FIRST_CHECK], self._values(flat))
+                raise ArgumentError(message, detail={"function": self.name, "code": status})
+            raise kernel_failure(self.name, status)
+        return _nested(self._result, iter([outs[i] if i >= 0 else flat[-1 - i] for i in self._numbers]))
+
+    def bind(self, args: Sequence[Any]) -> CPUCall:
+        """A call with its arguments packed and its results allocated, to be timed in a native loop."""
+        flat = tuple(_flattened(args))
+        outs = [self._allocate(shape, dtype) for shape, dtype in self._shapes(flat)[0]]
+        return self._code.bind((*flat, *outs), cpu())
+
+    def _shapes(self, flat: Sequence[Any]) -> tuple[Results, tuple[int, ...]]:
+        """The shapes of the results that belong to these arguments, and the numbers that follow the arguments."""
+        known = self._values(flat)
+        implicit = tuple([parse_extent(arg.value).value(known) for arg in self._code.entry.implicit])
+        return [(_shape(spec, known), spec.dtype) for spec in self._outs], implicit
+
+    def _values(self, flat: Sequence[Any]) -> dict[str, int]:
+        """What extents are made of, by name: the numbers that are passed, and the arrays' dimensions."""
+        numbers = [(spec.name, arg) for spec, arg in zip(self._specs, flat) if spec.shape is None]
+        known = {name: arg for name, arg in numbers if isinstance(arg, int)}
+        for spec, arg in zip(self._specs, flat):
+            for extent, size in zip(spec.shape or (), getattr(arg, "shape", ())):
+                if isinstance(extent, str) and parse_extent(extent).is_name:
+                    known.setdefault(extent, size)
+        return known
+
+
+def _filled(message: str, known: dict[str, int]) -> str:
+    """A check's message, with values in the place of extents in braces."""
+
+    def value(extent: re.Match[str]) -> str:
+        try:
+            return str(parse_extent(extent[1]).value(known))
+        except (ArtifactError, NameError, ZeroDivisionError):
+            return extent[1]
+
+    return re.sub(r"\{([^{}]*)\}", value, message)
+
+
+def _shape(spec: ArgSpec, known: dict[str, int]) -> tuple[int, ...]:
+    return tuple([parse_extent(size).value(known) if isinstance(size, str) else size for size in spec.shape or ()])
+
+
+def _flattened(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, ShapeTuple):
+            yield from value
+        elif isinstance(value, tuple):
+            yield from _flattened(value)
+        else:
+            yield value
+
+
+def _nested(info: Info, given: Iterator[Any]) -> Any:
+    return tuple([_nested(item, given) for item in info.fields]) if isinstance(info, TupleInfo) else next(given)

@@ -1,0 +1,40 @@
+"""What functions made of whole graphs do: call kernels, find constants, check, copy. They are lowered already."""
+
+from __future__ import annotations
+
+from compiler.ir.base import Op
+from compiler.tir import nodes as n
+
+RESULTS = "graph.results"
+"""How many of the last parameters are results. A function with this attribute is made of a graph."""
+WRITTEN = "graph.written"
+"""The parameters that are written besides results, by position."""
+CHECKS = "graph.checks"
+"""What a failed check says, by number."""
+CONSTANTS = "graph.constants"
+"""The size of the model's table of constants."""
+
+for _name in ("graph_constant", "graph_value"):
+    Op.register(f"tir.{_name}", pure=True)
+for _name in ("graph_check", "graph_copy"):
+    Op.register(f"tir.{_name}", pure=False)
+
+
+def graph_constant(index: int) -> n.Call:
+    """The address of a constant of the model, by its number in the executable."""
+    return n.Call("handle", Op.get("tir.graph_constant"), (n.IntImm("int32", index),))
+
+
+def graph_value(dtype: str, address: n.PrimExpr) -> n.Call:
+    """The number at an address."""
+    return n.Call(dtype, Op.get("tir.graph_value"), (address,))
+
+
+def graph_check(condition: n.PrimExpr, number: int) -> n.Stmt:
+    """End the function with the code of a check unless the condition holds."""
+    return n.Evaluate(n.Call("int32", Op.get("tir.graph_check"), (condition, n.IntImm("int32", number))))
+
+
+def graph_copy(target: n.PrimExpr, source: n.PrimExpr, nbytes: n.PrimExpr) -> n.Stmt:
+    """Copy memory that does not overlap."""
+    return n.Evaluate(n.Call("int32", Op.get("tir.graph_copy"), (target, source, nbytes)))
