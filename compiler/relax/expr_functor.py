@@ -376,7 +376,7 @@ class PyExprMutator:
         """Rewrite the value of a binding, and emit it. The variable takes up what is known of the new value."""
         value = self.builder_.normalize_value(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
-        if value is binding.value and var is binding.var:
+        if value is binding.value and var is binding.var and var.struct_info_ is not None:
             self.builder_.emit_normalized(binding)
             return
         info = info_of(value)

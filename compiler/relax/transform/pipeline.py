@@ -17,15 +17,30 @@ from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
+from compiler.relax.transform.matmul.adjust_matmul_order import adjust_matmul_order
+from compiler.relax.transform.matmul.combine_parallel_matmul import combine_parallel_matmul
+from compiler.relax.transform.matmul.expand_matmul_of_sum import expand_matmul_of_sum
+from compiler.relax.transform.matmul.reorder_permute_dims_after_concat import reorder_permute_dims_after_concat
+from compiler.relax.transform.matmul.reorder_take_after_matmul import reorder_take_after_matmul
 from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
 from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
 from compiler.relax.transform.normalize import normalize
 from compiler.relax.transform.passes import pass_of
+from compiler.relax.transform.private.expand_tuple_arguments import expand_tuple_arguments
+from compiler.relax.transform.private.inline_private_functions import inline_private_functions
+from compiler.relax.transform.private.remove_unused_outputs import remove_unused_outputs
+from compiler.relax.transform.private.remove_unused_parameters import remove_unused_parameters
 from compiler.relax.transform.remove_purity_checking import remove_purity_checking
 from compiler.relax.transform.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from compiler.relax.transform.to_non_dataflow import to_non_dataflow
 from compiler.relax.transform.vm_builtin_lower import vm_builtin_lower
 from compiler.relax.transform.vm_shape_lower import vm_shape_lower
+from compiler.relax.transform.weights.bind_symbolic_vars import bind_symbolic_vars
+from compiler.relax.transform.weights.bundle_model_params import bundle_model_params
+from compiler.relax.transform.weights.lazy_get_input import lazy_get_input
+from compiler.relax.transform.weights.lazy_set_output import lazy_set_output
+from compiler.relax.transform.weights.lift_transform_params import lift_transform_params
+from compiler.relax.transform.weights.update_param_struct_info import update_param_struct_info
 from compiler.suggest import closest
 
 PassFunction = Callable[..., Any]
@@ -55,7 +70,35 @@ LOWERING: tuple[PassFunction, ...] = (
 )
 """Memory, dimensions and what the machine does become explicit."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (bind_params,)
+MATMUL: tuple[PassFunction, ...] = (
+    adjust_matmul_order,
+    combine_parallel_matmul,
+    expand_matmul_of_sum,
+    reorder_permute_dims_after_concat,
+    reorder_take_after_matmul,
+)
+"""Products of matrices."""
+
+PRIVATE: tuple[PassFunction, ...] = (
+    expand_tuple_arguments,
+    inline_private_functions,
+    remove_unused_outputs,
+    remove_unused_parameters,
+)
+"""Functions that only the module itself calls."""
+
+WEIGHTS: tuple[PassFunction, ...] = (
+    bind_params,
+    bind_symbolic_vars,
+    bundle_model_params,
+    lazy_get_input,
+    lazy_set_output,
+    lift_transform_params,
+    update_param_struct_info,
+)
+"""Parameters and results of functions."""
+
+ON_REQUEST: tuple[PassFunction, ...] = (*MATMUL, *PRIVATE, *WEIGHTS)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {

@@ -1,0 +1,252 @@
+"""Products of one value with several matrices become one product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    TensorStructInfo,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    info_of,
+)
+from compiler.relax.nodes.dims import proven_equal
+from compiler.relax.op.elementwise.binary import add
+from compiler.relax.op.linear_algebra import matmul
+from compiler.relax.op.movement.joining import concat, split
+from compiler.relax.transform.call_rewriter import shape_of
+from compiler.relax.transform.passes import relax_pass
+from compiler.tir import nodes as n
+
+Check = Callable[[Var, list[Var], list[Var], dict[Var, RelaxExpr]], bool]
+"""Whether products are combined: `check(value, matrices, biases, bindings of the block)`."""
+_ACTIVATIONS = ("relax.nn.relu", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu")
+
+
+@relax_pass("CombineParallelMatmul", over="block", opt_level=1)
+def combine_parallel_matmul(
+    block: DataflowBlock, mod: IRModule, context: PassContext, *, check: Check | None = None
+) -> DataflowBlock:
+    """Compute several products of one value as one product with the matrices side by side, and cut it apart.
+
+    lv = R.matmul(x, A)    →    lv = R.matmul(x, R.concat((A, B), axis=1))
+    lv1 = R.matmul(x, B)        lv1 = R.split(lv, [columns of A], axis=1)
+
+    A bias that each product is added, and then an activation (relu, gelu, gelu_tanh, silu) of each, are computed before
+    the cut. `check(value, matrices, biases, bindings)` may refuse.
+    """
+    return _Combiner(block, check).made()
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A product, the matrix, and what is computed of it: the last variable is what others see."""
+
+    product: Var
+    matrix: Var
+    out_dtype: str | None
+    bias: Var | None
+    activation: Call | None
+    last: Var
+
+
+class _Combiner:
+    def __init__(self, block: DataflowBlock, check: Check | None) -> None:
+        self._block = block
+        self._check = check
+        self._values: dict[Var, RelaxExpr] = {binding.var: binding.value for binding in block.bindings}
+        self._users: dict[Var, list[Binding]] = {}
+        for binding in block.bindings:
+            for var in dict.fromkeys(node for node in walk(binding.value) if isinstance(node, Var)):
+                self._users.setdefault(var, []).append(binding)
+        self._mentioned: dict[Var, frozenset[Var]] = {}
+
+    def made(self) -> DataflowBlock:
+        groups: dict[Var, list[Binding]] = {}
+        for binding in self._block.bindings:
+            if (left := self._left(binding)) is not None:
+                groups.setdefault(left, []).append(binding)
+        instead: dict[Var, list[Binding]] = {}
+        gone: set[Var] = set()
+        for left, products in groups.items():
+            for alike in self._alike(products):
+                branches = self._branches(alike)
+                if len(branches) < 2 or not self._accepted(left, branches):
+                    continue
+                new = _combined(left, branches)
+                instead[branches[0].last] = new
+                for branch in branches:
+                    gone |= {branch.product, branch.last, *self._between(branch)}
+        return self._in_order(instead, gone) if gone else self._block
+
+    def _left(self, binding: Binding) -> Var | None:
+        value = binding.value
+        if not isinstance(value, Call) or not _is(value, "relax.matmul"):
+            return None
+        x, matrix = value.args
+        shape = shape_of(matrix)
+        fits = isinstance(x, Var) and isinstance(matrix, Var) and shape is not None and len(shape) >= 2
+        left = shape_of(x)
+        return x if fits and isinstance(x, Var) and left is not None and len(left) >= 2 else None
+
+    def _alike(self, products: Sequence[Binding]) -> list[list[Binding]]:
+        """Products that may be one: of the same type, with matrices that differ in their columns only."""
+        found: list[list[Binding]] = []
+        for binding in products:
+            for group in found:
+                if self._fits(group, binding):
+                    group.append(binding)
+                    break
+            else:
+                found.append([binding])
+        return [group for group in found if len(group) > 1]
+
+    def _fits(self, group: Sequence[Binding], binding: Binding) -> bool:
+        first, other = group[0].value, binding.value
+        assert isinstance(first, Call)
+        assert isinstance(other, Call)
+        a, b = shape_of(first.args[1]), shape_of(other.args[1])
+        assert a is not None
+        assert b is not None
+        columns = all(isinstance(shape[-1], n.IntImm) for shape in (a, b))
+        same = len(a) == len(b) and all(map(proven_equal, a[:-1], b[:-1])) and first.attrs == other.attrs
+        types = [info_of(call.args[1]) for call in (first, other)]
+        dtypes = {info.dtype for info in types if isinstance(info, TensorStructInfo)}
+        needed = self._needed(other.args[1])
+        free = all(item.var not in needed for item in group)
+        return columns and same and len(dtypes) == 1 and free
+
+    def _needed(self, expr: RelaxExpr) -> frozenset[Var]:
+        """The variables of the block that a value follows from."""
+        if not isinstance(expr, Var) or expr not in self._values:
+            return frozenset()
+        if expr not in self._mentioned:
+            direct = [node for node in walk(self._values[expr]) if isinstance(node, Var) and node in self._values]
+            self._mentioned[expr] = frozenset({expr}).union(*map(self._needed, direct))
+        return self._mentioned[expr]
+
+    # ------------------------------------------------------------------- what follows products
+
+    def _branches(self, products: Sequence[Binding]) -> list[_Branch]:
+        plain = [_plain(item) for item in products]
+        biased = [self._with_bias(branch, plain) for branch in plain]
+        if any(branch is None for branch in biased):
+            return plain
+        activated = [self._with_activation(branch) for branch in biased if branch is not None]
+        made = [branch for branch in activated if branch is not None]
+        kinds = {(branch.activation.op, branch.activation.attrs) for branch in made if branch.activation is not None}
+        if len(made) < len(plain) or len(kinds) != 1:
+            return [branch for branch in biased if branch is not None]
+        return made
+
+    def _only_user(self, var: Var) -> Binding | None:
+        users = self._users.get(var, [])
+        return users[0] if len(users) == 1 and isinstance(var, DataflowVar) else None
+
+    def _with_bias(self, branch: _Branch, group: Sequence[_Branch]) -> _Branch | None:
+        user = self._only_user(branch.product)
+        value = None if user is None else user.value
+        if user is None or not isinstance(value, Call) or not _is(value, "relax.add"):
+            return None
+        bias = value.args[1] if value.args[0] is branch.product else value.args[0]
+        shape, columns = shape_of(bias), shape_of(branch.matrix)
+        if not isinstance(bias, Var) or shape is None or columns is None or len(shape) != 1:
+            return None
+        if any(other.product in self._needed(bias) for other in group) or not proven_equal(shape[0], columns[-1]):
+            return None
+        return replace(branch, bias=bias, last=user.var)
+
+    def _with_activation(self, branch: _Branch) -> _Branch | None:
+        user = self._only_user(branch.last)
+        value = None if user is None else user.value
+        if user is None or not isinstance(value, Call) or not _is(value, *_ACTIVATIONS):
+            return None
+        return replace(branch, activation=value, last=user.var)
+
+    def _between(self, branch: _Branch) -> list[Var]:
+        """The variables between a product and what others see of it."""
+        return [user.var for user in self._users.get(branch.product, []) if branch.bias is not None]
+
+    def _accepted(self, left: Var, branches: Sequence[_Branch]) -> bool:
+        if self._check is None:
+            return True
+        biases = [branch.bias for branch in branches if branch.bias is not None]
+        return bool(self._check(left, [branch.matrix for branch in branches], biases, dict(self._values)))
+
+    # -------------------------------------------------------------------------------- order
+
+    def _in_order(self, instead: Mapping[Var, list[Binding]], gone: set[Var]) -> DataflowBlock:
+        """The block with combined products, each binding behind those that it needs."""
+        bindings: list[Binding] = []
+        for binding in self._block.bindings:
+            if binding.var in instead:
+                bindings += instead[binding.var]
+            elif binding.var not in gone:
+                bindings.append(binding)
+        makers = {binding.var: binding for binding in bindings}
+        done: set[Var] = set()
+        ordered: list[Binding] = []
+        stack: list[tuple[Binding, bool]] = [(binding, False) for binding in reversed(bindings)]
+        while stack:
+            binding, ready = stack.pop()
+            if binding.var in done:
+                continue
+            if ready:
+                done.add(binding.var)
+                ordered.append(binding)
+                continue
+            stack.append((binding, True))
+            needed = [node for node in walk(binding.value) if isinstance(node, Var) and node in makers]
+            stack += [(makers[var], False) for var in reversed(needed) if var not in done]
+        return DataflowBlock(tuple(ordered), self._block.span)
+
+
+def _is(call: Call, *names: str) -> bool:
+    return isinstance(call.op, Op) and call.op.name in names
+
+
+def _plain(product: Binding) -> _Branch:
+    assert isinstance(product.value, Call)
+    matrix = product.value.args[1]
+    assert isinstance(matrix, Var)
+    return _Branch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
+
+
+def _combined(left: Var, branches: Sequence[_Branch]) -> list[Binding]:
+    """The bindings of a product with all matrices, and of its parts."""
+    made: list[Binding] = []
+
+    def bound(value: Any) -> Var:
+        var = DataflowVar("lv")
+        made.append(VarBinding(var, value))
+        return var
+
+    shape = shape_of(branches[0].matrix)
+    assert shape is not None
+    matrices = bound(concat([branch.matrix for branch in branches], axis=len(shape) - 1))
+    value = bound(matmul(left, matrices, branches[0].out_dtype))
+    biases = [branch.bias for branch in branches if branch.bias is not None]
+    if biases:
+        value = bound(add(value, bound(concat(biases, axis=0))))
+    activation = branches[0].activation
+    if activation is not None:
+        value = bound(Call(activation.op, (value,), activation.attrs, activation.sinfo_args, activation.span))
+    ends: list[int] = []
+    for branch in branches[:-1]:
+        columns = shape_of(branch.matrix)
+        assert columns is not None
+        ends.append((ends[-1] if ends else 0) + columns[-1].value)  # type: ignore[attr-defined]
+    parts = bound(split(value, ends, axis=-1))
+    made += [VarBinding(branch.last, TupleGetItem(parts, index)) for index, branch in enumerate(branches)]
+    return made

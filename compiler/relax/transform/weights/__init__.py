@@ -1,0 +1,1 @@
+"""Parameters that are a model's weights: all behind the first "num_input" ones."""
