@@ -176,11 +176,13 @@ def compile_artifact(
     target: Target | str | Mapping[str, Any],
     name: str = DEFAULT_NAME,
     keep: Sequence[str] = ("tir", "ll"),
+    prefix: str = "",
 ) -> Artifact:
     """Lower, generate and optimise code for a CPU, or PTX for an NVIDIA GPU (target "cuda -arch=sm_90").
 
     `name` names the entry point of a PrimFunc; an IRModule's functions keep their names. `keep` lists the
-    texts to hold in the artifact: "tir" (lowered), "ll" (before LLVM optimises), "asm". Raises InputError
+    texts to hold in the artifact: "tir" (lowered), "ll" (before LLVM optimises), "asm". `prefix` begins the
+    kernels' linker symbols, so that one may be called as a C function is. Raises InputError
     (a ValueError), TargetError, LoweringError or CodegenError.
     """
     if not isinstance(mod_or_func, IRModule | n.PrimFunc):
@@ -190,16 +192,16 @@ def compile_artifact(
     if unknown:
         raise InputError(f"keep names {', '.join(unknown)}", hint=f"it may hold: {', '.join(SOURCES)}")
     chosen = Target(target)
-    return backend_of(chosen).generate(_lowered(_as_module(mod_or_func, None, name), chosen), keep)
+    return backend_of(chosen).generate(_lowered(_as_module(mod_or_func, None, name), chosen, prefix), keep)
 
 
-def _lowered(module: IRModule, target: Target) -> Lowered:
+def _lowered(module: IRModule, target: Target, prefix: str = "") -> Lowered:
     """The functions of `module` as code is generated from them."""
     backend = backend_of(target)
     chosen = backend.complete(target)
     prepared = backend.prepare(module)
     lowered = _ready(prepared, backend.vector_bits(chosen))
-    symbols = _symbols(lowered)
+    symbols = _symbols(lowered, prefix)
     return Lowered(lowered, _entries(prepared, lowered, symbols), symbols, chosen, _versions())
 
 
@@ -218,7 +220,7 @@ def _ready(module: IRModule, vector_bits: int) -> IRModule:
     return lowered
 
 
-def _symbols(module: IRModule) -> dict[GlobalVar, str]:
+def _symbols(module: IRModule, prefix: str) -> dict[GlobalVar, str]:
     """A linker symbol for each function. Raises InputError when there is none, one is no PrimFunc, or two collide."""
     if not len(module):
         raise InputError("the module has no functions")
@@ -228,7 +230,7 @@ def _symbols(module: IRModule) -> dict[GlobalVar, str]:
             raise InputError(f"code is made of TensorIR functions; {name.name_hint} is a {type(func).__name__}")
         symbol = re.sub(r"[^A-Za-z0-9_.$]", "_", name.name_hint)
         symbol = f"_{symbol}" if not symbol or symbol[0].isdigit() else symbol
-        symbol = f"model_{symbol}" if RESULTS in func.attrs else symbol  # so that C can call a graph's "main"
+        symbol = f"{'model_' if RESULTS in func.attrs else prefix}{symbol}"  # so that C can call a graph's "main"
         if symbol in symbols.values():
             raise InputError(f"two functions of the module have the symbol {symbol!r}")
         symbols[name] = symbol

@@ -127,7 +127,7 @@ def _compiled(kernels: IRModule, target: Target) -> dict[str, Artifact]:
         return {}
     functions: dict[Any, BaseFunc] = dict(kernels.functions)
     kind = "cpu" if target.is_cpu else "cuda"
-    return {kind: compile_artifact(kernels.with_functions(functions), target, keep=())}
+    return {kind: compile_artifact(kernels.with_functions(functions), target, keep=(), prefix="kernel_")}
 
 
 def evaluate(func: n.PrimFunc, arrays: Sequence[Any]) -> None:

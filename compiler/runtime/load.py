@@ -14,7 +14,8 @@ from compiler.runtime.core.cpu_module import CPUModule, check_runnable
 from compiler.runtime.core.module import Module
 from compiler.runtime.files.checksum import check_seal
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, ORIGINAL, SECTION, read_records, with_object
-from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, read_section
+from compiler.runtime.files.elf_section import RELOCATABLE, SHARED, elf_kind, read_section
+from compiler.runtime.files.model_library import model_in
 from compiler.runtime.files.shared_library import SharedLibrary
 from compiler.runtime.vm import model_file
 from compiler.runtime.vm.vm_executable import VMModule
@@ -46,6 +47,8 @@ def load_module(path: str, fmt: str = "") -> Module:
         with file.open("rb") as opened:
             if model_file.is_model(opened.read(8)):
                 return VMModule(model_file.read_file(file))
+        if (model := _model_library(file)) is not None:
+            return VMModule(model_file.read(model))
         data = file.read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read the module {str(path)!r}: {error.strerror}") from None
@@ -62,6 +65,17 @@ def load_module(path: str, fmt: str = "") -> Module:
         f"cannot load {str(path)!r}: it is no tunefarm artifact, object, shared library or tar file",
         hint='save modules with `module.save("name.tunefarm")` or `module.export_library("name.so")`',
     )
+
+
+def _model_library(file: Path) -> memoryview | None:
+    """A model's file in a shared library; None in another file."""
+    with file.open("rb") as opened:
+        if elf_kind(opened.read(64)) != SHARED:
+            return None
+    try:
+        return model_in(file)
+    except ArtifactError:
+        return None  # said again where the whole file is read
 
 
 def unbundle(whole: Artifact, load: Callable[[Artifact], Module] | None = None, depth: int = 0) -> Module:

@@ -23,7 +23,7 @@ def with_section(data: bytes, name: str, content: bytes) -> bytes:
     """The object file `data` with one more section. Raises ArtifactError when `data` is no 64-bit ELF file."""
     header, sections = _sections(data)
     names_at = header[13]
-    names = _content(data, sections[names_at])
+    names = bytes(_content(memoryview(data), sections[names_at]))
     content_at = len(data)
     names_offset = content_at + len(content)
     grown = names + name.encode("ascii") + b"\0"
@@ -41,8 +41,14 @@ def read_section(data: bytes, name: str) -> bytes | None:
 
     Raises ArtifactError when `data` is no 64-bit little-endian ELF file, or is cut short.
     """
+    found = find_section(memoryview(data), name)
+    return None if found is None else bytes(found)
+
+
+def find_section(data: memoryview, name: str) -> memoryview | None:
+    """As `read_section`, of a file that is not copied."""
     header, sections = _sections(data)
-    names = _content(data, sections[header[13]])
+    names = bytes(_content(data, sections[header[13]]))
     wanted = name.encode("ascii") + b"\0"
     for section in sections:
         if names[section[0] : section[0] + len(wanted)] == wanted:
@@ -65,7 +71,7 @@ def elf_end(data: bytes) -> int:
     return max(*ends, *tables)
 
 
-def _sections(data: bytes) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+def _sections(data: bytes | memoryview) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     if len(data) < _HEADER.size or data[:4] != b"\x7fELF":
         raise ArtifactError("the file is no ELF file")
     if data[4] != 2 or data[5] != 1:
@@ -77,10 +83,10 @@ def _sections(data: bytes) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     return header, [_SECTION.unpack_from(data, table + i * entry_size) for i in range(count)]
 
 
-def _content(data: bytes, section: tuple[int, ...]) -> bytes:
+def _content(data: memoryview, section: tuple[int, ...]) -> memoryview:
     offset, size = section[_OFFSET], section[_SIZE]
     if section[_TYPE] == _NOBITS:
-        return b""
+        return memoryview(b"")
     if offset + size > len(data):
         raise ArtifactError("the file is cut short or damaged: a section lies outside of it")
     return data[offset : offset + size]

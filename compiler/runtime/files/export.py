@@ -113,7 +113,7 @@ def export_library(
         folder.mkdir(parents=True, exist_ok=True)
         files = {f"lib0.{suffix}": described_object(whole if linked_later else _without_linked(whole))}
         if not linked_later:
-            files[f"devc.{suffix}"] = _support_object(Target(whole.target).mtriple)
+            files[f"devc.{suffix}"] = support_object(Target(whole.target).mtriple)
         files.update((f"static{index}.{suffix}", code) for index, code in enumerate(plain.linked))
         for name, data in files.items():
             (folder / name).write_bytes(data)
@@ -124,8 +124,11 @@ def export_library(
 
 
 @lru_cache(maxsize=8)
-def _support_object(triple: str | None) -> bytes:
-    """The runtime's native part as an object, so that a library needs nothing of tunefarm beside it."""
+def support_object(triple: str | None) -> bytes:
+    """The runtime's native part as an object, so that a library needs nothing of tunefarm beside it.
+
+    Raises DeviceError for a machine that it is not written for.
+    """
     arch = architecture(triple)
     if arch not in native.ARCHITECTURES:
         raise DeviceError(f"a library for {arch} cannot be made self-contained", hint='export to a ".tar" file')

@@ -14,7 +14,7 @@ import hashlib
 import json
 import mmap
 import struct
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -127,38 +127,44 @@ class _Blobs:
         return index
 
 
-def chunks(program: Program) -> Iterator[bytes | memoryview]:
-    """The file's bytes, piece by piece. Raises ArtifactError for an array that is not in host memory."""
+@dataclass(frozen=True)
+class Layout:
+    """A file before it is written: `chunks` are its bytes, piece by piece; `arrays` says where arrays lie in it, by
+    their numbers in the executable; `size` is that of the whole."""
+
+    chunks: tuple[bytes | memoryview, ...]
+    arrays: Mapping[int, int]
+    size: int
+
+
+def layout(program: Program) -> Layout:
+    """Lay a program out as a file. Raises ArtifactError for an array that is not in host memory."""
     blobs = _Blobs()
     code = blobs.add(_code_encoder.encode(program.functions))
     kernels = tuple(_Kernels(device, blobs.add(made.to_bytes())) for device, made in sorted(program.kernels.items()))
     constants = tuple(_record(constant, blobs) for constant in program.constants)
-    manifest = json.dumps(
-        msgspec.to_builtins(
-            _Manifest(
-                FORMAT_VERSION,
-                program.target,
-                code,
-                kernels,
-                constants,
-                tuple(blobs.records),
-                dict(program.meta),
-                program.interpreted,
-            )
-        ),
-        sort_keys=True,
-        separators=(",", ":"),
-    ).encode("ascii")
+    described = _Manifest(
+        FORMAT_VERSION,
+        program.target,
+        code,
+        kernels,
+        constants,
+        tuple(blobs.records),
+        dict(program.meta),
+        program.interpreted,
+    )
+    manifest = json.dumps(msgspec.to_builtins(described), sort_keys=True, separators=(",", ":")).encode("ascii")
     if len(manifest) > MAX_MANIFEST_BYTES:
         raise ArtifactError(f"the manifest takes {len(manifest):,} bytes, more than {MAX_MANIFEST_BYTES:,}")
-    yield _HEADER.pack(MAGIC, FORMAT_VERSION, 0, len(manifest), hashlib.sha256(manifest).digest())
-    yield manifest
-    at = _HEADER.size + len(manifest)
+    head = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, len(manifest), hashlib.sha256(manifest).digest())
+    parts: list[bytes | memoryview] = [head, manifest]
+    at = len(head) + len(manifest)
     start = _aligned(at, _PAGE)
     for record, data in zip(blobs.records, blobs.data):
-        yield bytes(start + record.offset - at)
-        yield data
+        parts += [bytes(start + record.offset - at), data]
         at = start + record.offset + record.size
+    places = [(i, made.blob) for i, made in enumerate(constants) if isinstance(made, _Array)]
+    return Layout(tuple(parts), {i: start + blobs.records[blob].offset for i, blob in places}, at)
 
 
 def _record(constant: Constant, blobs: _Blobs) -> _ConstantRecord:
@@ -181,7 +187,7 @@ def _record(constant: Constant, blobs: _Blobs) -> _ConstantRecord:
 
 def to_bytes(program: Program) -> bytes:
     """The file's bytes."""
-    return b"".join(chunks(program))
+    return b"".join(layout(program).chunks)
 
 
 def write(program: Program, path: Path) -> None:
@@ -189,8 +195,7 @@ def write(program: Program, path: Path) -> None:
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
-            for chunk in chunks(program):
-                file.write(chunk)
+            file.writelines(layout(program).chunks)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from compiler.artifact import Artifact
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.files.header import header
+from compiler.runtime.files.model_library import export_model
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
 from compiler.runtime.vm import executable, model_file
 from compiler.runtime.vm.executable import Program
@@ -59,17 +62,23 @@ class VMModule(Module):
     is_binary = is_binary_serializable
 
     def get_source(self, fmt: str = "") -> str:
-        """The instructions as text; "python" gives them as calls of `ExecBuilder`. Raises ArtifactError for others."""
+        """The instructions as text; "python" gives them as calls of `ExecBuilder`, "h" a C header of the functions that
+        are machine code. Raises ArtifactError for others."""
         match fmt.lower():
+            case "h":
+                return header(self._machine_code())
             case "" | "text" | "vm":
                 return executable.as_text(self.program)
             case "python" | "py":
                 return executable.as_python(self.program)
-        raise ArtifactError(f"an executable has no source in format {fmt!r}", hint="formats: text, python")
+        raise ArtifactError(f"an executable has no source in format {fmt!r}", hint="formats: text, python, h")
 
     def save(self, file_name: str, fmt: str = "") -> None:
-        """Write the executable to a file that `load_module` reads."""
+        """Write the executable to a file that `load_module` reads, or its C header (".h")."""
         path = Path(file_name)
+        if (fmt or path.suffix.removeprefix(".")).lower() == "h":
+            path.write_text(self.get_source("h"), "utf-8")
+            return
         if (fmt or path.suffix.removeprefix(".") or "tunefarm").lower() not in ("tunefarm", "ro", "vm"):
             raise ArtifactError(f"an executable cannot be saved as {fmt or path.suffix!r}", hint='use ".tunefarm"')
         model_file.write(self.program, path)
@@ -82,11 +91,48 @@ class VMModule(Module):
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Write the executable to a file that `load_module` reads: instructions, kernels and constants."""
-        if Path(file_name).suffix in ("", ".tunefarm"):
+        """Write the executable to a file that `load_module` reads: instructions, kernels and constants.
+
+        A shared library (".so") also runs in programs without Python: functions that are machine code can be called
+        from C, with the header that `save("model.h")` writes. Raises LinkError when linking fails, ArtifactError for
+        an executable whose kernels are not a CPU's.
+        """
+        path = Path(file_name)
+        if fcompile is None and path.suffix in ("", ".tunefarm"):
             self.save(file_name)
             return None
-        return super().export_library(file_name, fcompile, addons, workspace_dir, **kwargs)
+        if path.suffix == ".tar":
+            raise ArtifactError("an executable cannot be written as a tar file", hint='use ".tunefarm" or ".so"')
+        made = model_file.layout(self.program)
+        return export_model(
+            path,
+            self._cpu_code(),
+            made.chunks,
+            made.size,
+            made.arrays,
+            fcompile,
+            addons or (),
+            workspace_dir,
+            **kwargs,
+        )
+
+    def _cpu_code(self) -> Artifact:
+        code = self.program.kernels.get("cpu")
+        if code is None or len(self.program.kernels) > 1:
+            raise ArtifactError(
+                "only an executable whose kernels are all for a CPU can be a shared library", hint='use ".tunefarm"'
+            )
+        return code
+
+    def _machine_code(self) -> Artifact:
+        """The code, with the entries only that are made of graphs. Raises ArtifactError where there are none."""
+        code = self._cpu_code()
+        entries = tuple(entry for entry in code.entries if entry.is_graph)
+        if not entries:
+            raise ArtifactError(
+                "no function of the executable is machine code", hint='relax.build(…, exec_mode="compiled")'
+            )
+        return Artifact(code.target, code.cpu_features, entries, {}, code.meta)
 
 
 class VMExecutable:

@@ -1,6 +1,8 @@
 """`relax.build(exec_mode="compiled")`: graph functions as machine code give what their bytecode gives."""
 
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tunefarm as tvm
-from compiler.errors import ArgumentError
+from compiler.errors import ArgumentError, ArtifactError
 from compiler.relax.interp import run
 from compiler.runtime.core.registry import remove_global_func
+from tests.kit.compiler.library import needs_cc
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
 
@@ -261,3 +264,50 @@ def test_watched_calls_are_seen_one_by_one() -> None:
     vm.set_instrument(None)
     np.testing.assert_array_equal(watched, vm["main"](data(2, 16)).numpy())
     assert any(name.startswith("matmul") for name in seen)
+
+
+def test_kernels_may_be_called_as_functions_of_c_are() -> None:
+    bb = BlockBuilder()
+    x, y = Var("x", tensor(N, dtype="float64")), Var("y", tensor(N, dtype="float64"))
+    with bb.function("main", [x, y]):
+        bb.emit_func_output(bb.emit(op.power(bb.emit(op.erf(bb.emit(op.exp(x)))), bb.emit(op.mod(y, x)))))
+    a, b = np.abs(data(5)).astype("float64"), np.abs(data(5)).astype("float64") + 1
+    check(bb.get(), a, b)
+
+
+@needs_cc
+def test_a_program_in_c_runs_a_model_and_maps_no_python(tmp_path: Path) -> None:
+    mod, x = small_network(), data(8, 16)
+    executable = relax.build(mod, "llvm", exec_mode="compiled")
+    library, program = tmp_path / "model.so", tmp_path / "run_model"
+    executable.export_library(str(library))
+    executable.save(str(tmp_path / "model.h"))
+    source = Path(__file__).parents[4] / "examples" / "run_model.c"
+    command = ["cc", "-O1", "-Wall", "-Werror", "-DCOLUMNS=16", f"-I{tmp_path}", "-o", program, source, library]
+    subprocess.run([*command, "-lm", "-lpthread"], check=True)
+    with subprocess.Popen([program, "8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        maps = wait_for(lambda: text if "model.so" in (text := Path(f"/proc/{running.pid}/maps").read_text()) else "")
+        out, _ = running.communicate(x.tobytes(), timeout=60)
+    assert "libpython" not in maps
+    assert "/python" not in maps
+    wanted = relax.VirtualMachine(executable, tvm.cpu())["main"](x).numpy()
+    np.testing.assert_array_equal(np.frombuffer(out, "float32").reshape(8, 16), wanted)
+    again = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    np.testing.assert_array_equal(again["main"](x).numpy(), wanted)
+
+
+def wait_for(probe: Any) -> Any:
+    for _ in range(500):
+        if found := probe():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+def test_what_cannot_be_a_library_is_refused(tmp_path: Path) -> None:
+    plain = relax.build(small_network(), "llvm")
+    with pytest.raises(ArtifactError, match="no function of the executable is machine code"):
+        plain.save(str(tmp_path / "model.h"))
+    with pytest.raises(ArtifactError, match="cannot be written as a tar file"):
+        plain.export_library(str(tmp_path / "model.tar"))
