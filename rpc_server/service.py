@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -25,9 +27,11 @@ from rpc_server.wire.connection_guard import seed_routing_ids
 from rpc_server.wire.curve import Doorkeeper
 from rpc_server.wire.keys import KeyRing, Principal
 from rpc_server.wire.plain_text import log_plainly
+from rpc_server.wire.socket_filter import prepare_listener
 from rpc_server.wire.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0
+_BACKLOG = 1024  # more at a time, and the kernel forgets their first packets
 
 T = TypeVar("T")
 
@@ -120,24 +124,48 @@ def entrance(
         context.term()
 
 
+def _listener(address: str, port: int) -> socket.socket:
+    """Raises OSError."""
+    is_v6 = ":" in address
+    sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_v6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address != "::"))
+        prepare_listener(sock)  # before the first connection
+        sock.bind((address, port))
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 def bind(sock: zmq.Socket[bytes], host: str, address: str, port: int, port_end: int = 0) -> int:
     """Bind to the first free port of [port, port_end), or to `port` alone; 0 takes a free one. Returns the port.
 
     Raises ServerStartError: none is free, or the address cannot be had.
     """
     last = max(port + 1, port_end)
-    error: zmq.ZMQError | None = None
+    error: OSError | None = None
     for candidate in range(port, last):
         try:
-            sock.bind(endpoint(address, candidate))
-        except zmq.ZMQError as problem:
+            listener = _listener(address, candidate)
+        except OSError as problem:
             error = problem
-            if problem.errno in (zmq.EADDRINUSE, 13):
+            if problem.errno in (errno.EADDRINUSE, errno.EACCES):
                 continue
             break
-        return int(sock.getsockopt_string(zmq.LAST_ENDPOINT).rsplit(":", 1)[1])
+        with listener:
+            bound = int(listener.getsockname()[1])
+            sock.setsockopt(zmq.USE_FD, listener.fileno())
+            sock.bind(endpoint(address, bound))
+            sock.setsockopt(zmq.USE_FD, -1)
+            listener.detach()  # it is the ROUTER's now
+        return bound
     assert error is not None
-    if error.errno == zmq.EADDRINUSE:
+    if error.errno == errno.EADDRINUSE:
         ports = f"port {port}" if last == port + 1 else f"every port from {port} to {last - 1}"
         raise ServerStartError(
             f"{ports} on {host} is in use",

@@ -66,7 +66,10 @@ _STALL_S = 1.0
 _OVERLOAD_S = 5.0
 _QUEUE = 10_000
 _QUEUE_IN = 128  # messages of one peer, of half a MiB each at most; then its own end waits
-_BUDGET = Budget(connections=16_384, per_key=1024, per_address=16_384)
+# A message has half a MiB at most, a box's first one too.
+_BUDGET = Budget(
+    connections=16_384, per_key=1024, per_address=16_384, unfinished=3 << 18, credit=1 << 20, stranger_bytes=5 << 17
+)
 _PAUSE_S = 0.05
 _MOST_NAMES = 64  # of peers on one connection: an agent or a client has one
 _ROUTE_IDLE_S = 300.0
@@ -226,7 +229,7 @@ class TrackerLoop:
             except zmq.Again:
                 return True
             route, frames = first.bytes, [part.bytes for part in parts]
-            peer = self._guard.heard(route, first)
+            peer = self._guard.heard(route, first, parts)
             try:
                 if over:
                     self._guard.refuse_long(route, over)

@@ -259,7 +259,7 @@ class Supervisor:
                 return
             conn = first.bytes
             frames = [part.buffer for part in parts]
-            peer = self._guard.heard(conn, first)
+            peer = self._guard.heard(conn, first, parts)
             try:
                 if over:
                     self._guard.refuse_long(conn, over)

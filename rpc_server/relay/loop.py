@@ -166,7 +166,7 @@ class RelayLoop:
     def _on_control(self) -> None:
         route, parts, over = receive_frames(self._control, LIMITS.max_frames)  # `route` knows whose key it came with
         frames = [part.bytes for part in parts]
-        peer = self._guard.heard(route.bytes, route)
+        peer = self._guard.heard(route.bytes, route, parts)
         try:
             if over:
                 self._guard.refuse_long(route.bytes, over)

@@ -37,7 +37,14 @@ logger = logging.getLogger("rpc_server.relay")
 DOORS = 64
 _QUEUE = 1000
 _QUEUE_IN = 64
-_BUDGET = Budget(connections=MAX_BOXES, per_key=256, per_address=MAX_BOXES, stranger_bytes=1 << 17, unfinished=1 << 20)
+_BUDGET = Budget(
+    connections=MAX_BOXES,
+    per_key=256,
+    per_address=MAX_BOXES,
+    stranger_bytes=1 << 17,
+    unfinished=1 << 17,
+    credit=1 << 18,
+)
 _BACKLOG = 1024
 
 

@@ -8,6 +8,9 @@ connections may be silent, and an address opens so many a second.
 
 The guard hears of connections from the socket's monitor, knows them by descriptor, and asks the kernel how many bytes
 each has sent and taken (TCP_INFO). It cuts one off by shutting its descriptor down: libzmq then takes it for lost.
+
+All that depends on when the guard gets to it. What libzmq reads of a connection does not: the kernel takes in so many
+bytes beyond the messages that were heard and drops the rest (`socket_filter`), until more messages are heard.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from dataclasses import dataclass
 import zmq
 
 from rpc_server.errors import ProtocolError
-from rpc_server.wire.accept_filter import refuse_from
 from rpc_server.wire.codec import Buffer
+from rpc_server.wire.socket_filter import first_number, let_in, open_again, prepare_listener, refuse_from
 from rpc_server.wire.sockets import Monitor, came_before
 
 logger = logging.getLogger("rpc_server")
@@ -49,13 +52,22 @@ _LONGEST_DEBT_S = 10.0
 _TELL_S = 10.0
 _KEY = "key "
 _FRAMES_OVER = 64  # a mistake may have so many
+_LOOK_AT_EACH = 64  # connections looked at in turn
+_SHORT = 255  # ZMTP writes a frame's size in a byte up to here, in 8 above
+_SHORT_HEAD, _LONG_HEAD = 2, 9
+_ENCRYPTED = 33  # what CurveZMQ adds to a frame
+_HANDSHAKE = 4096  # bytes of a connection that belong to no message: at its beginning,
+_HEARTBEATS = 128  # and in a second
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Sizes in bytes. A *stranger* is a connection that has not yet sent a message which makes sense.
 
-    `unfinished`: what a connection may have sent of a message that is not whole. `unread`: answers it has not taken.
+    `unfinished`: what a connection may have sent of a message that is not whole. `credit`: what the kernel takes in of
+    it beyond the messages that were heard, whether those behind it are whole or not; `stranger_bytes`: both of these
+    for a stranger. An honest peer that sends more than its credit before the service gets to read it is slowed down, by
+    some tenths of a second. `unread`: answers it has not taken.
     `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
     in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `burst`: connections that an
     address may open at once; `rate`: and so many a second from then on.
@@ -67,6 +79,7 @@ class Budget:
     strangers: int = 128
     silent_s: float = 10.0
     unfinished: int = 6 << 20
+    credit: int = 10 << 20
     stranger_bytes: int = 256 << 10
     strangers_total: int = 16 << 20
     unfinished_total: int = 64 << 20
@@ -93,6 +106,9 @@ class Peer:
         "conn",
         "errors",
         "fd",
+        "first",
+        "grant_at",
+        "granted",
         "heard_at",
         "holder",
         "inode",
@@ -102,6 +118,7 @@ class Peer:
         "taken",
         "unread",
         "unread_step",
+        "wire",
     )
 
     def __init__(self, fd: int, inode: int, holder: str, now: float) -> None:
@@ -114,6 +131,10 @@ class Peer:
         self.errors = 0
         self.unread = self.taken = 0
         self.unread_step = _UNREAD_STEP
+        self.first: int | None = None  # what TCP calls its first byte, where the kernel bounds what it takes in
+        self.wire = 0  # bytes that the messages heard had on the wire
+        self.granted = 0  # bytes that the kernel takes in
+        self.grant_at = 0  # `wire` from which on to have it take in more
 
 
 @dataclass(slots=True)
@@ -143,6 +164,7 @@ class ConnectionGuard:
         self.needed = needed
         self.on_news: Callable[[int, int], None] = lambda _event, _fd: None
         self._first_id = _given_id(sock)
+        self._added = _ENCRYPTED if sock.getsockopt(zmq.CURVE_SERVER) else 0
         self._accepted = 0
         self._paces: OrderedDict[str, _Pace] = OrderedDict()  # who opened one longest ago first
         self._fastest = ""  # the last address that had used up half of its burst
@@ -155,6 +177,7 @@ class ConnectionGuard:
         self._strangers: dict[Peer, None] = {}  # the oldest first
         self._held: dict[str, int] = {}  # connections by holder
         self._next_look = 0.0
+        self._in_turn: list[Peer] = []  # those still to be looked at in this round
         self._resident = 0
         self._told_at = float("-inf")
         self._untold = 0
@@ -169,6 +192,8 @@ class ConnectionGuard:
         for event, fd in self._monitor.drain():
             if event == zmq.EVENT_LISTENING:
                 self._listeners.add(fd)
+                with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as listener:
+                    prepare_listener(listener)
                 continue
             if event == zmq.EVENT_ACCEPTED:
                 self._opened(fd, time.monotonic())
@@ -184,7 +209,10 @@ class ConnectionGuard:
             if self._fastest:
                 self._slow_down(self._fastest, now)
             return
-        peer = Peer(fd, *seen, now)
+        inode, holder, first = seen
+        peer = Peer(fd, inode, holder, now)
+        peer.first = first
+        self._grant(peer, now)
         self._by_fd[fd] = peer
         self._strangers[peer] = None
         self._count(peer.holder, 1)
@@ -257,15 +285,37 @@ class ConnectionGuard:
 
     # --- messages -----------------------------------------------------------------------------------------
 
-    def heard(self, conn: bytes, first: zmq.Frame) -> Peer | None:
-        """A message came on `conn`, whose first frame is `first`. None: the connection is gone."""
+    def heard(self, conn: bytes, first: zmq.Frame, frames: Sequence[zmq.Frame]) -> Peer | None:
+        """A message came on `conn`: `first`, which ZeroMQ puts before it, and its frames. None: the connection is
+        gone."""
         peer = self._by_conn.get(conn)
         if peer is None:
             peer = self._introduce(conn, first)
             if peer is None:
                 return None
         peer.active, peer.heard_at = True, time.monotonic()
+        added, wire = self._added, peer.wire
+        for frame in frames:
+            size = len(frame) + added
+            wire += size + (_SHORT_HEAD if size <= _SHORT else _LONG_HEAD)
+        peer.wire = wire
+        if peer.wire >= peer.grant_at:
+            self._grant(peer, peer.heard_at)
         return peer
+
+    def _grant(self, peer: Peer, now: float) -> None:
+        """Have the kernel take in as much again as a connection may send before it is heard."""
+        if peer.first is None:
+            return
+        credit = self.budget.credit if peer.known else self.budget.stranger_bytes
+        beside = _HANDSHAKE + int((now - peer.opened_at) * _HEARTBEATS)
+        granted = peer.wire + beside + credit
+        worth = peer.granted + (credit // 8 if peer.granted else 0)
+        if granted > worth and (sock := open_again(peer.fd, peer.inode)) is not None:
+            with sock:
+                let_in(sock, peer.first, granted)
+            peer.granted = granted
+        peer.grant_at = peer.wire + credit // 8
 
     def _introduce(self, conn: bytes, first: zmq.Frame) -> Peer | None:
         self.drain()
@@ -301,8 +351,10 @@ class ConnectionGuard:
     def vouch(self, peer: Peer | None) -> None:
         """What it said made sense."""
         if peer is not None and (peer.errors or not peer.known):
-            peer.errors, peer.known = 0, True
-            self._strangers.pop(peer, None)
+            was_known, peer.errors, peer.known = peer.known, 0, True
+            if not was_known:
+                self._strangers.pop(peer, None)
+                self._grant(peer, peer.heard_at)
 
     def doubt(self, peer: Peer | None) -> None:
         """What it said made none."""
@@ -366,6 +418,7 @@ class ConnectionGuard:
             if now < peer.opened_at + self.budget.silent_s:
                 break
             self.cut(peer, f"it has said nothing that makes sense for {self.budget.silent_s:g} s")
+        self._look_at_some(now)
         resident = _resident()
         if self._resident - _GROWTH < resident < self._resident + _GROWTH:
             return
@@ -375,20 +428,35 @@ class ConnectionGuard:
         if grows:
             self._look_at_unfinished()
 
+    def _look_at_some(self, now: float) -> None:
+        """The connections in turn: one that only waits within its credit makes nothing grow."""
+        if not self._in_turn:
+            self._in_turn = list(self._by_fd.values())
+        for peer in self._in_turn[-_LOOK_AT_EACH:]:
+            if self._by_fd.get(peer.fd) is peer:
+                self._unfinished(peer)
+                self._grant(peer, now)
+        del self._in_turn[-_LOOK_AT_EACH:]
+
+    def _unfinished(self, peer: Peer) -> int:
+        """Bytes that a connection has sent of a message that is not whole; cuts it off if they are too many."""
+        counts = _bytes_of(peer.fd)
+        if counts is None:
+            return 0
+        if peer.active:
+            peer.active, peer.settled = False, counts[1]
+            return 0
+        unfinished = counts[1] - peer.settled - _waiting_in_kernel(peer.fd)
+        if unfinished <= (self.budget.unfinished if peer.known else self.budget.stranger_bytes):
+            return unfinished
+        self.cut(peer, f"it has sent {unfinished >> 10} KiB of a message that does not end")
+        return 0
+
     def _look_at_unfinished(self) -> None:
         open_ends: list[tuple[int, Peer]] = []
         for peer in list(self._by_fd.values()):
-            counts = _bytes_of(peer.fd)
-            if counts is None:
-                continue
-            if peer.active:
-                peer.active, peer.settled = False, counts[1]
-                continue
-            unfinished = counts[1] - peer.settled - _waiting_in_kernel(peer.fd)
-            limit = self.budget.unfinished if peer.known else self.budget.stranger_bytes
-            if unfinished > limit:
-                self.cut(peer, f"it has sent {unfinished >> 20} MiB of a message that does not end")
-            elif unfinished > (_GROWTH // 8 if peer.known else 0):
+            unfinished = self._unfinished(peer)
+            if unfinished > (_GROWTH // 8 if peer.known else 0):
                 open_ends.append((unfinished, peer))
         self._bound([pair for pair in open_ends if not pair[1].known], self.budget.strangers_total)
         self._bound([pair for pair in open_ends if pair[1].known], self.budget.unfinished_total)
@@ -413,13 +481,9 @@ class ConnectionGuard:
         """Shut a connection's socket down, if it is still the one that was accepted. The monitor tells when libzmq has
         noticed; then it is forgotten."""
         self._strangers.pop(peer, None)
-        with contextlib.suppress(OSError):
-            fd = os.dup(peer.fd)  # what is looked at and what is shut down is the same, whatever is closed meanwhile
-            if os.fstat(fd).st_ino != peer.inode:
-                os.close(fd)
-            else:
-                with socket.socket(fileno=fd) as sock:
-                    sock.shutdown(socket.SHUT_RDWR)
+        if (sock := open_again(peer.fd, peer.inode)) is not None:
+            with sock, contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
         self._tell(f"a connection of {peer.holder} was cut off: {why}")
 
     def _tell(self, text: str) -> None:
@@ -450,13 +514,13 @@ def _given_id(sock: zmq.Socket[bytes]) -> int | None:
     return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
 
 
-def _look_at(fd: int) -> tuple[int, str] | None:
-    """The inode of a connection's socket and the address of its other end."""
+def _look_at(fd: int) -> tuple[int, str, int | None] | None:
+    """The inode of a connection's socket, the address of its other end, and the number of its first byte."""
     try:
         with socket.socket(fileno=os.dup(fd)) as sock:
             address = sock.getpeername()
             host = str(address[0]) if isinstance(address, tuple) else "this machine"
-            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:")
+            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first_number(sock)
     except OSError:
         return None
 

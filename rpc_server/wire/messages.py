@@ -38,7 +38,7 @@ from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 
 CHUNK = 2 << 20  # bytes of an array or blob in one message
-WINDOW = 8  # chunks a sender may have unanswered
+WINDOW = 4  # chunks a sender may have unanswered: less than the credit of its connection (`Budget`)
 REFERENCE_PHASE = "reference"  # the Phase of a trial in which a death is not the candidate's
 
 

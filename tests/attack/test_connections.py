@@ -203,6 +203,7 @@ def test_big_whole_messages_go_on():
     """What an honest client uploads is bounded by nothing of this."""
     with guarded_router(Budget(unfinished=8 * MIB, silent_s=60)) as (port, _):
         peer = RawPeer(port)
+        peer.send(b"hello")
         for _ in range(60):
             peer.send(b"head", bytes(2 * MIB))
         assert not peer.is_cut_off(0.6)
@@ -257,7 +258,7 @@ def test_service_survives_messages_without_end(service, size):
             hostile.send(*(bytes(frame) for frame in codec.encode(body, Kind.REQUEST, request_id=1)))
             assert hostile.flood(zmtp_frame(bytes(size), MORE) * (FLOOD // max(size, 2)), 4096, measure)
             hostile.close()
-        assert most < 500 * MIB
+        assert most < (150 if size else 500) * MIB  # an empty frame takes two bytes on the wire, and 64 in ZeroMQ
         if service == "box":
             open_session("127.0.0.1", port).close()
         else:

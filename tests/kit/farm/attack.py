@@ -10,6 +10,7 @@ import time
 
 import zmq
 
+from rpc_server.service import bind
 from rpc_server.wire.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import Liveness, prepare
 
@@ -77,13 +78,19 @@ class RawPeer:
 
 
 @contextlib.contextmanager
-def guarded_router(budget: Budget, on_message=lambda sock, route, frames: None, host: str = "127.0.0.1"):
-    """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense."""
+def guarded_router(
+    budget: Budget,
+    on_message=lambda sock, route, frames: None,
+    host: str = "127.0.0.1",
+    starved: threading.Event | None = None,
+):
+    """The port of a ROUTER with a guard, which run in a thread. `on_message` may raise ValueError: it made no sense.
+    While `starved` is set the thread does nothing, as if others had all the processor."""
     context = zmq.Context()
     sock = context.socket(zmq.ROUTER)
-    prepare(sock, Liveness())
+    prepare(sock, Liveness(timeout_s=60))  # a raw peer answers no heartbeats
     guard = ConnectionGuard(sock, budget)
-    port = sock.bind_to_random_port(f"tcp://[{host}]" if ":" in host else f"tcp://{host}")
+    port = bind(sock, host, host, 0)
     done = threading.Event()
 
     def serve() -> None:
@@ -92,11 +99,14 @@ def guarded_router(budget: Budget, on_message=lambda sock, route, frames: None, 
         poller.register(guard.socket, zmq.POLLIN)
         while not done.is_set():
             poller.poll(20)
+            if starved is not None and starved.is_set():
+                done.wait(0.02)
+                continue
             guard.drain()
             with contextlib.suppress(zmq.Again):
                 while True:
                     parts = sock.recv_multipart(zmq.NOBLOCK, copy=False)
-                    peer = guard.heard(parts[0].bytes, parts[0])
+                    peer = guard.heard(parts[0].bytes, parts[0], parts[1:])
                     try:
                         for frames in on_message(sock, parts[0].bytes, [part.bytes for part in parts[1:]]) or ():
                             sock.send_multipart([parts[0].bytes, *frames], zmq.NOBLOCK)
