@@ -10,7 +10,7 @@ from compiler.tir.nodes import PrimExpr
 
 
 def has_reshape_pattern(func: n.PrimFunc) -> bool:
-    """Whether `func` copies its first array to its last, element by element in the order they lie in memory."""
+    """Whether `func` copies all of its first array to its last, element by element in the order they lie in memory."""
     buffers = [func.buffer_map[param] for param in func.params if param in func.buffer_map]
     stores = [node for node in walk(func.body) if isinstance(node, n.BufferStore)]
     blocks = [node for node in walk(func.body) if isinstance(node, n.Block) and node.iter_vars]
@@ -21,11 +21,21 @@ def has_reshape_pattern(func: n.PrimFunc) -> bool:
     if not isinstance(load, n.BufferLoad) or load.buffer is not source or store.buffer is not target:
         return False
     analyzer = Analyzer()
+    if not analyzer.can_prove_equal(_count(source), _count(target)):
+        return False  # the first rows of an array, for instance
     for axis in blocks[0].iter_vars:
         if axis.dom is None or axis.iter_type is not n.IterType.DATA_PAR:
             return False
         analyzer.bind(axis.var, axis.dom)
     return analyzer.can_prove_equal(_flat(source, load.indices), _flat(target, store.indices))
+
+
+def _count(buffer: n.Buffer) -> PrimExpr:
+    """How many elements an array has."""
+    total: PrimExpr = ops.const(1)
+    for size in buffer.shape:
+        total = total * size
+    return total
 
 
 def _flat(buffer: n.Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:

@@ -182,6 +182,8 @@ def test_reshape_pattern() -> None:
     a = placeholder((4, 6), "float32", "A")
     assert analysis.has_reshape_pattern(create_prim_func([a, topi.reshape(a, (3, 8))]))
     assert not analysis.has_reshape_pattern(create_prim_func([a, topi.transpose(a)]))
+    first_rows = create_prim_func([a, topi.strided_slice(a, [0], [1], None, [0])])
+    assert not analysis.has_reshape_pattern(first_rows)  # in the same order, but not all of it
     assert not analysis.has_reshape_pattern(create_prim_func([a, topi.nn.relu(a)]))
     assert not analysis.has_reshape_pattern(create_prim_func([a, topi.sum(a, 0)]))
 

@@ -1,0 +1,1 @@
+"""Models of other frameworks, and models written by hand, become graphs."""

@@ -1,0 +1,1 @@
+"""Models of PyTorch: exported programs, fx graphs, and the backend of `torch.compile`."""

@@ -1,0 +1,269 @@
+"""What `from_exported_program` and `from_fx` promise beside the values: names, parameters, sizes, writes, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from compiler.errors import ArgumentError
+from compiler.frontend.torch.errors import UnsupportedOperatorError
+from compiler.frontend.torch.exported import detach_params, from_exported_program
+from compiler.frontend.torch.fx import from_fx
+from compiler.frontend.torch.writes import plan_renames
+from compiler.relax import op
+from compiler.relax.nodes import Constant, TensorStructInfo, TupleStructInfo
+from compiler.tir.nodes import Var
+from tests.kit.torch.agreement import Function, check, compare, imported, machine, results
+
+
+class Small(torch.nn.Module):
+    """A convolution and a linear layer, with a tensor that both share and a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(4)
+        self.linear = torch.nn.Linear(4, 4)
+        self.linear.bias = self.conv.bias
+        self.register_buffer("shift", torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu_(self.norm(self.conv(x)))
+        y += 1
+        return self.linear(y.mean((2, 3))) + self.shift * torch.tensor(2.0)
+
+
+def image(batch: int = 2) -> Any:
+    return torch.randn(batch, 3, 6, 6)
+
+
+def main(mod: Any) -> Any:
+    return mod["main"]
+
+
+def test_a_model_agrees_and_its_weights_are_constants() -> None:
+    model = Small().eval()
+    mod = check(model, (image(),))
+    assert [param.name_hint for param in main(mod).params] == ["x"]
+    assert main(mod).attrs["num_input"] == 1
+
+
+def test_weights_share_memory_and_tied_ones_are_one_constant() -> None:
+    model = Small().eval()
+    mod = imported(model, (image(),))
+    held = {
+        arg.array.ctypes.data
+        for block in main(mod).body.blocks
+        for binding in block.bindings
+        for arg in getattr(binding.value, "args", ())
+        if isinstance(arg, Constant)
+    }
+    assert model.conv.weight.data_ptr() in held
+    assert model.linear.bias.data_ptr() in held
+
+
+def test_params_may_stay_inputs() -> None:
+    model = Small().eval()
+    mod = imported(model, (image(),), keep_params_as_input=True)
+    plain, params = detach_params(mod)
+    names = [param.name_hint for param in main(plain).params]
+    assert names[0] == "x"
+    assert "p_conv_weight" in names
+    assert "b_shift" in names
+    assert "params" not in main(plain).attrs
+    x = image()
+    out = machine(plain)["main"](x.numpy(), *params["main"])
+    np.testing.assert_allclose(out[0].numpy(), model(x).detach().numpy(), 1e-5, 1e-5)
+
+
+def test_the_forms_of_a_result() -> None:
+    model, x = Small().eval(), (image(),)
+    assert isinstance(main(imported(model, x)).ret_struct_info, TupleStructInfo)
+    assert isinstance(main(imported(model, x, unwrap_unit_return_tuple=True)).ret_struct_info, TensorStructInfo)
+    assert isinstance(main(imported(model, x, no_bind_return_tuple=True)).ret_struct_info, TupleStructInfo)
+
+
+def test_sizes_stay_symbolic_and_keep_their_ranges() -> None:
+    model = Small().eval()
+    mod = imported(model, (image(),), ({0: torch.export.Dim("batch", min=1, max=9)},))
+    (name,) = main(mod).attrs["tir_var_upper_bound"]
+    assert main(mod).attrs["tir_var_upper_bound"][name] == 9
+    assert main(mod).attrs["tir_var_lower_bound"][name] == 1
+    vm = machine(mod)
+    for batch in (1, 4, 9):
+        compare(vm, model, (image(batch),))
+
+
+def test_sizes_are_computed_with() -> None:
+    def halves(x: Any) -> Any:
+        rows = x.shape[0]
+        first = x[: rows // 2]
+        return torch.cat([first, x]).reshape(-1, 2), x * rows, torch.arange(rows) + 1, x.new_zeros(rows * 2, 3)
+
+    dynamic = {0: 2 * torch.export.Dim("half", min=2, max=64)}
+    vm = machine(imported(halves, (torch.randn(6, 4),), (dynamic,)))
+    for rows in (4, 6, 10):
+        compare(vm, Function(halves), (torch.randn(rows, 4),))
+
+
+# ---------------------------------------------------------------------------------------- writes
+
+
+def in_place(x: Any) -> Any:
+    y = x * 2
+    y.add_(1).relu_()
+    y += x
+    return y
+
+
+def through_a_view(x: Any) -> Any:
+    y = x * 2
+    view = y[0]
+    view.mul_(3)
+    y.view(-1)[1:3] = 7
+    return y + 1, view
+
+
+def before_a_view(x: Any) -> Any:
+    y = torch.relu_(x + 1)
+    return y.view(-1), y.add(2)
+
+
+def used_before_written(x: Any) -> Any:
+    y = x + 1
+    z = y * 2
+    y.add_(5)
+    return y, z
+
+
+@pytest.mark.parametrize("function", [in_place, through_a_view, before_a_view, used_before_written])
+def test_writes_are_resolved(function: Any) -> None:
+    check(function, (torch.randn(3, 4),))
+
+
+@pytest.mark.parametrize(
+    ("function", "simple"),
+    [(in_place, True), (before_a_view, True), (used_before_written, True), (through_a_view, False)],
+)
+def test_only_writes_that_others_see_need_torch(function: Any, simple: bool) -> None:
+    program = torch.export.export(Function(function), (torch.randn(3, 4),))
+    assert (plan_renames(program.graph) is not None) == simple
+
+
+class Counter(torch.nn.Module):
+    """Keeps a sum of what it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.total.add_(x)
+        return self.total * 2
+
+
+def test_state_comes_in_and_goes_out() -> None:
+    mod = imported(Counter(), (torch.ones(3),))
+    assert main(mod).attrs["mutated"] == ("b_total",)
+    plain, params = detach_params(mod)
+    vm = machine(plain)
+    out, total = vm["main"](np.full(3, 2, "float32"), *params["main"])
+    np.testing.assert_array_equal(total.numpy(), [2, 2, 2])
+    out, total = vm["main"](np.full(3, 5, "float32"), total)
+    np.testing.assert_array_equal(out.numpy(), [14, 14, 14])
+
+
+def test_an_input_that_is_written_is_a_result() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x.add_(y)
+        return x * y
+
+    mod = imported(function, (torch.ones(3), torch.ones(3)))
+    out, changed = results(machine(mod), (torch.ones(3), torch.full((3,), 2.0)))
+    np.testing.assert_array_equal(out, [6, 6, 6])
+    np.testing.assert_array_equal(changed, [3, 3, 3])
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+
+def test_all_that_is_not_supported_is_one_error_before_anything_is_built() -> None:
+    def function(x: Any) -> Any:
+        return torch.fft.rfft(x).abs() + torch.fft.irfft(torch.fft.rfft(x))[:3], torch.nonzero(x), torch.special.i0(x)
+
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        imported(function, (torch.ones(4),))
+    operators = caught.value.detail["operators"]
+    assert {"aten._fft_r2c.default", "aten.nonzero.default", "aten.i0.default"} <= set(operators)
+    assert operators["aten.nonzero.default"] == ["nonzero"]
+    assert "nonzero" in str(caught.value)
+    assert isinstance(caught.value, NotImplementedError)
+
+
+def test_arguments_that_are_not_supported_are_collected() -> None:
+    def function(x: Any) -> Any:
+        return torch.nn.functional.avg_pool2d(x, 2, divisor_override=3) + 1, x[x > 0]
+
+    with pytest.raises(UnsupportedOperatorError) as caught:
+        imported(function, (torch.ones(1, 1, 4, 4),))
+    assert "divisor_override" in str(caught.value)
+    assert "the data" in str(caught.value)
+
+
+def test_a_model_that_trains_is_refused() -> None:
+    with pytest.raises(UnsupportedOperatorError, match=r"model\.eval\(\)"):
+        imported(torch.nn.Sequential(torch.nn.Dropout(0.5)).train(), (torch.ones(3),))
+
+
+def test_own_converters() -> None:
+    mod = from_exported_program(
+        torch.export.export(Function(torch.special.i0), (torch.ones(3),)),
+        custom_convert_map={"special_i0.default": _identity, "i0.default": _identity},
+    )
+    np.testing.assert_array_equal(results(machine(mod), (torch.full((3,), 2.0),))[0], [4, 4, 4])
+
+
+def _identity(node: Any, importer: Any) -> Any:
+    x = importer.value(node.args[0])
+    return op.multiply(x, x)
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="ExportedProgram"):
+        from_exported_program(Small())
+    with pytest.raises(ArgumentError, match="GraphModule"):
+        from_fx(Small(), [])
+
+
+# -------------------------------------------------------------------------------------------- fx
+
+
+def test_an_fx_graph() -> None:
+    model = Small().eval()
+    mod = from_fx(torch.fx.symbolic_trace(model), [((2, 3, 6, 6), "float32")])
+    assert [param.name_hint for param in main(mod).params] == ["inp_0"]
+    assert isinstance(main(mod).ret_struct_info, TensorStructInfo)
+    compare(machine(mod), model, (image(),))
+
+
+def test_an_fx_graph_of_symbolic_sizes() -> None:
+    model, batch = Small().eval(), Var("batch", "int64")
+    mod = from_fx(torch.fx.symbolic_trace(model), [((batch, 3, 6, 6), "float32")])
+    info = main(mod).params[0].struct_info
+    assert info.dims[0] is batch
+    vm = machine(mod)
+    for size in (1, 5):
+        compare(vm, model, (image(size),))
+
+
+def test_an_fx_graph_of_methods_and_functions() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return torch.add(x, y).view(-1).softmax(0), x.size(0)
+
+    mod = from_fx(torch.fx.symbolic_trace(function), [((2, 3), "float32"), ((3,), "float32")])
+    out = machine(mod)["main"](np.ones((2, 3), "float32"), np.ones(3, "float32"))
+    np.testing.assert_allclose(out[0].numpy(), np.full(6, 1 / 6), rtol=1e-6)

@@ -1,0 +1,1 @@
+"""Models from elsewhere and models written by hand: `frontend.torch`, `frontend.nn`."""
