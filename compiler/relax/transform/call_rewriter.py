@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
+from compiler.ir.visit import walk
 from compiler.relax.analysis.compile_time import computable_at_compile_time
 from compiler.relax.analysis.unused import remove_all_unused
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, Function, Id, TensorStructInfo, Var, info_of
+from compiler.relax.nodes import Call, Function, Id, TensorStructInfo, Tuple, TupleGetItem, Var, info_of
 from compiler.relax.transform.passes import rewritten
 from compiler.tir.nodes import PrimExpr
 
@@ -25,17 +27,19 @@ class CallRewriter(PyExprMutator):
         super().__init__(mod)
         self._rules = rules
         self._early: set[Id] = set()
+        self._uses: Counter[Id] = Counter()
         self.function: Function | None = None
 
     def visit_function_(self, op: Function) -> Any:
-        outer = self._early, self.function
+        outer = self._early, self._uses, self.function
         inputs = op.attrs.get("num_input")
         known = [] if inputs is None else [*op.params[int(inputs) :], *computable_at_compile_time(op)]
         self._early, self.function = {var.vid for var in known}, op
+        self._uses = Counter(node.vid for node in walk(op.body) if isinstance(node, Var)) if op.body else Counter()
         try:
             made: Any = super().visit_function_(op)
         finally:
-            self._early, self.function = outer
+            self._early, self._uses, self.function = outer
         return made if made is op else remove_all_unused(made)
 
     def visit_call_(self, op: Call) -> Any:
@@ -48,6 +52,15 @@ class CallRewriter(PyExprMutator):
             return normal
         made = rule(self, normal)
         return normal if made is None else made
+
+    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+        item: Any = super().visit_tuple_getitem_(op)
+        whole = self.value_of(item.tuple_value)
+        return whole.fields[item.index] if isinstance(whole, Tuple) else item
+
+    def uses(self, expr: RelaxExpr) -> int:
+        """How often the function mentions a variable."""
+        return self._uses[expr.vid] if isinstance(expr, Var) else 0
 
     def call_of(self, expr: RelaxExpr, name: str) -> Call | None:
         """The call of the operator `name` that gave a value, if one did."""

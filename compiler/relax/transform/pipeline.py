@@ -14,6 +14,9 @@ from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
 from compiler.relax.transform.dead_code_elimination import dead_code_elimination
 from compiler.relax.transform.fold_constant import fold_constant
+from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
+from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
+from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
@@ -98,7 +101,15 @@ WEIGHTS: tuple[PassFunction, ...] = (
 )
 """Parameters and results of functions."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (*MATMUL, *PRIVATE, *WEIGHTS)
+INFERENCE: tuple[PassFunction, ...] = (
+    decompose_ops_for_inference,
+    decompose_ops_for_training,
+    fold_batch_norm,
+    to_mixed_precision,
+)
+"""What models are rewritten to before they run."""
+
+ON_REQUEST: tuple[PassFunction, ...] = (*INFERENCE, *MATMUL, *PRIVATE, *WEIGHTS)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {

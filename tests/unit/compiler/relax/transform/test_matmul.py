@@ -158,9 +158,7 @@ def test_columns_are_chosen_after_the_product() -> None:
 
 def test_a_matrix_for_each_example_is_chosen_after_the_product() -> None:
     @R.function
-    def before(
-        x: R.Tensor(("b", "r", 8), "float32"), w: R.Tensor((5, 8, 3), "float32"), i: R.Tensor(("b",), "int32")
-    ):
+    def before(x: R.Tensor(("b", "r", 8), "float32"), w: R.Tensor((5, 8, 3), "float32"), i: R.Tensor(("b",), "int32")):
         with R.dataflow():
             lv = R.take(w, i, axis=0)
             gv = R.matmul(x, lv)

@@ -1,0 +1,94 @@
+"""A batch norm after a convolution is folded into the convolution's weights."""
+
+from __future__ import annotations
+
+from compiler.ir.base import RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.relax.nodes import Call, Constant, TensorStructInfo, Tuple, info_of
+from compiler.relax.op.elementwise.binary import add, divide, multiply, subtract
+from compiler.relax.op.elementwise.unary import sqrt
+from compiler.relax.transform.call_rewriter import CallRewriter, rewrite_calls
+from compiler.relax.transform.inference.decompose_ops import along, number
+from compiler.relax.transform.passes import relax_pass
+
+CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+
+
+@relax_pass("FoldBatchnormToConv2D", opt_level=1)
+def fold_batch_norm(mod: IRModule, context: PassContext) -> IRModule:
+    """Fold batch norms that are not in training into the weights of the convolutions before them, and a bias.
+
+    lv = R.nn.conv2d(x, w)                              →    s = gamma / sqrt(var + epsilon)
+    lv1 = R.nn.batch_norm(lv, gamma, beta, mean, var)        lv = R.nn.conv2d(x, w * s)
+    gv = lv1[0]                                              gv = lv + (beta - mean * s)
+
+    Where all weights are constants, or parameters behind the first "num_input", and nothing else uses the convolution.
+    A bias between the two is folded, too. Convolutions along one and three dimensions are treated alike.
+    """
+    return rewrite_calls(mod, {"relax.nn.batch_norm": _folded})
+
+
+def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
+    data, gamma, beta, mean, var = call.args
+    info = info_of(data)
+    if call.attrs["training"] or not isinstance(info, TensorStructInfo) or info.ndim < 3:
+        return None
+    if not all(_is_weight(rewriter, item) for item in (gamma, beta, mean, var)):
+        return None
+    axis = int(call.attrs["axis"]) % info.ndim
+    conv, bias = _convolution(rewriter, data, axis, info.ndim)
+    if conv is None or not _is_weight(rewriter, conv.args[1]):
+        return None
+    deviation = sqrt(add(var, number(call.attrs["epsilon"], var)))
+    factor: RelaxExpr = divide(gamma, deviation) if call.attrs["scale"] else divide(number(1.0, var), deviation)
+    factor = rewriter.builder_.emit(factor)
+    kernel_layout = conv.attrs["kernel_layout"]
+    filters = multiply(conv.args[1], along(factor, kernel_layout.index("O"), len(kernel_layout)))
+    product = Call(conv.op, (conv.args[0], filters), conv.attrs, conv.sinfo_args, conv.span)
+    moved: RelaxExpr = multiply(mean, factor)
+    shift = subtract(beta, moved) if call.attrs["center"] else subtract(number(0.0, var), moved)
+    total = along(shift, axis, info.ndim)
+    if bias is not None:
+        total = add(multiply(bias, along(factor, axis, info.ndim)), total)
+    return Tuple((add(product, total), mean, var))
+
+
+def _convolution(rewriter: CallRewriter, data: RelaxExpr, axis: int, rank: int) -> tuple[Call | None, RelaxExpr | None]:
+    """The convolution that gave `data`, and the bias that was added to it."""
+    if rewriter.uses(data) != 1:
+        return None, None
+    conv = _as_convolution(rewriter, data, axis, rank)
+    total = rewriter.call_of(data, "relax.add")
+    if conv is not None or total is None:
+        return conv, None
+    for product, bias in (total.args, total.args[::-1]):
+        conv = _as_convolution(rewriter, product, axis, rank)
+        shape = info_of(bias)
+        if conv is None or rewriter.uses(product) != 1 or not _is_weight(rewriter, bias):
+            continue
+        if isinstance(shape, TensorStructInfo) and _is_along(shape, axis, rank):
+            return conv, bias
+    return None, None
+
+
+def _as_convolution(rewriter: CallRewriter, expr: RelaxExpr, axis: int, rank: int) -> Call | None:
+    for name in CONVOLUTIONS:
+        conv = rewriter.call_of(expr, name)
+        if conv is not None:
+            layout = conv.attrs["out_layout"] or conv.attrs["data_layout"]
+            plain = len(layout) == rank and len(conv.attrs["kernel_layout"]) == rank
+            return conv if plain and layout.index("C") == axis else None
+    return None
+
+
+def _is_along(info: TensorStructInfo, axis: int, rank: int) -> bool:
+    """Whether a tensor differs along `axis` only, when it is broadcast to `rank` dimensions."""
+    if info.dims is None or info.ndim > rank:
+        return False
+    first = rank - info.ndim
+    return all(first + place == axis or getattr(size, "value", 0) == 1 for place, size in enumerate(info.dims))
+
+
+def _is_weight(rewriter: CallRewriter, expr: RelaxExpr) -> bool:
+    return rewriter.is_early(expr) or isinstance(rewriter.value_of(expr), Constant)
