@@ -43,6 +43,7 @@ QUICK = {
     "strategies": "--only random --trials 4 --seeds 1 --family llvm-x86_64-256",
     "threads": "--rounds 1",
     "time_evaluator": "--processes 1",
+    "vm": "--rounds 1 --megabytes 1",
     "tuning": "--size 64 --trials 4 --rounds 1",
 }
 """What each is given in its shortest form. Files go to `{folder}`, which is there for the time being."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -17,7 +19,25 @@ from compiler.runtime.core.dtypes import cast_to, dtype_name, storage_dtype
 from compiler.runtime.core.host import ALIGNMENT, HostBuffer
 
 AnyArray = npt.NDArray[Any]
+_CPU = cpu()
 READ_ONLY = "read-only"  # in a signature, in the place of the device
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayKind:
+    """The shape and type of an array, with what follows from them."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    stored: np.dtype[Any]
+    nbytes: int
+    signature: tuple[object, ...]
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def of(shape: tuple[int, ...], dtype: str) -> ArrayKind:
+        stored = storage_dtype(dtype)
+        return ArrayKind(shape, dtype, stored, prod(shape) * stored.itemsize, (shape, dtype, _CPU.device_type))
 
 
 class NDArray:
@@ -50,6 +70,31 @@ class NDArray:
                 self._signature = (shape, dtype, kind)
         elif isinstance(handle, DeviceMemory):
             self._pointer, self._signature = handle.address, (shape, dtype, str(device))
+
+    @classmethod
+    def part(
+        cls,
+        kind: ArrayKind,
+        memory: npt.NDArray[np.uint8],
+        offset: int,
+        address: int,
+        device: Device | None = None,
+        owner: object = None,
+    ) -> NDArray:
+        """An array in host memory from a byte on, with less to do than `__init__`: for results of quick calls.
+
+        The memory is writable, and long enough. `address` is that of the byte, a multiple of 64.
+        """
+        made = cls.__new__(cls)
+        made.shape = kind.shape
+        made.dtype = kind.dtype
+        made.device = device or _CPU
+        made.handle = HostBuffer(np.ndarray(kind.nbytes, np.uint8, memory, offset), address)
+        made._owner = owner
+        made._view = np.ndarray(kind.shape, kind.stored, memory, offset)
+        made._pointer = address
+        made._signature = kind.signature
+        return made
 
     def __del__(self) -> None:
         handle = getattr(self, "handle", None)

@@ -12,11 +12,11 @@ import numpy as np
 from compiler.artifact import Artifact
 from compiler.errors import ArgumentError, ArtifactError
 from compiler.runtime.core import native
-from compiler.runtime.core.cpu_function import CPUFunction
+from compiler.runtime.core.cpu_function import CPUCall, CPUFunction
 from compiler.runtime.core.cpu_module import CPUModule
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.module import MissingFunctionError, Module
-from compiler.runtime.core.ndarray import NDArray, array, empty
+from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.values import ShapeTuple
@@ -32,6 +32,7 @@ from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
 from compiler.runtime.vm.native_function import NativeFunction
+from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import ObjectInfo, check_value
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
 
@@ -104,6 +105,7 @@ class VirtualMachine:
         self._devices = _devices(device)
         self.memory = MachineMemory(_pooled(self._devices, memory_cfg))
         self._kernels = _load_kernels(self._program.kernels, self._devices)
+        self._results = ResultMemory()
         _use_constants(self._kernels, self._program)
         self._resolver = Resolver(self._program, self, self._find)
         self._instrument: Instrument | None = None
@@ -187,11 +189,7 @@ class VirtualMachine:
         code = next(m for m in self._kernels if m.implements_function(function.native.entry))[function.native.entry]
         result = ObjectInfo() if function.signature is None else function.signature.result
         assert isinstance(code, CPUFunction)
-        return NativeFunction(function.name, function.native, code, result, self._result)
-
-    def _result(self, shape: tuple[int, ...], dtype: str) -> NDArray:
-        """An array that a function gives to its caller."""
-        return empty(shape, dtype)
+        return NativeFunction(function.name, function.native, code, result, self._results)
 
     def _find(self, name: str) -> Callable[..., Any]:
         """What a name in the executable stands for: a function of it, a kernel, one of the machine's, a global one."""
@@ -296,6 +294,15 @@ class VirtualMachine:
             return self._measured(lambda: self._invoke(function, values), dev, options, values)
 
         return evaluate
+
+    def bound(self, func_name: str, *args: Any, **kwargs: Any) -> CPUCall | None:
+        """A call of a function's machine code, to be timed in a native loop; None where there is none, or calls are
+        watched."""
+        function = self._function(func_name)
+        native = self._own[function.name].native
+        if native is None or self._instrument is not None:
+            return None
+        return native.bind(self._arguments(function, args, kwargs))
 
     def _measured(
         self, call: Callable[..., Any], dev: Device, options: EvaluatorOptions, args: tuple[Any, ...]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from math import prod
 from typing import Any
 
 from compiler.errors import ArgumentError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.device_memory import DeviceMemory
-from compiler.runtime.core.dtypes import storage_dtype
-from compiler.runtime.core.host import HostBuffer
-from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.host import ALIGNMENT, HostBuffer
+from compiler.runtime.core.ndarray import ArrayKind, NDArray
 
 ALLOCATORS = ("pooled", "naive")
 _KEPT_BYTES = 1 << 30  # a device's free storages beyond this are given back
@@ -32,11 +30,14 @@ class Storage:
 
     def tensor(self, offset: int, shape: tuple[int, ...], dtype: str) -> NDArray:
         """An array of the bytes from `offset` on. Raises ArgumentError where it would leave the storage."""
-        size = prod(shape) * storage_dtype(dtype).itemsize
+        kind = ArrayKind.of(shape, dtype)
+        size = kind.nbytes
         if offset < 0 or offset + size > self.nbytes:
             raise ArgumentError(f"{dtype}{list(shape)} from byte {offset} on leaves a storage of {self.nbytes} bytes")
         handle = self.handle
         if isinstance(handle, HostBuffer):
+            if not (handle.address + offset) % ALIGNMENT:
+                return NDArray.part(kind, handle.data, offset, handle.address + offset, self.device, self)
             part = HostBuffer(handle.data[offset : offset + size], handle.address + offset)
             return NDArray(shape, dtype, self.device, part, owner=self)
         if isinstance(handle, DeviceMemory):

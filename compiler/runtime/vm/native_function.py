@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from compiler.artifact import FIRST_CHECK, ArgSpec
@@ -12,13 +12,13 @@ from compiler.errors import ArgumentError, ArtifactError
 from compiler.extents import parse_extent
 from compiler.runtime.core.cpu_function import CPUCall, CPUFunction, kernel_failure
 from compiler.runtime.core.device import cpu
-from compiler.runtime.core.ndarray import NDArray
+from compiler.runtime.core.ndarray import ArrayKind, NDArray
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.vm.bytecode import Native
+from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import Info, TupleInfo
 
-Allocate = Callable[[tuple[int, ...], str], NDArray]
-Results = list[tuple[tuple[int, ...], str]]
+Results = list[ArrayKind]
 _MOST_SHAPES = 1024  # combinations of arguments' shapes that a function remembers
 
 
@@ -28,12 +28,12 @@ class NativeFunction:
     A call with arrays whose shapes and types were seen before is not checked again: `known` finds it by them.
     """
 
-    def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, allocate: Allocate) -> None:
-        """`result` is what the function gives; `allocate` makes the arrays for it."""
+    def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, memory: ResultMemory) -> None:
+        """`result` is what the function gives; `memory` makes the arrays for it."""
         self.name = name
         self.known: dict[tuple[Any, ...], tuple[Results, tuple[int, ...]]] = {}
         self._code = code
-        self._allocate = allocate
+        self._take = memory.take
         self._specs = code.entry.args[: len(code.entry.args) - code.entry.results]
         self._outs = code.entry.args[len(self._specs) :]
         slots = len(code.entry.args) + len(code.entry.implicit)
@@ -46,7 +46,7 @@ class NativeFunction:
         """Run on arguments that were checked: arrays, numbers, shapes and tuples of them."""
         flat = tuple(_flattened(args))
         results, implicit = self._shapes(flat)
-        outs = [self._allocate(shape, dtype) for shape, dtype in results]
+        outs = list(map(self._take, results))
         given = self._finish(self._code._call(self._code._pack((*flat, *outs))), flat, outs)
         if all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
             if len(self.known) >= _MOST_SHAPES:
@@ -57,8 +57,7 @@ class NativeFunction:
     def again(self, arrays: tuple[NDArray, ...], known: tuple[Results, tuple[int, ...]]) -> Any:
         """Run on arrays whose signatures `known` has found."""
         results, implicit = known
-        allocate = self._allocate
-        outs = [allocate(shape, dtype) for shape, dtype in results]
+        outs = list(map(self._take, results))
         slots = self._pack_pointers(*[x._pointer for x in arrays], *[x._pointer for x in outs], *implicit)
         status = self._code._call(slots)
         if self._single and not status:
@@ -77,14 +76,14 @@ class NativeFunction:
     def bind(self, args: Sequence[Any]) -> CPUCall:
         """A call with its arguments packed and its results allocated, to be timed in a native loop."""
         flat = tuple(_flattened(args))
-        outs = [self._allocate(shape, dtype) for shape, dtype in self._shapes(flat)[0]]
+        outs = list(map(self._take, self._shapes(flat)[0]))
         return self._code.bind((*flat, *outs), cpu())
 
     def _shapes(self, flat: Sequence[Any]) -> tuple[Results, tuple[int, ...]]:
         """The shapes of the results that belong to these arguments, and the numbers that follow the arguments."""
         known = self._values(flat)
         implicit = tuple([parse_extent(arg.value).value(known) for arg in self._code.entry.implicit])
-        return [(_shape(spec, known), spec.dtype) for spec in self._outs], implicit
+        return [ArrayKind.of(_shape(spec, known), spec.dtype) for spec in self._outs], implicit
 
     def _values(self, flat: Sequence[Any]) -> dict[str, int]:
         """What extents are made of, by name: the numbers that are passed, and the arrays' dimensions."""
