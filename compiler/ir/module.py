@@ -35,8 +35,13 @@ class IRModule(Node):
         self.global_infos: dict[str, list[Any]] = {key: list(items) for key, items in (global_infos or {}).items()}
 
     @staticmethod
-    def from_expr(expr: BaseFunc) -> IRModule:
-        """A module with one function, named by its `global_symbol` or "main"."""
+    def from_expr(expr: Any) -> IRModule:
+        """A module with one function, named by its `global_symbol` or "main".
+
+        An expression of a dialect that says how (`as_function`) becomes a function of its free variables.
+        """
+        made = getattr(expr, "as_function", None)
+        expr = expr if made is None else made()
         if not isinstance(expr, BaseFunc):
             raise IRError(f"IRModule.from_expr needs a function, got {type(expr).__name__}")
         return IRModule({str(expr.attrs.get("global_symbol", "main")): expr})

@@ -1,6 +1,7 @@
-"""What a graph is built for."""
+"""What a network is built for."""
 
-from tunefarm.relay.backend import runtime
+from compiler.faces.relay.building import Executor
+from tunefarm.relay.backend import executor_factory, runtime
 from tunefarm.relay.backend.runtime import Runtime
 
-__all__ = ["Runtime", "runtime"]
+__all__ = ["Executor", "Runtime", "executor_factory", "runtime"]

@@ -1,0 +1,1 @@
+"""Small networks written in Relay, to try things with."""

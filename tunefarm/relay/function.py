@@ -1,0 +1,5 @@
+"""Functions."""
+
+from compiler.faces.relay.nodes import Function
+
+__all__ = ["Function"]

@@ -1,0 +1,5 @@
+"""The network of that name."""
+
+from compiler.faces.relay.testing.mlp import get_net, get_workload
+
+__all__ = ["get_net", "get_workload"]
