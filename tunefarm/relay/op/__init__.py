@@ -8,9 +8,10 @@ from compiler.faces.relay.table import OPERATORS
 from compiler.ir.base import Op
 from tunefarm.relay import image, nn, vision
 
-globals().update({name: known.make for name, known in OPERATORS.items() if "." not in name})
+_PLAIN = {name: known.make for name, known in OPERATORS.items() if "." not in name}
+globals().update(_PLAIN)
 
-__all__ = ["Op", "get", "image", "nn", "vision"]
+__all__ = ["Op", "get", "image", "nn", "vision", *sorted(_PLAIN)]
 
 
 def get(op_name: str) -> Op:
