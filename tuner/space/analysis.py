@@ -10,7 +10,7 @@ from compiler.arith.affine import as_affine
 from compiler.dtype import holds_all_of
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
-from compiler.tir.ops import as_int
+from compiler.tir.ops import as_int, is_const
 from compiler.tir.visit import free_vars
 
 
@@ -28,12 +28,14 @@ class Axis:
 class Access:
     """One buffer a block touches: the axes in each of its dimensions' indices. `steps`: how far apart in its last
     dimension neighbours along an axis are, where the index is a sum of multiples of axes. `used_as`: the dtype its
-    elements are cast to wherever the block loads them, if there is one that holds them all."""
+    elements are cast to wherever the block loads them, if there is one that holds them all. `straight`: whether
+    each index is one axis, or 0."""
 
     buffer: n.Buffer
     axes_by_dim: tuple[frozenset[int], ...]
     steps: tuple[tuple[int, int], ...] = ()
     used_as: str | None = None
+    straight: bool = True
 
     @property
     def axes(self) -> frozenset[int]:
@@ -110,9 +112,13 @@ def _describe(block: n.Block) -> BlockInfo | None:
 
 def _access(region: n.BufferRegion, index: dict[n.Var, int]) -> Access:
     dims = tuple(frozenset(index[v] for v in free_vars(r.min) if v in index) for r in region.region)
-    last = as_affine(region.region[-1].min, tuple(index)) if region.region else None
+    places = [as_affine(r.min, tuple(index)) for r in region.region]
+    last = places[-1] if places else None
     steps = () if last is None else tuple((index[v], step) for v, step in zip(index, last[0]) if step)
-    return Access(region.buffer, dims, steps)
+    straight = all(
+        place is not None and is_const(place[1], 0) and [c for c in place[0] if c] in ([], [1]) for place in places
+    )
+    return Access(region.buffer, dims, steps, straight=straight)
 
 
 def _used_as(block: n.Block, buffer: n.Buffer) -> str | None:
@@ -132,10 +138,13 @@ def consumers(info: BlockInfo, blocks: tuple[BlockInfo, ...]) -> tuple[BlockInfo
 
 
 def is_pointwise(info: BlockInfo, of: n.Buffer) -> bool:
-    """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer."""
+    """Whether `info` reads `of` at exactly the indices it writes: an elementwise consumer. Padding, which has places
+    that read nothing of it, is none, and neither is a part of it from the middle."""
     reads = [i for i in info.inputs if i.buffer is of]
     written = _long(info, info.output.axes_by_dim)
-    return info.injective and bool(reads) and all(_long(info, r.axes_by_dim) == written for r in reads)
+    made = math.prod(as_int(size) or 0 for size in of.shape)
+    same = all(_long(info, r.axes_by_dim) == written and r.straight for r in reads)
+    return info.injective and bool(reads) and same and info.points <= made
 
 
 def epilogue_of(func: n.PrimFunc, main: BlockInfo, blocks: tuple[BlockInfo, ...]) -> str | None:

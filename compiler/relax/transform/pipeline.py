@@ -14,6 +14,9 @@ from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
 from compiler.relax.transform.dead_code_elimination import dead_code_elimination
 from compiler.relax.transform.fold_constant import fold_constant
+from compiler.relax.transform.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
+from compiler.relax.transform.fusion.fuse_ops import fuse_ops
+from compiler.relax.transform.fusion.fuse_tir import fuse_tir
 from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
@@ -58,6 +61,16 @@ KERNELS: tuple[PassFunction, ...] = (
     dead_code_elimination,
 )
 """Operators become kernels."""
+
+FUSION: tuple[PassFunction, ...] = (
+    annotate_tir_op_pattern,
+    fuse_ops,
+    fuse_tir,
+    fold_constant,
+    eliminate_common_subexpr,
+    dead_code_elimination,
+)
+"""Kernels that belong together become one."""
 
 LOWERING: tuple[PassFunction, ...] = (
     rewrite_dataflow_reshape,
@@ -114,8 +127,8 @@ ON_REQUEST: tuple[PassFunction, ...] = (*INFERENCE, *MATMUL, *PRIVATE, *WEIGHTS)
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {
     "zero": KERNELS,
-    "default_build": (*KERNELS, *LOWERING),
-    "default": (*KERNELS, *LOWERING),
+    "default_build": (*KERNELS, *FUSION, *LOWERING),
+    "default": (*KERNELS, *FUSION, *LOWERING),
 }
 
 

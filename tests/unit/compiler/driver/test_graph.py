@@ -230,7 +230,7 @@ def test_executables_are_saved_and_loaded(tmp_path: Any) -> None:
 def test_lowered_functions_have_names_of_their_own() -> None:
     lowered = relax.get_pipeline("default")(layer())
     assert all(func.attrs["global_symbol"] == name.name_hint for name, func in lowered.items())
-    assert GlobalVar("matmul") in lowered
+    assert GlobalVar("fused_matmul_relu_concat") in lowered
 
 
 # ---------------------------------------------------------------------------------- closures

@@ -1,0 +1,120 @@
+"""Bindings of a dataflow block as a function of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.ir.base import GlobalVar, RelaxExpr
+from compiler.ir.visit import walk
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    SeqExpr,
+    ShapeExpr,
+    ShapeStructInfo,
+    StructInfo,
+    Tuple,
+    TupleStructInfo,
+    Var,
+    VarBinding,
+    set_struct_info,
+)
+from compiler.relax.nodes.renew import Renewal
+from compiler.relax.nodes.symbols import symbols_in, symbols_set_by
+from compiler.relax.utils import copy_with_new_vars
+from compiler.tir import nodes as n
+
+PRIMITIVE = "Primitive"
+"""The attribute of functions that become one kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlined:
+    """A function that shares no variable with what it was made of, and the arguments that it is called with."""
+
+    func: Function
+    args: tuple[RelaxExpr, ...]
+    info: StructInfo
+
+    def call(self, gvar: GlobalVar) -> Call:
+        """The call of the function under its name in a module."""
+        made = Call(gvar, self.args)
+        set_struct_info(made, self.info)
+        return made
+
+
+def outlined(
+    bindings: Sequence[Binding],
+    results: Sequence[Var],
+    attrs: Mapping[str, Any],
+    lift_constants: bool = True,
+) -> Outlined:
+    """The function that computes `bindings` and returns `results`, a tuple where there are several.
+
+    What they use and do not define is its parameters, in the order of use; so are constants with dimensions, unless
+    `lift_constants` says otherwise. Dimensions that no parameter tells come last, as a shape.
+    """
+    defined = {binding.var for binding in bindings}
+    params: dict[RelaxExpr, Var] = {}
+    for binding in bindings:
+        for node in walk(binding.value):
+            if node in params or node in defined:
+                continue
+            if isinstance(node, Var):
+                params[node] = Var(node.name_hint, node.struct_info)
+            elif lift_constants and isinstance(node, Constant) and node.data.ndim:
+                params[node] = Var("param", node.struct_info)
+    own = list(params.values())
+    args: list[RelaxExpr] = list(params)
+    told = {symbol for param in own for symbol in symbols_set_by(param.struct_info)}
+    used = dict.fromkeys(symbol for binding in bindings for symbol in _symbols(binding))
+    used.update(dict.fromkeys(symbol for param in own for symbol in symbols_in(param.struct_info)))
+    untold = tuple(symbol for symbol in used if symbol not in told)
+    if untold:
+        own.append(Var("sizes", ShapeStructInfo(untold)))
+        args.append(ShapeExpr(untold))
+    renewal = _Outline(params, set(results))
+    body = [renewal.binding(binding) for binding in bindings]
+    last: list[Binding] = []
+    outs = [renewal.variables.get(var, var) for var in results]
+    result = outs[0]
+    if len(outs) > 1:
+        whole = Tuple(tuple(outs))
+        result = Var("gv", whole.struct_info)
+        last.append(VarBinding(result, whole))
+    info: StructInfo = results[0].struct_info
+    if len(results) > 1:
+        info = TupleStructInfo(tuple([var.struct_info for var in results]))
+    seq = SeqExpr((DataflowBlock((*body, *last)),), result)
+    set_struct_info(seq, info)
+    return Outlined(copy_with_new_vars(Function(own, seq, info, True, attrs)), tuple(args), info)
+
+
+class _Outline(Renewal):
+    """Copies bindings over the parameters of a function; only its results are seen outside of its block."""
+
+    def __init__(self, params: Mapping[RelaxExpr, Var], results: set[Var]) -> None:
+        super().__init__({var: param for var, param in params.items() if isinstance(var, Var)})
+        self._constants = {item: param for item, param in params.items() if isinstance(item, Constant)}
+        self._results = results
+
+    def expr(self, expr: RelaxExpr) -> Any:
+        found = self._constants.get(expr) if isinstance(expr, Constant) else None
+        return super().expr(expr) if found is None else found
+
+    def define(self, var: Var) -> Var:
+        made = (Var if var in self._results else DataflowVar)(var.name_hint, var.struct_info_)
+        self.variables[var] = made
+        return made
+
+
+def _symbols(binding: Binding) -> list[n.Var]:
+    found = [node for node in walk(binding.value) if isinstance(node, n.Var)]
+    known = binding.var.struct_info_
+    return found if known is None else [*found, *symbols_in(known)]

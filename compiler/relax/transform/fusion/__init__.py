@@ -1,0 +1,1 @@
+"""Products of matrices: their order, sums and gathers around them, several as one."""

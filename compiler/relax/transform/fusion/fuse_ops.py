@@ -1,0 +1,156 @@
+"""Kernels that belong together become functions of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.ir.base import GlobalVar, Op, RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
+from compiler.ir.visit import walk
+from compiler.relax.analysis.reshape_pattern import has_reshape_pattern
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.fusion.groups import MOST_KERNELS, Value, grouped
+from compiler.relax.fusion.kernel_pattern import KernelPattern, elements, pattern_of
+from compiler.relax.fusion.outline import PRIMITIVE, outlined
+from compiler.relax.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    VarBinding,
+    info_of,
+)
+from compiler.relax.op.core.registry import OpPatternKind
+from compiler.relax.transform.fusion.annotate_tir_op_pattern import OP_PATTERN
+from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.tir import nodes as n
+
+_NUMBER = re.compile(r"\d+$")
+_MOST_NAMES = 6
+
+
+@relax_pass("FuseOps", opt_level=1)
+def fuse_ops(
+    mod: IRModule, context: PassContext, *, fuse_opt_level: int = -1, most_kernels: int = MOST_KERNELS
+) -> IRModule:
+    """Make a function of kernels that should be one: `FuseTIR` makes it one.
+
+        lv = call_tir(cls.conv2d, (x, w))        def fused_conv2d_relu(x, w):     # Primitive
+        lv1 = call_tir(cls.relu, (lv,))    →         lv = call_tir(cls.conv2d, (x, w))
+                                                     return call_tir(cls.relu, (lv,))
+                                                 lv1 = cls.fused_conv2d_relu(x, w)
+
+    Only in dataflow blocks. `compiler/relax/fusion/groups.py` says what belongs together. `fuse_opt_level` 0 leaves all
+    as it is; a function has at most `most_kernels` kernels.
+    """
+    return mod if fuse_opt_level == 0 else rewritten(mod, lambda own: _Fuser(own, most_kernels))
+
+
+class _Fuser(PyExprMutator):
+    def __init__(self, mod: IRModule, most_kernels: int) -> None:
+        super().__init__(mod)
+        self._module = mod
+        self._most = most_kernels
+        self._kernels: dict[GlobalVar, tuple[KernelPattern | None, bool]] = {}
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+        bindings = block.bindings
+        groups = grouped(self._values(bindings), self._most)
+        if not groups:
+            return block
+        ends = {group[-1]: [bindings[number] for number in group] for group in groups}
+        inside = {number for group in groups for number in group}
+        left: list[Binding] = []
+        for number, binding in enumerate(bindings):
+            if number in ends:
+                left.append(self._fused(ends[number]))
+            elif number not in inside:
+                left.append(binding)
+        return DataflowBlock(tuple(left), block.span)
+
+    def _fused(self, group: Sequence[Binding]) -> Binding:
+        """The call of a function that computes a group, bound to the variable of the last."""
+        made = outlined(group, [group[-1].var], {PRIMITIVE: 1})
+        gvar = self.builder_.add_func(made.func, self._name(group))
+        return VarBinding(group[-1].var, made.call(gvar), group[-1].span)
+
+    def _name(self, group: Sequence[Binding]) -> str:
+        calls = [binding.value for binding in group if isinstance(binding.value, Call)]
+        names = [_plain(call.args[0].name_hint, self._module) for call in calls if isinstance(call.args[0], GlobalVar)]
+        more = [f"and_{len(names) - _MOST_NAMES}"] if len(names) > _MOST_NAMES else []
+        return "_".join(["fused", *names[:_MOST_NAMES], *more])
+
+    # ------------------------------------------------------------------- what grouping asks for
+
+    def _values(self, bindings: Sequence[Binding]) -> list[Value]:
+        numbers = {binding.var: number for number, binding in enumerate(bindings)}
+        return [self._value(binding, numbers) for binding in bindings]
+
+    def _value(self, binding: Binding, numbers: dict[Var, int]) -> Value:
+        value = binding.value
+        kept = not isinstance(binding.var, DataflowVar)
+        dims, device = _dims(binding.var)
+        size = _size(info_of(binding.var))
+        if isinstance(binding, VarBinding) and isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
+            source = numbers.get(value.tuple_value)
+            return Value((source,), None, (None,), dims, size, kept, is_field=True, device=device)
+        if isinstance(binding, VarBinding) and isinstance(value, Call):
+            known = self._kernel(value)
+            args = value.args[1].fields if known is not None and isinstance(value.args[1], Tuple) else ()
+            if known is not None and len(args) == len(known[0].inputs):
+                sources = tuple([numbers.get(arg) if isinstance(arg, Var) else None for arg in args])
+                shapes = tuple([_dims(arg)[0] for arg in args])
+                return Value(sources, known[0], shapes, dims, size, kept, is_view=known[1], device=device)
+        mentioned = [numbers[node] for node in walk(value) if isinstance(node, Var) and node in numbers]
+        return Value(tuple(mentioned), kept=kept)
+
+    def _kernel(self, call: Call) -> tuple[KernelPattern, bool] | None:
+        """How the kernel that is called may be fused, and whether it only copies; None where it may not."""
+        if not isinstance(call.op, Op) or call.op.name != "relax.call_tir" or not isinstance(call.args[0], GlobalVar):
+            return None
+        gvar = call.args[0]
+        if gvar not in self._kernels:
+            func = self._module.get(gvar)
+            if not isinstance(func, n.PrimFunc) or func.attrs.get(OP_PATTERN) == OpPatternKind.OPAQUE:
+                self._kernels[gvar] = None, False
+            else:
+                self._kernels[gvar] = pattern_of(func), has_reshape_pattern(func)
+        pattern, view = self._kernels[gvar]
+        if pattern is None or not all(isinstance(arg, Var | Constant) for arg in _fields(call)):
+            return None
+        return pattern, view
+
+
+def _fields(call: Call) -> Sequence[RelaxExpr]:
+    return call.args[1].fields if isinstance(call.args[1], Tuple) else (call.args[1],)
+
+
+def _dims(expr: RelaxExpr) -> tuple[tuple[Any, ...] | None, Any]:
+    info = info_of(expr)
+    return (info.dims, info.vdevice) if isinstance(info, TensorStructInfo) else (None, None)
+
+
+def _size(info: StructInfo | None) -> float:
+    match info:
+        case TensorStructInfo() if info.dims is not None:
+            return max(1.0, elements(info.dims))
+        case TupleStructInfo():
+            return max(1.0, sum(map(_size, info.fields)))
+    return 1.0
+
+
+def _plain(name: str, mod: IRModule) -> str:
+    """The name of a kernel without the number that told it from others."""
+    short = _NUMBER.sub("", name)
+    return short if short and short in mod else name

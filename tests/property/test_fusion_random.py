@@ -1,0 +1,60 @@
+"""Whatever stands before and after a kernel that sums, one kernel results, it is right, and every sketch takes it."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import numpy as np
+import pytest
+
+from compiler.interp.interpreter import run as run_kernel
+from compiler.ir.transform.passes import Sequential
+from compiler.relax.analysis import problems
+from compiler.relax.interp import run
+from compiler.relax.nodes import Call
+from compiler.relax.transform.passes import pass_of
+from compiler.relax.transform.pipeline import FUSION, get_pipeline
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from tests.kit.compiler.fused_graphs import ANCHORS, fused_graph
+from tests.kit.fuzzing import cases
+from tuner.space.generate import generate
+
+TARGETS = ("llvm -mcpu=znver3 -num-cores=2", "llvm -mcpu=skylake-avx512 -num-cores=8")
+
+
+def kernel_of(graph) -> n.PrimFunc:
+    """The one kernel that fusion makes of a graph."""
+    mod = Sequential([get_pipeline("zero"), *(pass_of(function).make() for function in FUSION)])(graph.module)
+    assert problems(mod) == []
+    kernels = [func for func in mod.values() if isinstance(func, n.PrimFunc)]
+    values = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
+    calls = [value for value in values if isinstance(value, Call)]
+    assert len(kernels) == 1, mod.script()
+    assert len(calls) == 1, mod.script()
+    np.testing.assert_allclose(run(mod, *graph.args), run(graph.module, *graph.args), rtol=1e-4, atol=1e-5)
+    order = {param: place for place, param in enumerate(mod["main"].params)}
+    graph.args[:] = [graph.args[order[item]] for item in calls[0].args[1].fields]
+    return kernels[0]
+
+
+@pytest.mark.parametrize("name", ANCHORS)
+def test_one_kernel_results_and_every_sketch_takes_it(name: str) -> None:
+    for seed in range(cases(1)):
+        graph = fused_graph(seed, name)
+        func = kernel_of(graph)
+        outs = [np.zeros([int(size) for size in list(func.buffer_map.values())[-1].shape], "float32")]
+        run_kernel(func, *graph.args, *outs)
+        rng = np.random.default_rng(zlib.crc32(name.encode()) + seed)
+        target = Target(random.Random(f"{name} {seed}").choice(TARGETS))
+        sketches = generate(func, target)
+        for sketch in sketches:
+            point = sketch.random(rng)
+            assert point is not None, sketch.name
+            scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(point))).func
+            made = np.zeros_like(outs[0])
+            run_kernel(scheduled, *graph.args, made)
+            np.testing.assert_allclose(made, outs[0], rtol=1e-3, atol=1e-4, err_msg=f"{seed} {sketch.name}")
