@@ -92,7 +92,7 @@ _MOST_FRAMES = DEFAULT_LIMITS.max_frames
 _BURST = 64  # messages taken from one source before the others get a turn
 
 
-BUDGET = Budget(connections=1024, per_address=512)
+BUDGET = Budget(connections=1024, per_address=512, stranger_bytes=1 << 16)  # a session is asked for first
 
 
 def watch_connections(front: zmq.Socket[bytes]) -> ConnectionGuard:

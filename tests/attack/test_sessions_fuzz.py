@@ -1,24 +1,20 @@
 """Real messages of hostile peers with valid sessions, in any order: a tracker's client, a box, an executor, a web user.
 
-Steps are messages. FUZZ_STEPS sets how many there are in all (`make fuzz`: a million); a few thousand otherwise. All
-the while an honest client has a session and a lease, which must hold.
+All the while an honest client has a session and a lease, which must hold.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
-import time
 from types import SimpleNamespace
 
 import httpx
 import msgspec
 import zmq
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, rule
 
 from compiler.errors import TunefarmError
 from rpc_server.box.executor_links import ExecutorLinks
@@ -50,6 +46,7 @@ from rpc_server.wire.polling import PollTable
 from rpc_server.wire.private_messages import AnyPrivate, private_codec
 from rpc_server.wire.tracker_messages import to_tracker
 from tests.attack.test_web import served
+from tests.kit.farm.hostile import BURST, Hostile, answers, dealer, encoded, fuzz, kept, seeds
 from tests.kit.farm.made_up import MadeUp, kinds
 from tests.kit.farm.supervisor_script import ANN, BOB, ask, warm_box, with_ann
 from tracker.client import connect_tracker
@@ -57,64 +54,12 @@ from tracker.farm import Timing
 from tracker.server import Tracker
 from tuner.records.farm.model_farm import Role
 
-STEPS = int(os.environ.get("FUZZ_STEPS", "0"))
-BURST = 25
-"""Messages of one step of hypothesis, which thinks longer about it than they take."""
-ROUND = 20
-"""Steps of hypothesis for one example."""
-seeds = st.integers(0, 2**32 - 1)
-
-
-def fuzz(machine, share, usual, capsys):
-    """Run a machine for its share of all steps; `usual` without FUZZ_STEPS."""
-    steps = int(STEPS * share) or usual
-    before, started = machine.sent, time.monotonic()
-    while machine.sent < before + steps:
-        left = before + steps - machine.sent
-        run_state_machine_as_test(
-            machine,
-            settings=settings(
-                max_examples=max(6, min(50, left // (BURST * ROUND))),  # the first ones do next to nothing
-                stateful_step_count=ROUND,
-                deadline=None,
-                derandomize=not STEPS,
-                database=None,
-                phases=(Phase.generate,),  # services remember: what is tried again is not the same
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-        if not STEPS:  # the same each time
-            break
-    took, sent = time.monotonic() - started, machine.sent - before
-    with capsys.disabled():
-        print(f"\n{machine.__name__}: {sent} steps, {sent / took:.0f} a second", flush=True)
-
-
-def encoded(codec, body, kind=Kind.REQUEST, **header):
-    return [bytes(frame) for frame in codec.encode(body, kind, **header)]
-
-
-def dealer(context, port):
-    sock = context.socket(zmq.DEALER)
-    sock.setsockopt(zmq.LINGER, 0)
-    sock.setsockopt(zmq.SNDTIMEO, 5000)
-    sock.connect(f"tcp://127.0.0.1:{port}")
-    return sock
-
-
-def answers(sock, wait_ms=0):
-    with contextlib.suppress(zmq.ZMQError):
-        while sock.poll(wait_ms):
-            yield sock.recv_multipart()
-
-
 # --- a box, and clients of the tracker ---------------------------------------------------------------------
 
 
-class Peers(RuleBasedStateMachine):
+class Peers(Hostile):
     """A box of its own devices and a client, which speak to a tracker as they like; an honest client holds a lease."""
 
-    sent = 0
     port = 0
     tracker: Tracker
     lent = ""
@@ -128,10 +73,12 @@ class Peers(RuleBasedStateMachine):
         self.leases, self.tokens = ["none"], ["none"]
 
     @rule(seed=seeds)
+    @kept
     def box_says(self, seed):
         self._say(self.box, seed, tracker_messages.FromBox, ["box-evil", "box-evil2"])
 
     @rule(seed=seeds)
+    @kept
     def client_says(self, seed):
         self._say(self.client, seed, tracker_messages.FromClient, ["eve", "eve2"])
 
@@ -165,6 +112,7 @@ class Peers(RuleBasedStateMachine):
                 into[1:] = [*into[1:], found[name]][-20:]
 
     @invariant()
+    @kept
     def the_lease_holds(self):
         assert self.tracker.is_alive
         held = {device.id: device.lease for device in self.watcher.devices()}
@@ -209,11 +157,10 @@ def test_boxes_and_clients_of_a_tracker(capsys):
 # --- an executor -------------------------------------------------------------------------------------------
 
 
-class Executors(RuleBasedStateMachine):
+class Executors(Hostile):
     """What a kernel writes to its supervisor in its executor's name: the supervisor's own reader and rules, in this
     process. Ann's executor is honest, and her calls are answered by it alone."""
 
-    sent = 0
     folder = None
 
     def __init__(self):
@@ -245,6 +192,7 @@ class Executors(RuleBasedStateMachine):
                     pass
 
     @rule(seed=seeds)
+    @kept
     def write(self, seed):
         rng = random.Random(seed)
         make = MadeUp(rng, {"lane": ["x"], "digest": ["f" * 64], "name": ["reference", "run"]}, {})
@@ -264,20 +212,24 @@ class Executors(RuleBasedStateMachine):
                 process.number = self.hostile
 
     @rule()
+    @kept
     def call(self):
         self.number += 1
         self._emit(called(self.number, BOB, timeout=5.0))
 
     @rule()
+    @kept
     def open_again(self):
         self._emit(ask(BOB, self.number, restart_on_crash=True))
 
     @rule(after=st.floats(0.0, 5.0))
+    @kept
     def time_passes(self, after):
         self.box.now += after
         self._emit(TimePassed())
 
     @invariant()
+    @kept
     def ann_is_answered(self):
         self.number += 1
         sent = self.box(called(self.number))
@@ -295,16 +247,15 @@ def called(number, conn=ANN, timeout=None):
 
 def test_executors(capsys, tmp_path):
     Executors.folder = tmp_path
-    fuzz(Executors, 0.59, 3000, capsys)
+    fuzz(Executors, 0.49, 3000, capsys)
 
 
 # --- a user of the web app ---------------------------------------------------------------------------------
 
 
-class WebUsers(RuleBasedStateMachine):
+class WebUsers(Hostile):
     """Requests of every route, by one who may read and one who may tune."""
 
-    sent = 0
     web = None
     routes: tuple = ()
 
@@ -313,6 +264,7 @@ class WebUsers(RuleBasedStateMachine):
         self.client = httpx.Client(base_url=self.web.address, timeout=60)
 
     @rule(seed=seeds, role=st.sampled_from([Role.READ, Role.TUNE]))
+    @kept
     def ask(self, seed, role):
         rng = random.Random(seed)
         for _ in range(2):
@@ -334,6 +286,7 @@ class WebUsers(RuleBasedStateMachine):
             assert reply.status_code < 500, (method, path, query, body, reply.text)
 
     @invariant()
+    @kept
     def runs_are_listed(self):
         reply = self.web.get(**self.web.headers(Role.READ))
         assert reply.status_code == 200
