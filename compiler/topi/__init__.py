@@ -101,7 +101,7 @@ from compiler.topi.rearrange import flip, layout_transform, repeat, squeeze, sta
 from compiler.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
 from compiler.topi.sampling import multinomial_from_uniform
 from compiler.topi.scan import cumprod, cumsum
-from compiler.topi.scatter import index_put, scatter_elements, scatter_nd, sparse_to_dense
+from compiler.topi.scatter import index_put, scatter_elements, scatter_nd, sparse_to_dense, take_backward
 from compiler.topi.schedules import arm_cpu, cuda, generic, x86
 from compiler.topi.signal import dft, stft
 from compiler.topi.slicing import dynamic_strided_slice, slice_scatter, split, strided_set, strided_slice
@@ -256,6 +256,7 @@ __all__ = [
     "subtract",
     "sum",
     "take",
+    "take_backward",
     "tan",
     "tanh",
     "tensordot",

@@ -247,3 +247,33 @@ def sparse_to_dense(
         count, lambda k: sparse_values(*((k,) if sparse_values.ndim else ())), name="T_sparse_values", tag="injective"
     )
     return _at_points(op, dense, indices, updates, "update", rank)
+
+
+def take_backward(grad: Tensor, data: Tensor, indices: Tensor, axis: int | None = None) -> Tensor:
+    """The gradient of `data` in take(data, indices, axis): slices of `grad` added up where they were taken from.
+
+    Indices outside are left out.
+    """
+    op = "take_backward"
+    need_integers(op, indices)
+    if axis is None and data.ndim != 1:
+        raise refusal(op, f"without an axis data must have one dimension: {described(data)}")
+    (dim,) = normal_axes(op, 0 if axis is None else axis, data.ndim)
+    need_rank(op, grad, data.ndim - 1 + indices.ndim)
+    before, after = data.shape[:dim], data.shape[dim + 1 :]
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        ib = create()
+        given, where, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+        with points(ib, data.shape) as point:
+            out[point] = ops.const(0, data.dtype)
+        with rows(ib, (*before, ops.const(1)), len(before)) as row:
+            outer = row.at(0)[: len(before)]
+            with points(ib, indices.shape) as place:
+                target = ib.let("target", not_negative(int64(where[place]), int64(data.shape[dim])))
+                with ib.if_scope(_inside(target, data.shape[dim])), points(ib, after) as inner:
+                    out[(*outer, target, *inner)] = out[(*outer, target, *inner)] + given[(*outer, *place, *inner)]
+        return ib.get()
+
+    result: Tensor = extern(data.shape, [grad, indices], body, name="T_take_backward", dtype=data.dtype, tag="scatter")
+    return result

@@ -1,5 +1,6 @@
 """The operators of graphs. Importing this package declares all of them."""
 
+from compiler.relax.op import grad as grad
 from compiler.relax.op import image as image
 from compiler.relax.op import nn as nn
 from compiler.relax.op import vision as vision

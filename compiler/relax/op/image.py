@@ -9,13 +9,13 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import LayoutResult, LayoutRule, LayoutUse, as_written
 from compiler.relax.op.core.params import OptionalDtype, ShapeArg, TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
+from compiler.relax.op.gradients import window as slopes
 from compiler.relax.op.nn.stored import layout_attr, moved_name, plain, shape_in, sizes_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
@@ -111,7 +111,7 @@ def _resize(
         pattern=OpPatternKind.INJECTIVE,
         flops=per_output(8),
         layout=_resize_layout(letters),
-        gradient=NO_GRADIENT_YET,
+        gradient=slopes.resize,
         canonical=_whole_roi(f"relax.image.{name}", len(letters)),
     )
 
@@ -191,7 +191,7 @@ def _grid_sample(
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(16),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=refused("where an image is read depends on the data, and scattering back is not written"),
 )
 def grid_sample(
     data: TensorArg,
@@ -239,7 +239,7 @@ def _affine_grid(data: Tensor, size: Any, align_corners: bool) -> Tensor:
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(6),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.affine_grid,
 )
 def affine_grid(data: TensorArg, size: ShapeArg, align_corners: bool = True) -> Expr:
     """Give the places from -1 to 1 that affine matrices map the pixels of `size` to.

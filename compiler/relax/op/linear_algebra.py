@@ -10,11 +10,12 @@ from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_
 from compiler.relax.nodes.dims import simplified
 from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, without_dimensions
 from compiler.relax.op.core.params import OptionalDtype, TensorArg, TensorsArg
-from compiler.relax.op.core.registry import OpPatternKind, operator, refused
+from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import broadcast_dims, tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import elements, per_output, tensors_in
 from compiler.relax.op.elementwise.binary import add
+from compiler.relax.op.gradients import linear as slopes
 from compiler.relax.op.movement.manipulate import permute_dims
 from compiler.te.tensor import Tensor, placeholder
 from compiler.tir import ops
@@ -71,7 +72,7 @@ def _matmul(x1: Tensor, x2: Tensor, out_dtype: str) -> Tensor:
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=_matmul_flops,
     layout=_matmul_layout,
-    gradient=refused("gradients are not written yet"),
+    gradient=slopes.matmul,
     precision="always",
 )
 def matmul(x1: TensorArg, x2: TensorArg, out_dtype: OptionalDtype = None) -> Expr:
@@ -104,7 +105,7 @@ def _outer(x1: Tensor, x2: Tensor) -> Tensor:
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(1),
     layout=as_written,
-    gradient=refused("gradients are not written yet"),
+    gradient=slopes.outer,
 )
 def outer(x1: TensorArg, x2: TensorArg) -> Expr:
     """Multiply each element of one vector by each of another."""
@@ -148,7 +149,7 @@ def _einsum(operands: Any, subscripts: str) -> Tensor:
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=_einsum_flops,
     layout=as_written,
-    gradient=refused("gradients are not written yet"),
+    gradient=slopes.einsum,
 )
 def einsum(operands: TensorsArg, subscripts: str) -> Expr:
     """Sum products of elements as `subscripts` says, by numpy's rules: "ij,jk->ik"."""

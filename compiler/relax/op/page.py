@@ -27,6 +27,7 @@ The columns:
 _GROUPS = {
     "": "Tensors",
     "builtin": "Runtime",
+    "grad": "Gradients",
     "image": "Images",
     "memory": "Memory",
     "nn": "Neural networks",

@@ -48,7 +48,7 @@ from compiler.topi.nn.conv_transpose import (
     group_conv3d_transpose_ncdhw,
 )
 from compiler.topi.nn.deformable import deformable_conv2d_nchw
-from compiler.topi.nn.loss import cross_entropy_with_logits, nll_loss
+from compiler.topi.nn.loss import cross_entropy_with_logits, nll_loss, nll_loss_backward
 from compiler.topi.nn.norm import (
     batch_norm,
     group_norm,
@@ -62,6 +62,7 @@ from compiler.topi.nn.norm import (
 )
 from compiler.topi.nn.pad import circular_pad, mirror_pad, pad, reflect_pad, replicate_pad
 from compiler.topi.nn.pool import global_pool, pool1d, pool2d, pool3d
+from compiler.topi.nn.pool_backward import adaptive_avg_pool_backward, avg_pool_backward, max_pool_backward
 from compiler.topi.nn.quantize import dequantize, quantize
 from compiler.topi.nn.rnn import gru, lstm, rnn
 from compiler.topi.nn.space import (
@@ -76,10 +77,12 @@ from compiler.topi.nn.space import (
 )
 
 __all__ = [
+    "adaptive_avg_pool_backward",
     "adaptive_pool",
     "adaptive_pool1d",
     "adaptive_pool3d",
     "attention",
+    "avg_pool_backward",
     "batch_matmul",
     "batch_norm",
     "batch_to_space_nd",
@@ -130,8 +133,10 @@ __all__ = [
     "lrn",
     "lstm",
     "matmul",
+    "max_pool_backward",
     "mirror_pad",
     "nll_loss",
+    "nll_loss_backward",
     "pad",
     "pixel_shuffle",
     "pool1d",

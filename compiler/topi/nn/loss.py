@@ -76,6 +76,44 @@ def nll_loss(
     return mean
 
 
+def nll_loss_backward(
+    grad: Tensor, predictions: Tensor, targets: Tensor, weights: Tensor | None = None, reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Tensor:  # fmt: skip
+    """The gradient of the predictions of `nll_loss`, from that of its result."""
+    op = "nll_loss_backward"
+    need_one_of(op, "reduction", reduction, _REDUCTIONS)
+    need_floats(op, predictions)
+    need_integers(op, targets)
+    single = targets.ndim == 0
+    classes, dtype = predictions.shape[0 if single else 1], predictions.dtype
+
+    def counts(target: PrimExpr) -> PrimExpr:
+        inside = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, classes))
+        return ops.logical_and(inside, ops.not_equal(target, ignore_index))
+
+    def weight(*i: Var) -> PrimExpr:
+        target = targets(*i)
+        given = const(1.0, dtype) if weights is None else weights(target)
+        return intrin.if_then_else(counts(target), given, const(0.0, dtype))
+
+    share: Tensor = compute(targets.shape, weight, name="T_nll_weight", tag="injective")
+    divisor = total(share) if reduction == "mean" and not single else None
+
+    def value(*i: Var) -> PrimExpr:
+        place, chosen = (i[:0], i[0]) if single else ((i[0], *i[2:]), i[1])
+        target = targets(*place)
+        held = ops.logical_and(counts(target), ops.equal(target, ops.cast(targets.dtype, chosen)))
+        given = grad(*place) if reduction == "none" else grad()
+        part = -given * share(*place)
+        if reduction == "mean":
+            part = part / (share() if divisor is None else divisor())
+        return intrin.select(held, part, const(0.0, dtype))
+
+    result: Tensor = compute(predictions.shape, value, name="T_nll_loss_backward", tag="injective")
+    return result
+
+
 def cross_entropy_with_logits(logits: Tensor, targets: Tensor) -> Tensor:
     """Minus the sum of logits * targets, divided by the rows when there are two dimensions.
 

@@ -35,7 +35,7 @@ def pool2d(
     `layout` is NCHW or NHWC. With `ceil_mode` a window that only begins inside counts too. The mean divides by the
     window's size, or without `count_include_pad` by how much of it is inside. Raises IRError when shapes do not fit.
     """
-    return _pool("pool2d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+    return pool("pool2d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
 
 def pool1d(
@@ -50,7 +50,7 @@ def pool1d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """`pool2d` along one dimension, in layout NCW or NWC."""
-    return _pool("pool1d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+    return pool("pool1d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
 
 def pool3d(
@@ -65,7 +65,7 @@ def pool3d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """`pool2d` along three dimensions, in layout NCDHW or NDHWC."""
-    return _pool("pool3d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
+    return pool("pool3d", data, kernel, (stride, padding, dilation), pool_type, ceil_mode, layout, count_include_pad)
 
 
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -91,7 +91,7 @@ def spatial_dims(op: str, data: Tensor, pool_type: str, layout: str) -> list[int
     return dims
 
 
-def _pool(
+def pool(
     op: str,
     data: Tensor,
     kernel: Any,
@@ -101,6 +101,7 @@ def _pool(
     layout: str,
     count_include_pad: bool,
 ) -> Tensor:
+    """Pooling in the name of `op`; `moves` are stride, padding and dilation."""
     dims = spatial_dims(op, data, pool_type, layout)
     rank = len(dims)
     window = positive_ints(kernel, rank, "kernel")
@@ -151,14 +152,14 @@ def _pool(
                 size = ops.add(size, ops.add(before[n], asked[n]))
             else:
                 start = ops.sub(start, before[n])
-            inside = ops.mul(inside, _inside(start, window[n], dilations[n], size))
+            inside = ops.mul(inside, windows_inside(start, window[n], dilations[n], size))
         return _quotient(pooled(*indices), ops.maximum(inside, 1))
 
     result: Tensor = compute(shape, divide, name="pool_avg", tag="elemwise")
     return result
 
 
-def _inside(start: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
+def windows_inside(start: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
     """How many of start, start + step, ... (`count` of them) are from 0 to below `size`."""
     skipped = ops.maximum(ops.floordiv(ops.add(ops.neg(start), step - 1), step), 0)
     reached = ops.minimum(ops.floordiv(ops.add(ops.sub(size, start), step - 1), step), count)

@@ -23,6 +23,7 @@ from compiler.runtime.load import load_artifact
 from compiler.script.entry import from_source
 from compiler.tir import nodes as n
 from compiler.tir.visit import substitute
+from tests.kit.compiler.relax_gradients import check_gradient
 from tests.kit.compiler.topi import TOLERANCE, data, numpy_dtype
 
 Array = np.ndarray[Any, Any]
@@ -77,6 +78,7 @@ def check(case: Case) -> None:
             _agree(case, kernel, module, infos, symbols, sizes, dtype)
     _check_constants(case)
     _check_layout(case)
+    _check_gradient(case)
 
 
 def check_text(build: Callable[..., Any], inputs: Sequence[Var]) -> None:
@@ -192,7 +194,20 @@ def _check_unknown(case: Case) -> None:
         assert info.is_base_of(sure), f"{case.name}: {info} is said where nothing is known of shapes, {sure} otherwise"
 
 
-# ------------------------------------------------------------------------------------- layouts
+# ------------------------------------------------------------------------- gradients, layouts
+
+
+def _check_gradient(case: Case) -> None:
+    """In float64 the gradients of the rule are what differences say, where there is a rule."""
+    if not any("float" in dtype for dtype in case.dtypes):
+        return
+    arrays = arrays_of(case, case.sizes[0], "float64")
+    inputs = [Var(f"x{i}", TensorStructInfo(a.shape, str(a.dtype))) for i, a in enumerate(arrays)]  # type: ignore[arg-type]
+    entry = OPERATORS[case.build(*inputs).op.name]
+    if not isinstance(entry.gradient, Refused):
+        check_gradient(case.build, case.numpy, arrays, case.name)
+
+
 
 
 def _check_layout(case: Case) -> None:

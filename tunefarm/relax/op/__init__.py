@@ -2,6 +2,6 @@
 
 from compiler.relax.op import *  # noqa: F403
 from compiler.relax.op import __all__ as _operators
-from tunefarm.relax.op import image, nn, vision
+from tunefarm.relax.op import grad, image, nn, vision
 
-__all__ = [*_operators, "image", "nn", "vision"]
+__all__ = [*_operators, "grad", "image", "nn", "vision"]

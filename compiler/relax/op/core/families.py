@@ -11,7 +11,6 @@ from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, 
 from compiler.relax.op.core.rules import broadcast, like
 from compiler.relax.op.core.work import per_output
 
-NO_GRADIENT_YET = refused("gradients are not written yet")
 NOT_SMOOTH = refused("it has no gradient: it is constant nearly everywhere")
 BITS = refused("it has no gradient: it works on whole numbers")
 
@@ -23,7 +22,7 @@ def unary(
     *,
     infer: InferRule | None = None,
     flops: int = 1,
-    gradient: Gradient | Refused = NO_GRADIENT_YET,
+    gradient: Gradient | Refused,
 ) -> Callable[[TensorArg], Call]:
     """The operator `relax.<name>` of one tensor `x`; it needs floats unless `infer` says otherwise."""
 
@@ -49,7 +48,7 @@ def binary(
     doc: str,
     *,
     infer: InferRule | None = None,
-    gradient: Gradient | Refused = NO_GRADIENT_YET,
+    gradient: Gradient | Refused,
 ) -> Callable[[TensorArg, TensorArg], Call]:
     """The operator `relax.<name>` of two tensors `x1` and `x2` that broadcast."""
 

@@ -22,12 +22,13 @@ from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
 from compiler.ir.base import Op, RelaxExpr, Span
 from compiler.relax.nodes import Call, Expr, StructInfo
+from compiler.relax.op.core.backward import Backward, Gradients
 from compiler.relax.op.core.layout import LayoutRule
 from compiler.relax.op.core.params import Param, bind, params_of
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import Count, Work, inputs_and_outputs
 from compiler.suggest import closest
-from compiler.te.where import caller_span
+from compiler.te.where import at, caller_span
 
 P = ParamSpec("P")
 
@@ -64,8 +65,8 @@ Legalize = Callable[[Any, Call], RelaxExpr]
 """What an operator without a te form becomes: `legalize(builder, call)`."""
 HostForm = Callable[..., Any]
 """The value on numpy arrays, for operators that no kernel computes: `host(*arguments, **attributes)`."""
-Gradient = Callable[[Any, Call, Any, Any], Sequence[RelaxExpr]]
-"""`gradient(result, call, gradient of the result, builder)`: the gradient of each argument."""
+Gradient = Callable[[Backward], Gradients]
+"""The gradient of each argument."""
 Canonical = Callable[[dict[str, Any]], Mapping[str, Any]]
 """The attributes that a call holds, from those that were given."""
 Normalize = Callable[[Use], Call]
@@ -128,6 +129,18 @@ class Operator:
     def struct_info(self, call: Call, analyzer: Analyzer | None = None, context: Any = None) -> StructInfo:
         """What is known of the call's result. Raises IRError, with the call's line, where its arguments do not fit."""
         return self.infer(Use(call, self.name, self.params, analyzer or Analyzer(), context))
+
+    def gradients(self, result: RelaxExpr, call: Call, grad: RelaxExpr, builder: Any) -> Gradients:
+        """The gradient of each argument, from that of the result; None for arguments that have none.
+
+        `builder` is a `BlockBuilder` inside of a function; what the rule computes is emitted there. `call` has known
+        StructInfo. Raises IRError where the operator has no gradient, and where shapes must be known and are not.
+        """
+        if isinstance(self.gradient, Refused):
+            raise IRError(f"{self.name} has no gradient: {self.gradient.reason}{at(call.span)}")
+        found = tuple(self.gradient(Backward(result, call, grad, builder, OPERATORS)))
+        assert len(found) == len(call.args), self.name
+        return found
 
     def work(self, call: Call) -> Work:
         """How much a call with known StructInfo does."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import follows
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
+from compiler.relax.op.gradients import elementwise as slopes
 from compiler.te.tensor import Tensor
 
 
@@ -43,7 +43,7 @@ def _fma(x1: Tensor, x2: Tensor, x3: Tensor) -> Tensor:
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2),
     layout=follows,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.fma,
 )
 def ewise_fma(x1: TensorArg, x2: TensorArg, x3: TensorArg) -> Expr:
     """Take x1 * x2 + x3, of tensors of one shape."""

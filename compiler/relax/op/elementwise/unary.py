@@ -6,13 +6,14 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH, unary
+from compiler.relax.op.core.families import NOT_SMOOTH, unary
 from compiler.relax.op.core.layout import follows_first
 from compiler.relax.op.core.params import ScalarArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import like, with_dtype
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
+from compiler.relax.op.gradients import elementwise as slopes
 from compiler.te.tensor import Tensor
 
 _ANY = like("x", numbers=True)
@@ -25,32 +26,36 @@ def _tells(use: Use) -> StructInfo:
 
 _TELLS: dict[str, Any] = {"infer": _tells, "gradient": NOT_SMOOTH}
 
-abs = unary("abs", topi.abs, "Take the absolute value.", infer=_ANY)
-negative = unary("negative", topi.negative, "Change the sign.", infer=_ANY)
-square = unary("square", topi.square, "Multiply each element by itself.", infer=_ANY)
+abs = unary("abs", topi.abs, "Take the absolute value.", infer=_ANY, gradient=slopes.absolute)
+negative = unary("negative", topi.negative, "Change the sign.", infer=_ANY, gradient=slopes.negative)
+square = unary("square", topi.square, "Multiply each element by itself.", infer=_ANY, gradient=slopes.square)
 sign = unary("sign", topi.sign, "Replace each element by -1, 0 or 1, as its sign is.", infer=_ANY, gradient=NOT_SMOOTH)
 ceil = unary("ceil", topi.ceil, "Round up.", infer=_ANY, gradient=NOT_SMOOTH)
 floor = unary("floor", topi.floor, "Round down.", infer=_ANY, gradient=NOT_SMOOTH)
 round = unary("round", topi.round, "Round to the nearest integer, halves to the even.", infer=_ANY, gradient=NOT_SMOOTH)
 trunc = unary("trunc", topi.trunc, "Round towards zero.", infer=_ANY, gradient=NOT_SMOOTH)
-acos = unary("acos", topi.acos, "Take the angle whose cosine is x.", flops=_SEVERAL)
-acosh = unary("acosh", topi.acosh, "Take the number whose hyperbolic cosine is x.", flops=_SEVERAL)
-asin = unary("asin", topi.asin, "Take the angle whose sine is x.", flops=_SEVERAL)
-asinh = unary("asinh", topi.asinh, "Take the number whose hyperbolic sine is x.", flops=_SEVERAL)
-atan = unary("atan", topi.atan, "Take the angle whose tangent is x.", flops=_SEVERAL)
-atanh = unary("atanh", topi.atanh, "Take the number whose hyperbolic tangent is x.", flops=_SEVERAL)
-cos = unary("cos", topi.cos, "Take the cosine.", flops=_SEVERAL)
-cosh = unary("cosh", topi.cosh, "Take the hyperbolic cosine.", flops=_SEVERAL)
-sin = unary("sin", topi.sin, "Take the sine.", flops=_SEVERAL)
-sinh = unary("sinh", topi.sinh, "Take the hyperbolic sine.", flops=_SEVERAL)
-tan = unary("tan", topi.tan, "Take the tangent.", flops=_SEVERAL)
-tanh = unary("tanh", topi.tanh, "Take the hyperbolic tangent.", flops=_SEVERAL)
-exp = unary("exp", topi.exp, "Raise e to the power x.", flops=_SEVERAL)
-log = unary("log", topi.log, "Take the natural logarithm.", flops=_SEVERAL)
-sqrt = unary("sqrt", topi.sqrt, "Take the square root.")
-rsqrt = unary("rsqrt", topi.rsqrt, "Take 1 / sqrt(x).", flops=2)
-sigmoid = unary("sigmoid", topi.sigmoid, "Take 1 / (1 + exp(-x)).", flops=_SEVERAL)
-erf = unary("erf", topi.erf, "Take the error function.", flops=_SEVERAL)
+acos = unary("acos", topi.acos, "Take the angle whose cosine is x.", flops=_SEVERAL, gradient=slopes.acos)
+acosh = unary(
+    "acosh", topi.acosh, "Take the number whose hyperbolic cosine is x.", flops=_SEVERAL, gradient=slopes.acosh
+)
+asin = unary("asin", topi.asin, "Take the angle whose sine is x.", flops=_SEVERAL, gradient=slopes.asin)
+asinh = unary("asinh", topi.asinh, "Take the number whose hyperbolic sine is x.", flops=_SEVERAL, gradient=slopes.asinh)
+atan = unary("atan", topi.atan, "Take the angle whose tangent is x.", flops=_SEVERAL, gradient=slopes.atan)
+atanh = unary(
+    "atanh", topi.atanh, "Take the number whose hyperbolic tangent is x.", flops=_SEVERAL, gradient=slopes.atanh
+)
+cos = unary("cos", topi.cos, "Take the cosine.", flops=_SEVERAL, gradient=slopes.cos)
+cosh = unary("cosh", topi.cosh, "Take the hyperbolic cosine.", flops=_SEVERAL, gradient=slopes.cosh)
+sin = unary("sin", topi.sin, "Take the sine.", flops=_SEVERAL, gradient=slopes.sin)
+sinh = unary("sinh", topi.sinh, "Take the hyperbolic sine.", flops=_SEVERAL, gradient=slopes.sinh)
+tan = unary("tan", topi.tan, "Take the tangent.", flops=_SEVERAL, gradient=slopes.tan)
+tanh = unary("tanh", topi.tanh, "Take the hyperbolic tangent.", flops=_SEVERAL, gradient=slopes.tanh)
+exp = unary("exp", topi.exp, "Raise e to the power x.", flops=_SEVERAL, gradient=slopes.exp)
+log = unary("log", topi.log, "Take the natural logarithm.", flops=_SEVERAL, gradient=slopes.log)
+sqrt = unary("sqrt", topi.sqrt, "Take the square root.", gradient=slopes.sqrt)
+rsqrt = unary("rsqrt", topi.rsqrt, "Take 1 / sqrt(x).", flops=2, gradient=slopes.rsqrt)
+sigmoid = unary("sigmoid", topi.sigmoid, "Take 1 / (1 + exp(-x)).", flops=_SEVERAL, gradient=slopes.sigmoid)
+erf = unary("erf", topi.erf, "Take the error function.", flops=_SEVERAL, gradient=slopes.erf)
 logical_not = unary("logical_not", topi.logical_not, "Tell where x is zero or false.", **_TELLS)
 isfinite = unary("isfinite", topi.isfinite, "Tell where x is neither infinite nor NaN.", **_TELLS)
 isinf = unary("isinf", topi.isinf, "Tell where x is infinite.", **_TELLS)
@@ -68,7 +73,7 @@ def _clip(x: Tensor, min: Any, max: Any) -> Tensor:
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2),
     layout=follows_first,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.clip,
 )
 def clip(x: TensorArg, min: ScalarArg, max: ScalarArg) -> Expr:
     """Limit elements to the range from `min` to `max`."""

@@ -9,13 +9,13 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import as_written, follows, follows_first
 from compiler.relax.op.core.params import Dtype, OptionalDtype, ScalarArg, ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing, per_output
+from compiler.relax.op.gradients import movement as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import FloatImm, IntImm, PrimExpr
@@ -62,7 +62,7 @@ def _full(shape: Any, fill_value: Tensor, dtype: str) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.filled,
 )
 def full(shape: ShapeArg, fill_value: TensorArg, dtype: OptionalDtype = None) -> Expr:
     """Fill a tensor of `shape` with `fill_value`, a tensor without dimensions."""
@@ -88,7 +88,7 @@ def _full_like(x: Tensor, fill_value: Tensor, dtype: str) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=follows_first,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.filled,
 )
 def full_like(x: TensorArg, fill_value: TensorArg, dtype: OptionalDtype = None) -> Expr:
     """Fill a tensor of the shape of `x` with `fill_value`, a tensor without dimensions."""
@@ -295,7 +295,7 @@ def _triangle_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.triangle,
 )
 def tril(x: TensorArg, k: ScalarArg = 0) -> Expr:
     """Keep the lower triangle of matrices, the diagonal `k` included; the rest is zero."""
@@ -308,7 +308,7 @@ def tril(x: TensorArg, k: ScalarArg = 0) -> Expr:
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.triangle,
 )
 def triu(x: TensorArg, k: ScalarArg = 0) -> Expr:
     """Keep the upper triangle of matrices, the diagonal `k` included; the rest is zero."""

@@ -7,7 +7,6 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import int64, text
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import (
     LayoutResult,
     LayoutUse,
@@ -21,6 +20,7 @@ from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import broadcast_dims_to, check_kind, product, tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing, per_input
+from compiler.relax.op.gradients import movement as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -52,7 +52,7 @@ def _broadcast_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.broadcast_to,
 )
 def broadcast_to(x: TensorArg, shape: ShapeArg) -> Expr:
     """Repeat `x` along dimensions of size 1, or new ones before its own, so that it has `shape`."""
@@ -89,7 +89,7 @@ def _collapse(data: Tensor, shape: Any) -> Tensor:
     pattern=OpPatternKind.COMM_REDUCE,
     flops=per_input(1),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.collapse_sum,
 )
 def collapse_sum_to(data: TensorArg, shape: ShapeArg) -> Expr:
     """Add up what `broadcast_to` repeats, so that `data` has `shape`."""
@@ -115,7 +115,7 @@ def _collapse_like(data: Tensor, collapse_target: Tensor) -> Tensor:
     pattern=OpPatternKind.COMM_REDUCE,
     flops=per_input(1),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.collapse_sum,
 )
 def collapse_sum_like(data: TensorArg, collapse_target: TensorArg) -> Expr:
     """Add up what broadcasting repeats, so that `data` has the shape of `collapse_target`."""
@@ -164,7 +164,7 @@ def _expand(x: Tensor, axis: Any) -> Tensor:
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=_expand_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.reshaped,
     canonical=_one_axis,
 )
 def expand_dims(x: TensorArg, axis: Ints) -> Expr:
@@ -218,7 +218,7 @@ def _squeeze(x: Tensor, axis: Any) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_squeeze_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.reshaped,
     canonical=_one_axis,
 )
 def squeeze(x: TensorArg, axis: OptionalInts = None) -> Expr:
@@ -242,7 +242,7 @@ def _flatten(x: Tensor) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.reshaped,
 )
 def flatten(x: TensorArg) -> Expr:
     """Lay all elements out in one dimension, in row-major order."""
@@ -265,7 +265,7 @@ def _flip_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.flip,
 )
 def flip(data: TensorArg, axis: int) -> Expr:
     """Turn the elements along `axis` around."""
@@ -300,7 +300,7 @@ def _reverse_layout(use: LayoutUse) -> LayoutResult:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_reverse_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.reverse_sequence,
 )
 def reverse_sequence(data: TensorArg, seq_lengths: TensorArg, seq_axis: int = 1, batch_axis: int = 0) -> Expr:
     """Turn the first `seq_lengths[b]` elements along `seq_axis` around, for each b along `batch_axis`."""
@@ -334,7 +334,7 @@ def _repeat(data: Tensor, repeats: int, axis: int | None) -> Tensor:
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.repeat,
 )
 def repeat(data: TensorArg, repeats: int, axis: int | None = None) -> Expr:
     """Repeat each slice along `axis` (each element, laid flat, for None) `repeats` times in a row."""
@@ -378,7 +378,7 @@ def _tile(data: Tensor, repeats: Any) -> Tensor:
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=_tile_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.tile,
     canonical=_all_repeats,
 )
 def tile(data: TensorArg, repeats: Ints) -> Expr:

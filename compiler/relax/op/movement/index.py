@@ -7,13 +7,13 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, PrimValue, StructInfo, Tuple
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import Layout, LayoutResult, LayoutUse, as_written
 from compiler.relax.op.core.params import OptionalScalars, ScalarsArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import check_kind, tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import nothing
+from compiler.relax.op.gradients import movement as slopes
 from compiler.runtime.vm.data_builtins import strided_slice_of
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
@@ -65,7 +65,7 @@ def _take(x: Tensor, indices: Tensor, axis: int | None, mode: str) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_take_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.take,
 )
 def take(x: TensorArg, indices: TensorArg, axis: int | None = None, mode: str = "fast") -> Expr:
     """Take slices of `x` along `axis` at `indices`.
@@ -147,7 +147,7 @@ def _slice(x: Tensor, axes: Any, begin: Any, end: Any, strides: Any = None, assu
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_slice_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.strided_slice,
 )
 def strided_slice(
     x: TensorArg,
@@ -182,7 +182,7 @@ def _dynamic_slice_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.OPAQUE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=refused("the shape of its result is known only when it runs"),
 )
 def dynamic_strided_slice(x: TensorArg, begin: TensorArg, end: TensorArg, strides: TensorArg) -> Expr:
     """Take x[begin:end:strides], bounds being tensors with one number a dimension."""

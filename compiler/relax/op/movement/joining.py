@@ -9,7 +9,6 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import (
     LayoutResult,
     LayoutUse,
@@ -23,6 +22,7 @@ from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing
+from compiler.relax.op.gradients import movement as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -87,7 +87,7 @@ def _concat(tensors: Sequence[Tensor], axis: int | None) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_concat_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.concat,
 )
 def concat(tensors: TensorsArg, axis: int | None = 0) -> Expr:
     """Put tensors one after another along `axis`."""
@@ -125,7 +125,7 @@ def _stack_layout(use: LayoutUse) -> LayoutResult:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_stack_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.stack,
 )
 def stack(tensors: TensorsArg, axis: int = 0) -> Expr:
     """Put tensors of one shape beside each other along a new dimension `axis`."""
@@ -175,7 +175,7 @@ def _split(x: Tensor, indices_or_sections: Any, axis: int) -> list[Tensor]:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.split,
 )
 def split(x: TensorArg, indices_or_sections: Any, axis: int = 0) -> Expr:
     """Cut `x` along `axis` into that many parts, or before each of those indices.
@@ -212,7 +212,7 @@ def _meshgrid(tensors: Sequence[Tensor], indexing: str | None) -> list[Tensor]:
     pattern=OpPatternKind.BROADCAST,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.meshgrid,
 )
 def meshgrid(tensors: TensorsArg, indexing: str | None = "ij") -> Expr:
     """Repeat each of several vectors along the dimensions of the others.

@@ -9,15 +9,14 @@ from compiler.relax.nodes import Call, Expr, ShapeExpr, StructInfo, TensorStruct
 from compiler.relax.nodes.dims import int64, shape_text
 from compiler.relax.op.core.layout import Layout, LayoutResult, LayoutUse, as_written, follows
 from compiler.relax.op.core.params import Dtype, OptionalInts, ShapeArg, TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, operator, refused
+from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor, with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing, per_output
+from compiler.relax.op.gradients import elementwise
+from compiler.relax.op.gradients import movement as slopes
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
-
-_NO_GRADIENT_YET = refused("gradients are not written yet")
-
 
 # ------------------------------------------------------------------------------------ reshape
 
@@ -83,7 +82,7 @@ def _reshape_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=_NO_GRADIENT_YET,
+    gradient=slopes.reshaped,
 )
 def reshape(x: TensorArg, shape: ShapeArg) -> Expr:
     """Lay the elements of `x`, in row-major order, out as `shape`.
@@ -134,7 +133,7 @@ def _permute_layout(use: LayoutUse) -> LayoutResult:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_permute_layout,
-    gradient=_NO_GRADIENT_YET,
+    gradient=slopes.permute_dims,
 )
 def permute_dims(x: TensorArg, axes: OptionalInts = None) -> Expr:
     """Put the dimensions of `x` in the order `axes`; reversed without it."""
@@ -154,7 +153,7 @@ def _astype_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(1),
     layout=follows,
-    gradient=_NO_GRADIENT_YET,
+    gradient=elementwise.astype,
 )
 def astype(x: TensorArg, dtype: Dtype) -> Expr:
     """Convert the elements of `x` to `dtype`."""

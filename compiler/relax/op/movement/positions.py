@@ -8,13 +8,14 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
+from compiler.relax.op.core.families import NOT_SMOOTH
 from compiler.relax.op.core.layout import all_follow_with_axis, as_written
 from compiler.relax.op.core.params import ScalarArg, TensorArg, TensorsArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import broadcast_dims, check_kind, tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing, per_input
+from compiler.relax.op.gradients import movement as slopes
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
@@ -57,7 +58,7 @@ def _gather_elements(data: Tensor, indices: Tensor, axis: int) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=all_follow_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.gather_elements,
 )
 def gather_elements(data: TensorArg, indices: TensorArg, axis: int = 0) -> Expr:
     """Take data[i, ..., indices[i, ..., k], ..., k], the index replaced along `axis`.
@@ -106,7 +107,7 @@ def _gather_nd(data: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.gather_nd,
 )
 def gather_nd(data: TensorArg, indices: TensorArg, batch_dims: int = 0) -> Expr:
     """Take slices of `data` at points: the last dimension of `indices` holds a point's numbers."""
@@ -144,7 +145,7 @@ def _index_tensor_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.index_tensor,
 )
 def index_tensor(data: TensorArg, indices: TensorsArg) -> Expr:
     """Take data[indices] as numpy does: integer tensors that broadcast, for the first dimensions."""
@@ -178,7 +179,7 @@ def _index_put(data: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.index_put,
 )
 def index_put(data: TensorArg, indices: TensorsArg, values: TensorArg, accumulate: bool = False) -> Expr:
     """Write `values` into a copy of `data` at data[indices], as numpy does; when `accumulate`, add them."""
@@ -209,7 +210,7 @@ def _scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int,
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=all_follow_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.scatter_elements,
 )
 def scatter_elements(
     data: TensorArg, indices: TensorArg, updates: TensorArg, axis: int = 0, reduction: str = "update"
@@ -247,7 +248,7 @@ def _scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) 
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(1, 2),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.scatter_nd,
 )
 def scatter_nd(data: TensorArg, indices: TensorArg, updates: TensorArg, reduction: str = "update") -> Expr:
     """Write slices of `updates` into a copy of `data` at points.
@@ -289,7 +290,7 @@ def _slice_scatter(input_tensor: Tensor, src: Tensor, start: Any, end: Any, step
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.slice_scatter,
 )
 def slice_scatter(
     input_tensor: TensorArg, src: TensorArg, start: ScalarArg, end: ScalarArg, step: ScalarArg, axis: int = 0

@@ -7,13 +7,13 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows, follows_first
 from compiler.relax.op.core.params import TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, TeForm, operator
+from compiler.relax.op.core.registry import Gradient, OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import like
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
+from compiler.relax.op.gradients import elementwise as slopes
 from compiler.te.tensor import Tensor
 
 __all__ = ["gelu", "gelu_tanh", "leakyrelu", "prelu", "relu", "relu6", "selu", "silu", "softplus"]
@@ -22,7 +22,9 @@ _FLOATS = like("data", floats=True)
 _SEVERAL = 10  # about what a function of the math library takes
 
 
-def _activation(name: str, te: TeForm, doc: str, flops: int, *, numbers: bool = False) -> Callable[[TensorArg], Call]:
+def _activation(
+    name: str, te: TeForm, doc: str, flops: int, gradient: Gradient, *, numbers: bool = False
+) -> Callable[[TensorArg], Call]:
     """The operator `relax.nn.<name>` of one tensor `data`, of floats, or with `numbers` of whole numbers, too."""
 
     def declared(data: TensorArg) -> Expr:
@@ -37,16 +39,20 @@ def _activation(name: str, te: TeForm, doc: str, flops: int, *, numbers: bool = 
         pattern=OpPatternKind.ELEMWISE,
         flops=per_output(flops),
         layout=follows,
-        gradient=NO_GRADIENT_YET,
+        gradient=gradient,
     )(declared)
 
 
-relu = _activation("relu", topi.nn.relu, "Replace negative elements by 0.", 1, numbers=True)
-relu6 = _activation("relu6", topi.nn.relu6, "Limit elements to the range from 0 to 6.", 2, numbers=True)
-gelu = _activation("gelu", topi.nn.gelu, "Take x * (1 + erf(x / sqrt(2))) / 2.", _SEVERAL + 4)
-gelu_tanh = _activation("gelu_tanh", topi.nn.gelu_tanh, "Take gelu by its approximation with tanh.", _SEVERAL + 8)
-silu = _activation("silu", topi.nn.silu, "Take x * sigmoid(x).", _SEVERAL + 1)
-selu = _activation("selu", topi.nn.selu, "Take the self-normalising unit: scaled x or alpha * (exp(x) - 1).", _SEVERAL)
+relu = _activation("relu", topi.nn.relu, "Replace negative elements by 0.", 1, slopes.relu, numbers=True)
+relu6 = _activation("relu6", topi.nn.relu6, "Limit elements to the range from 0 to 6.", 2, slopes.relu6, numbers=True)
+gelu = _activation("gelu", topi.nn.gelu, "Take x * (1 + erf(x / sqrt(2))) / 2.", _SEVERAL + 4, slopes.gelu)
+gelu_tanh = _activation(
+    "gelu_tanh", topi.nn.gelu_tanh, "Take gelu by its approximation with tanh.", _SEVERAL + 8, slopes.gelu_tanh
+)
+silu = _activation("silu", topi.nn.silu, "Take x * sigmoid(x).", _SEVERAL + 1, slopes.silu)
+selu = _activation(
+    "selu", topi.nn.selu, "Take the self-normalising unit: scaled x or alpha * (exp(x) - 1).", _SEVERAL, slopes.selu
+)
 
 
 def _leakyrelu(data: Tensor, alpha: float) -> Tensor:
@@ -60,7 +66,7 @@ def _leakyrelu(data: Tensor, alpha: float) -> Tensor:
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2),
     layout=follows_first,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.leakyrelu,
 )
 def leakyrelu(data: TensorArg, alpha: float = 0.01) -> Expr:
     """Multiply negative elements by `alpha`."""
@@ -77,7 +83,7 @@ def _softplus(data: Tensor, beta: float, threshold: float) -> Tensor:
     pattern=OpPatternKind.ELEMWISE,
     flops=per_output(2 * _SEVERAL),
     layout=follows_first,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.softplus,
 )
 def softplus(data: TensorArg, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     """Take log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`."""
@@ -116,7 +122,7 @@ def _prelu(data: Tensor, alpha: Tensor, axis: int) -> Any:
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(2),
     layout=_prelu_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.prelu,
 )
 def prelu(data: TensorArg, alpha: TensorArg, axis: int = 1) -> Expr:
     """Multiply negative elements by the number in `alpha` that belongs to their place along `axis`."""

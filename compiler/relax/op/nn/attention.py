@@ -7,12 +7,12 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import as_written
 from compiler.relax.op.core.params import OptionalTensor, TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import broadcast_dims_to, check_kind, tensor
 from compiler.relax.op.core.use import Use, shown
+from compiler.relax.op.gradients import attention as slopes
 from compiler.te.operation import compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor
@@ -78,7 +78,7 @@ def _attention(
 
 
 _PARTS: dict[str, Any] = {
-    "pattern": OpPatternKind.OUT_ELEMWISE_FUSABLE, "flops": _flops, "layout": as_written, "gradient": NO_GRADIENT_YET,
+    "pattern": OpPatternKind.OUT_ELEMWISE_FUSABLE, "flops": _flops, "layout": as_written, "gradient": slopes.attention,
     "precision": "always",
 }  # fmt: skip
 
@@ -191,7 +191,10 @@ def _attention_var_len(
     return topi.nn.attention(queries, keys, values, mask, scale)
 
 
-@operator("relax.nn.attention_var_len", infer=_var_len_info, te=_attention_var_len, **_PARTS)
+_VAR_LEN = {**_PARTS, "gradient": refused("training takes sequences of one length, padded, through attention")}
+
+
+@operator("relax.nn.attention_var_len", infer=_var_len_info, te=_attention_var_len, **_VAR_LEN)
 def attention_var_len(
     queries: TensorArg,
     keys: TensorArg,

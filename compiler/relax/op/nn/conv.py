@@ -8,12 +8,12 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TensorStructInfo, info_of
 from compiler.relax.nodes.dims import simplified
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.params import Ints, OptionalDtype, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import elements
+from compiler.relax.op.gradients import conv as slopes
 from compiler.relax.op.nn.stored import (
     SPATIAL,
     around,
@@ -158,7 +158,7 @@ def _convolution(rank: int) -> Callable[[Callable[..., Expr]], Callable[..., Cal
         pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
         flops=_flops(rank, transposed=False),
         layout=convolution_layout(name),
-        gradient=NO_GRADIENT_YET,
+        gradient=slopes.conv,
         precision="always",
         canonical=_canonical(name, rank),
     )
@@ -173,7 +173,7 @@ def _transposed(rank: int) -> Callable[[Callable[..., Expr]], Callable[..., Call
         pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
         flops=_flops(rank, transposed=True),
         layout=convolution_layout(name),
-        gradient=NO_GRADIENT_YET,
+        gradient=slopes.conv_transpose,
         precision="always",
         canonical=_canonical(name, rank),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import as_written
 from compiler.relax.op.core.params import OptionalTensor, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import check_kind, tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_input
+from compiler.relax.op.gradients import norm as slopes
 from compiler.te.tensor import Tensor
 
 __all__ = ["cross_entropy_with_logits", "nll_loss"]
@@ -35,7 +35,7 @@ def _cross_entropy_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(2),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.cross_entropy,
     precision="never",
 )
 def cross_entropy_with_logits(predictions: TensorArg, labels: TensorArg) -> Expr:
@@ -86,7 +86,7 @@ def _nll(
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(2, 1),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.nll_loss,
     precision="never",
 )
 def nll_loss(

@@ -7,12 +7,12 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo, TupleStructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_with_axis
 from compiler.relax.op.core.params import Ints, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_input, per_output
+from compiler.relax.op.gradients import norm as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimExpr
 
@@ -34,7 +34,7 @@ def _softmax_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(5),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.softmax,
     precision="never",
 )
 def softmax(data: TensorArg, axis: int = -1) -> Expr:
@@ -48,7 +48,7 @@ def softmax(data: TensorArg, axis: int = -1) -> Expr:
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(5),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.log_softmax,
     precision="never",
 )
 def log_softmax(data: TensorArg, axis: int = -1) -> Expr:
@@ -108,7 +108,7 @@ def _layer_norm(
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(8),
     layout=_one_moves,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.layer_norm,
     precision="never",
 )
 def layer_norm(
@@ -137,7 +137,7 @@ def _rms_norm(data: Tensor, weight: Tensor, axes: Any, epsilon: float) -> Tensor
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(4),
     layout=_one_moves,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.rms_norm,
     precision="never",
 )
 def rms_norm(data: TensorArg, weight: TensorArg, axes: Ints = -1, epsilon: float = 1e-05) -> Expr:
@@ -191,7 +191,7 @@ def _batch_norm(
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_input(8),
     layout=_batch_norm_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.batch_norm,
     precision="never",
 )
 def batch_norm(
@@ -266,7 +266,7 @@ def _group_norm(
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(8),
     layout=_axes_move,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.group_norm,
     precision="never",
 )
 def group_norm(
@@ -300,7 +300,7 @@ def _instance_norm(
     pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
     flops=per_output(8),
     layout=_axes_move,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.instance_norm,
     precision="never",
 )
 def instance_norm(

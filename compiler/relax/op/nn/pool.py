@@ -9,12 +9,12 @@ from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Call, Expr, StructInfo, info_of
 from compiler.relax.nodes.dims import int64, simplified
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.params import Ints, OptionalInts, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import elements, per_input
+from compiler.relax.op.gradients import window as slopes
 from compiler.relax.op.nn.stored import (
     SPATIAL,
     around,
@@ -40,7 +40,7 @@ _POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 _ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
 
 
-def _canonical(op: str, rank: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def pool_canonical(op: str, rank: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def complete(attrs: dict[str, Any]) -> dict[str, Any]:
         moves = {name: per_dimension(op, name, attrs[name], rank) for name in ("pool_size", "strides", "dilation")}
         out = attrs["out_layout"] or attrs["layout"]
@@ -87,7 +87,7 @@ def _flops(call: Call) -> PrimExpr | None:
     return simplified(number)
 
 
-def _kernel_layout(layout: str, rank: int) -> str:
+def kernel_layout(layout: str, rank: int) -> str:
     """The layout that the kernel works in: the tensor's own, unless windows lie crosswise or batches in blocks."""
     fits = [letter for letter in layout if letter in "DHW"] == list(SPATIAL[rank]) and "n" not in layout
     return layout if fits else "NC" + SPATIAL[rank]
@@ -98,7 +98,7 @@ def _pooled(rank: int, kind: str) -> Callable[..., Tensor]:
         data: Tensor, pool_size: Any, strides: Any, padding: Any, dilation: Any, ceil_mode: bool,
         count_include_pad: bool, layout: str, out_layout: str,
     ) -> Tensor:  # fmt: skip
-        near = _kernel_layout(layout, rank)
+        near = kernel_layout(layout, rank)
         source = stored_as(data, layout, near)
         made = _POOLS[rank](source, pool_size, strides, dilation, padding, kind, ceil_mode, near, count_include_pad)
         return stored_as(made, near, out_layout)
@@ -114,8 +114,8 @@ def _pool(name: str, rank: int, kind: str) -> _Declare:
         pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
         flops=_flops,
         layout=windows_layout("layout"),
-        gradient=NO_GRADIENT_YET,
-        canonical=_canonical(f"relax.nn.{name}", rank),
+        gradient=slopes.max_pool if kind == "max" else slopes.avg_pool,
+        canonical=pool_canonical(f"relax.nn.{name}", rank),
     )
 
 
@@ -246,7 +246,7 @@ def _adaptive_info(rank: int) -> Callable[[Use], StructInfo]:
 
 def _adaptive_form(rank: int) -> Callable[..., Tensor]:
     def form(data: Tensor, output_size: Any, layout: str, out_layout: str) -> Tensor:
-        near = _kernel_layout(layout, rank)
+        near = kernel_layout(layout, rank)
         source = stored_as(data, layout, near)
         sizes = dict(zip((letter for letter in near if not letter.isdigit()), source.shape))
         wanted = [sizes[letter] for letter in SPATIAL[rank]] if output_size is None else output_size
@@ -264,7 +264,7 @@ def _adaptive(rank: int) -> _Declare:
         pattern=OpPatternKind.OUT_ELEMWISE_FUSABLE,
         flops=per_input(1),
         layout=windows_layout("layout"),
-        gradient=NO_GRADIENT_YET,
+        gradient=slopes.adaptive_avg_pool,
         canonical=_adaptive_canonical(name, rank),
     )
 

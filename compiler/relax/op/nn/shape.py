@@ -7,13 +7,13 @@ from typing import Any
 from compiler import topi
 from compiler.errors import IRError
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows_first
 from compiler.relax.op.core.params import Ints, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import product, tensor
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing
+from compiler.relax.op.gradients import movement, norm
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
@@ -76,7 +76,7 @@ def _pad_layout(use: LayoutUse) -> LayoutResult:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=_pad_layout,
-    gradient=NO_GRADIENT_YET,
+    gradient=movement.pad,
     canonical=_pad_canonical,
 )
 def pad(data: TensorArg, pad_width: Ints, pad_mode: str | None = "constant", pad_value: float | None = 0.0) -> Expr:
@@ -114,7 +114,7 @@ def _shuffle(data: Tensor, upscale_factor: int) -> Tensor:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=movement.pixel_shuffle,
 )
 def pixel_shuffle(data: TensorArg, upscale_factor: int) -> Expr:
     """Turn (..., C * r * r, H, W) into (..., C, H * r, W * r), where r is `upscale_factor`."""
@@ -136,7 +136,7 @@ def _flatten_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.INJECTIVE,
     flops=nothing,
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=movement.reshaped,
 )
 def batch_flatten(data: TensorArg) -> Expr:
     """Lay all dimensions but the first flat."""
@@ -161,7 +161,7 @@ def _dropout(data: Tensor, rate: float) -> Any:
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     layout=follows_first,
-    gradient=NO_GRADIENT_YET,
+    gradient=norm.dropout,
 )
 def dropout(data: TensorArg, rate: float = 0.5) -> Expr:
     """Give the data and a mask of ones: programs run inference, which drops nothing.

@@ -7,13 +7,14 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo
-from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
+from compiler.relax.op.core.families import NOT_SMOOTH
 from compiler.relax.op.core.layout import LayoutResult, LayoutUse, as_written, follows
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import broadcast_all, with_dtype
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_input, per_output
+from compiler.relax.op.gradients import elementwise as slopes
 from compiler.relax.op.reduction.statistical import reduced, reduction_layout
 from compiler.te.tensor import Tensor
 
@@ -65,7 +66,7 @@ def _where_info(use: Use) -> StructInfo:
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(1),
     layout=follows,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.where,
 )
 def where(condition: TensorArg, x1: TensorArg, x2: TensorArg) -> Expr:
     """Take elements of `x1` where `condition` holds, else of `x2`; all three broadcast."""

@@ -7,13 +7,14 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET, NOT_SMOOTH
+from compiler.relax.op.core.families import NOT_SMOOTH
 from compiler.relax.op.core.layout import follows_with_axis
 from compiler.relax.op.core.params import Dtype, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor, with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_input
+from compiler.relax.op.gradients import reduction as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 
@@ -40,7 +41,7 @@ def _sort(x: Tensor, axis: int, descending: bool) -> Tensor:
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.sort,
 )
 def sort(x: TensorArg, axis: int = -1, descending: bool = False) -> Expr:
     """Put the elements along `axis` in order; NaN counts as the largest."""
@@ -99,7 +100,7 @@ def _topk(data: Tensor, k: int, axis: int, ret_type: str, largest: bool, dtype: 
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(_COMPARISONS),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.topk,
 )
 def topk(
     data: TensorArg, k: int = 1, axis: int = -1, ret_type: str = "both", largest: bool = True, dtype: Dtype = "int32"

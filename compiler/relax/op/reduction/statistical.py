@@ -8,7 +8,6 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Call, Expr, StructInfo, TupleStructInfo
 from compiler.relax.nodes.dims import int64
-from compiler.relax.op.core.families import NO_GRADIENT_YET
 from compiler.relax.op.core.layout import (
     LayoutResult,
     LayoutUse,
@@ -17,10 +16,11 @@ from compiler.relax.op.core.layout import (
     without_dimensions,
 )
 from compiler.relax.op.core.params import OptionalDtype, OptionalInts, TensorArg
-from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, Refused, TeForm, operator
+from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, TeForm, operator
 from compiler.relax.op.core.rules import check_kind, product, tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_input, per_output
+from compiler.relax.op.gradients import reduction as slopes
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimExpr
 
@@ -67,7 +67,7 @@ def reduction_layout(use: LayoutUse) -> LayoutResult:
 
 
 def _reduction(
-    name: str, te: TeForm, doc: str, infer: InferRule, flops: int = 1, gradient: Gradient | Refused = NO_GRADIENT_YET
+    name: str, te: TeForm, doc: str, infer: InferRule, gradient: Gradient, flops: int = 1
 ) -> Callable[..., Call]:
     def declared(x: TensorArg, axis: OptionalInts = None, keepdims: bool = False) -> Expr:
         raise AssertionError("a declaration")
@@ -90,13 +90,15 @@ def _reduction(
     )(declared)
 
 
-sum = _reduction("sum", topi.sum, "Add the elements", reduced())
-prod = _reduction("prod", topi.prod, "Multiply the elements", reduced())
-max = _reduction("max", topi.max, "Take the largest element", reduced())
-min = _reduction("min", topi.min, "Take the smallest element", reduced())
-mean = _reduction("mean", topi.mean, "Take the mean", reduced(floats=True))
-variance = _reduction("variance", topi.variance, "Take the mean square about the mean", reduced(floats=True), 4)
-std = _reduction("std", topi.std, "Take the square root of the variance", reduced(floats=True), 4)
+sum = _reduction("sum", topi.sum, "Add the elements", reduced(), slopes.sum)
+prod = _reduction("prod", topi.prod, "Multiply the elements", reduced(), slopes.product)
+max = _reduction("max", topi.max, "Take the largest element", reduced(), slopes.extreme)
+min = _reduction("min", topi.min, "Take the smallest element", reduced(), slopes.extreme)
+mean = _reduction("mean", topi.mean, "Take the mean", reduced(floats=True), slopes.mean)
+variance = _reduction(
+    "variance", topi.variance, "Take the mean square about the mean", reduced(floats=True), slopes.variance, 4
+)
+std = _reduction("std", topi.std, "Take the square root of the variance", reduced(floats=True), slopes.std, 4)
 
 
 # ------------------------------------------------------------------------------------- median
@@ -123,7 +125,7 @@ def _median(x: Tensor, axis: Any, keepdims: bool) -> Any:
     pattern=OpPatternKind.OPAQUE,
     flops=per_input(10),
     layout=as_written,
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.median,
 )
 def median(x: TensorArg, axis: OptionalInts = None, keepdims: bool = False) -> Expr:
     """Take the middle element along `axis`, the lower of two, and its position.
@@ -162,7 +164,7 @@ def _cumprod(data: Tensor, axis: int | None, dtype: str, exclusive: bool) -> Ten
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(1),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.cumsum,
 )
 def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None, exclusive: bool = False) -> Expr:
     """Take running sums along `axis`, or of the elements laid flat.
@@ -178,7 +180,7 @@ def cumsum(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(1),
     layout=follows_with_axis("axis"),
-    gradient=NO_GRADIENT_YET,
+    gradient=slopes.cumprod,
 )
 def cumprod(data: TensorArg, axis: int | None = None, dtype: OptionalDtype = None, exclusive: bool = False) -> Expr:
     """Take running products, as `cumsum` takes sums."""

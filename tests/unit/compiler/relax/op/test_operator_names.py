@@ -37,7 +37,6 @@ DIFFER = {
 """Names whose parameters are not those of the list, and why."""
 _DEVICES = "not written yet: several devices"
 _CLOSURES = "not written yet: closures"
-_BACKWARD = "not written yet: gradients"
 _BY_PASSES = "passes write the call themselves; there is no function yet"
 MISSING = {
     "builtin.alloc_tensor": _BY_PASSES, "builtin.stop_lift_params": "not written yet: lifting of parameters",
@@ -45,14 +44,11 @@ MISSING = {
     "ccl.broadcast_from_worker0": _DEVICES, "ccl.scatter_from_worker0": _DEVICES,
     "distributed.annotate_sharding": _DEVICES, "distributed.call_tir_local_view": _DEVICES,
     "distributed.redistribute": _DEVICES, "distributed.redistribute_replica_to_shard": _DEVICES,
-    "grad.avg_pool2d_backward": _BACKWARD, "grad.end_checkpoint": _BACKWARD, "grad.max_pool2d_backward": _BACKWARD,
-    "grad.nll_loss_backward": _BACKWARD, "grad.no_grad": _BACKWARD, "grad.start_checkpoint": _BACKWARD,
-    "grad.take_backward": _BACKWARD, "hint_on_device": _DEVICES, "invoke_closure": _CLOSURES,
-    "invoke_pure_closure": _CLOSURES, "layout_transform": "not written yet: index maps as attributes",
-    "memory.alloc_storage": _BY_PASSES, "memory.alloc_tensor": _BY_PASSES,
-    "memory.ensure_zero_offset": "not written yet: views of memory", "memory.kill_storage": _BY_PASSES,
-    "memory.kill_tensor": _BY_PASSES, "memory.view": "not written yet: views of memory",
-    "null_value": "not written yet: arguments that are left out",
+    "hint_on_device": _DEVICES, "invoke_closure": _CLOSURES, "invoke_pure_closure": _CLOSURES,
+    "layout_transform": "not written yet: index maps as attributes", "memory.alloc_storage": _BY_PASSES,
+    "memory.alloc_tensor": _BY_PASSES, "memory.ensure_zero_offset": "not written yet: views of memory",
+    "memory.kill_storage": _BY_PASSES, "memory.kill_tensor": _BY_PASSES,
+    "memory.view": "not written yet: views of memory", "null_value": "not written yet: arguments that are left out",
     "register_gradient": "a declaration has its gradient", "to_vdevice": _DEVICES,
     "wrap_param": "not written yet: parameters by type",
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Gradients of operators: each a rule that a declaration names."""
