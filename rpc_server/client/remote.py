@@ -173,9 +173,11 @@ class RPCModule(Module):
 
     type_key = "rpc"
 
-    def __init__(self, session: RPCSession, loaded: ModuleLoaded) -> None:
+    def __init__(self, session: RPCSession, loaded: ModuleLoaded, machine_type: type[Any]) -> None:
+        """`machine_type` runs it if it is a model."""
         super().__init__()
         self.session = session
+        self.machine_type = machine_type
         self.handle = loaded.handle
         self.target = loaded.target
         self.entries = loaded.entries

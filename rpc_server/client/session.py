@@ -15,6 +15,7 @@ from compiler.errors import ArgumentError
 from compiler.runtime.core.device import canonical_type
 from rpc_server.client.connection import CONNECT_TIMEOUT_S, Connection
 from rpc_server.client.host_memory_pool import Landings
+from rpc_server.client.machine import RemoteMachine
 from rpc_server.client.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
 from rpc_server.client.session_channel import Pending, SessionChannel
 from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
@@ -188,7 +189,7 @@ class RPCSession:
     def _loaded(self, request: LoadModule | OpenSystemLibrary) -> RPCModule:
         loaded = self.request(request).body
         assert isinstance(loaded, ModuleLoaded)
-        return RPCModule(self, loaded)
+        return RPCModule(self, loaded, RemoteMachine)
 
     def get_function(self, name: str) -> RemoteFunction:
         """A function registered on the box by `register_func`. Raises RegistryError when there is none."""

@@ -34,6 +34,7 @@ from rpc_server.wire.bounds import (
     UnixTime,
 )
 from rpc_server.wire.codec import Buffer, Codec, Message
+from rpc_server.wire.machine_messages import Action, Devices, FunctionInfo, Items, ModelTiming
 from rpc_server.wire.plain_text import plainly
 from rpc_server.wire.trial_messages import MeasureRequest, MeasureResult
 
@@ -170,6 +171,7 @@ class FreeHandles(ExecutorRequest, frozen=True, tag="free"):
 
     memories: _Handles = ()
     modules: _Handles = ()
+    machines: _Handles = ()
 
 
 class SyncDevice(ExecutorRequest, frozen=True, tag="sync"):
@@ -239,6 +241,36 @@ class TimeFunction(ExecutorRequest, frozen=True, tag="time_function"):
     cooldown_interval_ms: Milliseconds = 0
     repeats_to_cooldown: Tries = 1
     f_preproc: Path = ""
+
+
+class OpenMachine(ExecutorRequest, frozen=True, tag="open_machine"):
+    """Make a virtual machine of a loaded model. `memory`: how memory is kept on all devices, "" for the default."""
+
+    module: Handle
+    devices: Devices = (("cpu", 0),)
+    memory: Label = ""
+
+
+class UseMachine(ExecutorRequest, frozen=True, tag="use_machine"):
+    """Have a machine do something with one of its functions. `saved`: the name that `save` keeps a call under."""
+
+    machine: Handle
+    action: Action
+    function: Path
+    args: Items = ()
+    saved: Path = ""
+    include_return: bool = True
+
+
+class TimeMachine(ExecutorRequest, frozen=True, tag="time_machine"):
+    """Time a function of a machine; "invoke_stateful" times the one whose name is its only argument."""
+
+    machine: Handle
+    function: Path
+    args: Items = ()
+    device_type: Label = "cpu"
+    device_id: Index = 0
+    timing: ModelTiming = ModelTiming()
 
 
 class Measure(ExecutorRequest, frozen=True, tag="measure"):
@@ -320,6 +352,17 @@ class Returned(Reply, frozen=True, tag="returned"):
     value: Value
 
 
+class MachineOpened(Reply, frozen=True, tag="machine"):
+    handle: Handle
+    functions: Annotated[tuple[FunctionInfo, ...], Meta(max_length=65_536)]
+
+
+class MachineReturned(Reply, frozen=True, tag="machine_returned"):
+    """What a function of a machine gave. A report is the message's only buffer, as JSON."""
+
+    value: Items = ()
+
+
 class Timings(Reply, frozen=True, tag="timings"):
     """Seconds per call, one per repeat, and what may have disturbed them."""
 
@@ -355,6 +398,9 @@ AnyExecutorRequest = (
     | Call
     | FindFunction
     | TimeFunction
+    | OpenMachine
+    | UseMachine
+    | TimeMachine
     | Measure
 )
 AnyReply = (
@@ -367,6 +413,8 @@ AnyReply = (
     | Data
     | ModuleLoaded
     | Returned
+    | MachineOpened
+    | MachineReturned
     | Timings
     | Measured
 )
@@ -419,6 +467,10 @@ def describe_request(request: AnyMessage) -> str:
         case Call():
             return f"call of {request.function!r}"
         case TimeFunction():
+            return f"time_evaluator of {request.function!r}"
+        case UseMachine():
+            return f"{request.action.value} of {request.function!r}"
+        case TimeMachine():
             return f"time_evaluator of {request.function!r}"
         case Measure():
             return f"measurement of artifact {request.request.artifact[:12]}"

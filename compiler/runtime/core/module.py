@@ -32,6 +32,7 @@ class Module(ABC):
     is_part_of_importer: ClassVar[bool] = False  # what imports it holds its code, and writes it
     static_code: bytes | None = None  # an object file to be linked with the code of the module that imports this one
     entry_name: str = ENTRY_NAME
+    machine_type: type[Any] | None = None  # what runs a model that is elsewhere, in the place of a machine here
 
     def __init__(self) -> None:
         self._imports: list[Module] = []

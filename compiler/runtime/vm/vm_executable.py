@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from compiler.artifact import Artifact
+from compiler.artifact import CONSTANT, Artifact
 from compiler.errors import ArtifactError, DeviceError
 from compiler.runtime.core.device import Device
 from compiler.runtime.core.module import Module
+from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.header import header
 from compiler.runtime.files.model_library import export_model
@@ -170,6 +171,24 @@ class VMExecutable:
 
     def __repr__(self) -> str:
         return f"<VMExecutable {', '.join(self.program.names)}>"
+
+    def measurable(self, func_name: str = "main") -> Artifact:
+        """A function that is machine code as an artifact of its own, with the constants in it.
+
+        A trial measures it as it measures a kernel: `RPCSession.measure(request, [artifact])`. Raises ArtifactError
+        for a function that is none, or is not machine code.
+        """
+        function = self.program.function(func_name)
+        if function is None or function.native is None:
+            raise ArtifactError(
+                f"{func_name!r} is no function of machine code", hint='relax.build(…, exec_mode="compiled")'
+            )
+        code = self.program.kernels["cpu"]
+        blobs = dict(code.blobs)
+        for number, held in enumerate(self.program.constants[: code.constants]):
+            if isinstance(held, NDArray):
+                blobs[f"{CONSTANT}{number}"] = bytes(held.as_bytes())
+        return Artifact(code.target, code.cpu_features, (code.entry(function.native.entry),), blobs, code.meta)
 
     def stats(self) -> str:
         """How many functions, instructions, constants and kernels there are."""

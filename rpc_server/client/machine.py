@@ -1,0 +1,236 @@
+"""A virtual machine on the box, as its client has it: `relax.VirtualMachine(remote_module, remote.cpu())`.
+
+Arrays go to the box once, and what functions give stays there until `numpy()` fetches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.errors import ArgumentError, DeviceError
+from compiler.runtime.core.device import Device
+from compiler.runtime.core.module import MissingFunctionError
+from compiler.runtime.core.ndarray import NDArray, array
+from compiler.runtime.core.packed import PackedFunc
+from compiler.runtime.core.values import ShapeTuple
+from compiler.runtime.measure.report import Report
+from compiler.runtime.measure.timing import BenchmarkResult
+from compiler.runtime.vm.machine import VirtualMachine
+from rpc_server.client.remote import RPCDevice, RPCModule
+from rpc_server.errors import ProtocolError
+from rpc_server.wire.machine_messages import Action, Item, Items, MemoryRef, ModelTiming, ShapeOf, TupleOf
+from rpc_server.wire.messages import (
+    FreeHandles,
+    MachineOpened,
+    MachineReturned,
+    OpenMachine,
+    TimeMachine,
+    Timings,
+    UseMachine,
+)
+
+if TYPE_CHECKING:
+    from rpc_server.client.session import RPCSession
+
+
+class RemoteModelFunction(PackedFunc):
+    """A function of a model on the box."""
+
+    def __init__(self, machine: RemoteMachine, name: str) -> None:
+        self.name = name
+        self._machine = machine
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call and wait. Raises what the box raised."""
+        return self._machine._use(Action.CALL, self.name, args, kwargs)
+
+
+class RemoteMachine(VirtualMachine):
+    """Runs a model on a box, as `VirtualMachine` runs one here.
+
+    Instruments and closures stay where the machine is, so there are none here. Raises ArtifactError where the box
+    cannot run the model, and SessionClosed once its session is over.
+    """
+
+    def __init__(
+        self,
+        rt_mod: RPCModule,
+        device: Device | list[Device],
+        memory_cfg: str | dict[Device, str] | None = None,
+        profile: bool = False,
+    ) -> None:
+        devices = [device] if isinstance(device, Device) else list(device)
+        self._session: RPCSession = rt_mod.session
+        for place in devices:
+            if not isinstance(place, RPCDevice) or place.session is not self._session:
+                raise DeviceError(f"the model is on {self._session.address}, {place} is not", hint="pass remote.cpu()")
+        memory = memory_cfg or ""
+        if isinstance(memory, Mapping):
+            if len(set(memory.values())) > 1:
+                raise ArgumentError("a remote machine keeps memory in one way on all devices", hint='pass "naive"')
+            memory = next(iter(memory.values()), "")
+        places = tuple((place.device_type, place.device_id) for place in devices)
+        opened = self._session.request(OpenMachine(rt_mod.handle, places, memory)).body
+        assert isinstance(opened, MachineOpened)
+        self._remote = rt_mod
+        self._place = devices[0]
+        self._handle = opened.handle
+        self._params = {function.name: function.params for function in opened.functions}
+        self._saved_names: set[str] = set()
+        self._given: dict[str, tuple[Any, ...]] = {}  # arrays that inputs are made of, kept on the box as long
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self._session.free_later(FreeHandles(machines=(self._handle,)))
+
+    def __getitem__(self, key: str) -> PackedFunc:
+        """A function of the model, or one that `save_function` made. Raises MissingFunctionError."""
+        if key not in self._params and key not in self._saved_names:
+            known = ", ".join([*self._params, *self._saved_names])
+            raise MissingFunctionError(f"the model has no function {key!r}", hint=f"it has: {known or 'none'}")
+        return RemoteModelFunction(self, key)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        raise DeviceError("closures stay on the box", hint="call a function of the model that calls the closure")
+
+    def set_instrument(self, instrument: Callable[..., Any] | str | None) -> None:
+        raise DeviceError("calls on a box cannot be watched from here", hint="`profile` says what each of them took")
+
+    # -- saved functions and state ---------------------------------------------------------------
+    def save_function(
+        self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
+    ) -> None:
+        """Keep a call with its arguments on the box under a name."""
+        given = self._arguments_of(func_name, args, kwargs)
+        items = self._items(given)
+        self._request(Action.SAVE, func_name, items, saved_name, include_return)
+        self._saved_names.add(saved_name)
+        self._given[f"saved {saved_name}"] = given
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Set a function's arguments, which go to the box now."""
+        given = self._arguments_of(func_name, args, kwargs)
+        self._request(Action.SET_INPUT, func_name, self._items(given))
+        self._given[func_name] = given
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Call a function with the arguments that were set."""
+        self._request(Action.INVOKE, func_name)
+
+    def get_outputs(self, func_name: str) -> Any:
+        """The result of the last `invoke_stateful`: arrays on the box."""
+        return self._result(self._request(Action.OUTPUTS, func_name))
+
+    # -- measuring -------------------------------------------------------------------------------
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        f_preproc: str = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """As `VirtualMachine.time_evaluator`; the calls and the clock are on the box."""
+        timing = ModelTiming(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown, f_preproc)
+
+        def evaluate(*args: Any, **kwargs: Any) -> BenchmarkResult:
+            given = self._arguments_of(func_name, args, kwargs) if func_name in self._params else args
+            request = TimeMachine(self._handle, func_name, self._items(given), dev.device_type, dev.device_id, timing)
+            reply = self._session.request(request).body
+            assert isinstance(reply, Timings)
+            return BenchmarkResult(reply.seconds, reply.warnings)
+
+        return evaluate
+
+    def profile(self, func_name: str, *args: Any) -> Report:
+        """Run a function once on the box and report each call that it makes."""
+        given = self._arguments_of(func_name, args, {})
+        request = UseMachine(self._handle, Action.PROFILE, func_name, self._items(given))
+        reply = self._session.request(request)
+        if len(reply.buffers) != 1:
+            raise ProtocolError("the box sent no report")
+        return Report.from_json(bytes(reply.buffers[0]).decode("utf-8", "replace"))
+
+    # -- values ----------------------------------------------------------------------------------
+    def _use(self, action: Action, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        given = self._arguments_of(name, args, kwargs) if name in self._params else tuple(args)
+        return self._result(self._request(action, name, self._items(given)))
+
+    def _request(
+        self, action: Action, name: str, items: Items = (), saved: str = "", include_return: bool = True
+    ) -> MachineReturned:
+        request = UseMachine(self._handle, action, name, items, saved, include_return)
+        reply = self._session.request(request).body
+        assert isinstance(reply, MachineReturned)
+        return reply
+
+    def _arguments_of(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a call by position, arrays on the box."""
+        if name not in self._params:
+            raise MissingFunctionError(f"the model has no function {name!r}", hint=f"it has: {', '.join(self._params)}")
+        names = self._params[name]
+        given = [*args]
+        for position, parameter in enumerate(names[len(args) :], len(args)):
+            if parameter not in kwargs:
+                raise ArgumentError(f"{name} lacks {parameter}", hint=f"its arguments: {', '.join(names)}")
+            assert position == len(given)
+            given.append(kwargs[parameter])
+        if unknown := [key for key in kwargs if key not in names[len(args) :]]:
+            raise ArgumentError(f"{name}: {unknown[0]!r} is no argument of it, or is given twice")
+        return tuple([self._on_box(value) for value in given])
+
+    def _on_box(self, value: Any) -> Any:
+        match value:
+            case ShapeTuple():
+                return value
+            case tuple() | list():
+                return tuple([self._on_box(item) for item in value])
+            case NDArray() if isinstance(value.device, RPCDevice) and value.device.session is self._session:
+                return value
+            case NDArray() | np.ndarray() | np.generic():
+                return array(value.numpy() if isinstance(value, NDArray) else value, self._place)
+        return value
+
+    def _items(self, values: Sequence[Any]) -> Items:
+        return tuple(item for value in values for item in _flat(value))
+
+    def _result(self, reply: MachineReturned) -> Any:
+        rest = iter(reply.value)
+        try:
+            return self._value(next(rest), rest)
+        except StopIteration:
+            raise ProtocolError("the box's answer lacks values") from None
+
+    def _value(self, item: Item, rest: Iterator[Item]) -> Any:
+        match item:
+            case MemoryRef():
+                place = RPCDevice(item.device_type, item.device_id, session=self._session)
+                return NDArray(item.shape, item.dtype, place, item.handle)
+            case ShapeOf():
+                return ShapeTuple(item.extents)
+            case TupleOf():
+                return tuple([self._value(next(rest), rest) for _ in range(item.items)])
+            case _:
+                return item
+
+
+def _flat(value: Any) -> Iterator[Item]:
+    match value:
+        case NDArray():
+            yield MemoryRef(value.handle, value.dtype, value.shape, value.device.device_type, value.device.device_id)
+        case ShapeTuple():
+            yield ShapeOf(tuple(value))
+        case tuple():
+            yield TupleOf(len(value))
+            for item in value:
+                yield from _flat(item)
+        case None | bool() | int() | float() | str():
+            yield value
+        case _:
+            raise ArgumentError(f"a {type(value).__name__} cannot be passed to a model on a box")
