@@ -55,16 +55,6 @@ def from_exported_program(
     return work.module(unwrap_unit_return_tuple, no_bind_return_tuple)
 
 
-def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[NDArray]]]:
-    """Take the values of parameters out of a module: the module without them, and the values by function."""
-    functions, found = dict(mod.functions), {}
-    for gvar, func in mod.functions.items():
-        if isinstance(func, Function) and "params" in func.attrs:
-            found[gvar.name_hint] = list(func.attrs["params"])
-            functions[gvar] = func.without_attr("params")
-    return mod.with_functions(functions), found
-
-
 def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Renames]:
     """The program with writes resolved and with operators that have a converter; where none is known, an error."""
     renames = plan_renames(program.graph)

@@ -1,1 +1,5 @@
-"""Models from elsewhere and models written by hand: `frontend.torch`, `frontend.nn`."""
+"""Models from elsewhere and models written by hand: `frontend.onnx`, `frontend.torch`, `frontend.nn`."""
+
+from compiler.frontend.params import detach_params
+
+__all__ = ["detach_params"]

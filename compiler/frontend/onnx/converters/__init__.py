@@ -1,0 +1,14 @@
+"""Converters of operators, one module for each family. Importing this package fills the table."""
+
+from compiler.frontend.onnx.converters import activation as activation
+from compiler.frontend.onnx.converters import cast as cast
+from compiler.frontend.onnx.converters import conv as conv
+from compiler.frontend.onnx.converters import elementwise as elementwise
+from compiler.frontend.onnx.converters import indexing as indexing
+from compiler.frontend.onnx.converters import matmul as matmul
+from compiler.frontend.onnx.converters import norm as norm
+from compiler.frontend.onnx.converters import pool as pool
+from compiler.frontend.onnx.converters import quantize as quantize
+from compiler.frontend.onnx.converters import recurrent as recurrent
+from compiler.frontend.onnx.converters import reduce as reduce
+from compiler.frontend.onnx.converters import shape as shape

@@ -1,0 +1,144 @@
+"""Reductions over dimensions, whose axes may be known only when the program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler import topi
+from compiler.dtype import parse_dtype
+from compiler.frontend.onnx.graph_builder import GraphBuilder
+from compiler.frontend.onnx.node import Node
+from compiler.frontend.onnx.registry import Converter, Result, converter
+from compiler.frontend.onnx.run_time import AxesLast
+from compiler.ir.base import RelaxExpr
+from compiler.relax import op
+from compiler.te.operation import compute
+from compiler.te.tensor import Tensor
+
+Rule = Callable[[GraphBuilder, RelaxExpr, "list[int] | None", bool], RelaxExpr]
+
+
+def _by(rule: Callable[..., RelaxExpr]) -> Rule:
+    return lambda g, x, axes, keep: rule(x, axes, keep)
+
+
+def _by_sum(before: Callable[[Any], RelaxExpr] | None, after: Callable[[Any], RelaxExpr] | None) -> Rule:
+    def reduce(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
+        inner = x if before is None else g.emit(before(x))
+        total = g.emit(op.sum(inner, axes, keep))
+        return total if after is None else after(total)
+
+    return reduce
+
+
+def _log_sum_exp(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
+    """The logarithm of the sum of exp(x), the largest element taken out so that nothing overflows."""
+    top = g.emit(op.max(x, axes, True))
+    dtype = g.info(x).dtype
+    top = g.emit(op.where(g.emit(op.isfinite(top)), top, g.full(0, dtype)))
+    total = g.emit(op.sum(g.emit(op.exp(g.emit(op.subtract(x, top)))), axes, keep))
+    if not keep:
+        top = g.emit(op.reshape(top, g.shape_expr(g.shape(total))))
+    return op.add(g.emit(op.log(total)), top)
+
+
+def _whole_mean(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
+    """The mean; of integers rounded towards zero."""
+    dtype = g.info(x).dtype
+    if parse_dtype(dtype).is_float:
+        return op.mean(x, axes, keep)
+    total = g.emit(op.sum(x, axes, keep))
+    count = g.vector(g.shape(x)) if axes is None else g.vector([g.shape(x)[a] for a in axes])
+    return g.te(_divided, total, g.emit(op.prod(g.expr(count))))
+
+
+def _divided(total: Tensor, count: Tensor) -> Tensor:
+    made: Tensor = topi.trunc_divide(total, compute((), lambda: count().astype(total.dtype)))
+    return made
+
+
+def _extremum(rule: Callable[..., RelaxExpr], largest: bool) -> Rule:
+    def reduce(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
+        if g.info(x).dtype == "bool":
+            made = g.emit(rule(g.emit(op.astype(x, "uint8")), axes, keep))
+            return op.astype(made, "bool")
+        return rule(x, axes, keep)
+
+    return reduce
+
+
+RULES: dict[str, Rule] = {
+    "ReduceSum": _by(op.sum),
+    "ReduceProd": _by(op.prod),
+    "ReduceMean": _whole_mean,
+    "ReduceMax": _extremum(op.max, True),
+    "ReduceMin": _extremum(op.min, False),
+    "ReduceL1": _by_sum(op.abs, None),
+    "ReduceL2": _by_sum(op.square, op.sqrt),
+    "ReduceSumSquare": _by_sum(op.square, None),
+    "ReduceLogSum": _by_sum(None, op.log),
+    "ReduceLogSumExp": _log_sum_exp,
+}
+
+
+def _reduction(rule: Rule) -> Converter:
+    def convert(g: GraphBuilder, node: Node) -> Result:
+        x, keep = g.expr(node.value(0)), bool(node.int("keepdims", 1))
+        given = node.optional(1)
+        axes: list[int] | None = node.ints("axes")
+        if given is not None:
+            if not given.is_constant and g.sizes(given) != [0]:
+                if g.rank(x) == 1:
+                    axes = [0]
+                else:
+                    return _at_run_time(g, x, given, keep, rule)
+            elif given.is_constant:
+                axes = g.static_ints(given, "axes")
+        if not axes:
+            if node.int("noop_with_empty_axes", 0):
+                return _without_axes(g, node, x)
+            axes = None
+        elif g.rank(x):
+            axes = sorted({axis % g.rank(x) for axis in axes})
+        return rule(g, x, axes, keep)
+
+    return convert
+
+
+def _without_axes(g: GraphBuilder, node: Node, x: RelaxExpr) -> Result:
+    """Reduce over no dimension: what is done to each element remains."""
+    match node.op:
+        case "ReduceL1" | "ReduceL2":
+            return op.abs(x)
+        case "ReduceSumSquare":
+            return op.square(x)
+        case "ReduceLogSum":
+            return op.log(x)
+    return node.value(0)
+
+
+def _at_run_time(g: GraphBuilder, x: RelaxExpr, axes: Any, keep: bool, rule: Rule) -> Result:
+    order = AxesLast(g, x, axes)
+    rank = len(order.original)
+    made = rule(g, order.moved, list(range(order.kept, rank)), False)
+    if not keep:
+        return made
+    return op.reshape(g.emit(made), g.shape_expr(order.sizes))
+
+
+for _name, _rule in RULES.items():
+    converter(_name)(_reduction(_rule))
+
+
+@converter("ArgMax", "ArgMin")
+def arg_extremum(g: GraphBuilder, node: Node) -> Result:
+    """Find where the largest or smallest element stands along `axis`."""
+    x = g.expr(node.value(0))
+    axis, keep = node.int("axis", 0), bool(node.int("keepdims", 1))
+    largest = node.op == "ArgMax"
+    if not node.int("select_last_index", 0):
+        return op.astype(g.emit((op.argmax if largest else op.argmin)(x, axis, keep)), "int64")
+    rule = topi.argmax if largest else topi.argmin
+    made = g.te(rule, x, axis, keep, True)
+    return op.astype(made, "int64")

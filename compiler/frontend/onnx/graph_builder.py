@@ -1,0 +1,258 @@
+"""What converters build with: emitting operators and kernels, and reading what is known of values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from compiler.frontend.onnx.element_types import AnyArray, dtype_of, elem_of
+from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError
+from compiler.frontend.onnx.values import TensorValue, plain, simple, tidy
+from compiler.ir.base import RelaxExpr
+from compiler.relax import op
+from compiler.relax.block_builder import BlockBuilder, DataflowScope
+from compiler.relax.nodes import (
+    Constant,
+    ShapeExpr,
+    ShapeStructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    info_of,
+)
+from compiler.relax.nodes.dims import int64
+from compiler.runtime.core.dtypes import storage_dtype
+from compiler.te.operation import compute
+from compiler.te.tensor import Tensor
+from compiler.tir import nodes as n
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
+
+Dim = int | PrimExpr
+
+
+class ControlFlowFound(Exception):
+    """A node makes control flow in a graph that was begun as one without."""
+
+
+class GraphBuilder:
+    """Builds the functions of the graph. One is used for a whole model."""
+
+    def __init__(self) -> None:
+        self.bb = BlockBuilder()
+        self.has_control_flow = False
+        self._dataflow: DataflowScope | None = None
+        self._symbols = 0
+
+    # -------------------------------------------------------------------------- emitting
+
+    def emit(self, expr: Any, name: str = "") -> Var:
+        """Bind an expression to a variable."""
+        if self._dataflow is not None and self.has_control_flow:
+            return self.bb.emit_output(expr, name)
+        return self.bb.emit(expr, name)
+
+    def te(self, function: Callable[..., Any], *args: Any, name: str = "", **kwargs: Any) -> Var:
+        """Bind what the kernel of a te function computes to a variable. Values of the model may be arguments."""
+        given = [self._te_argument(arg) for arg in args]
+        hint = name or getattr(function, "__name__", "") or "kernel"
+        call = self.bb.call_te(function, *given, primfunc_name_hint=hint.strip("_<>"), **kwargs)
+        return self.emit(call)
+
+    def _te_argument(self, value: Any) -> Any:
+        if isinstance(value, TensorValue):
+            return self.expr(value)
+        if isinstance(value, list | tuple):
+            return type(value)([self._te_argument(item) for item in value])
+        return value
+
+    def items(self, value: RelaxExpr) -> list[Var]:
+        """The fields of a tuple, each bound to a variable."""
+        info = info_of(value)
+        assert isinstance(info, TupleStructInfo)
+        return [self.emit(TupleGetItem(value, index)) for index in range(len(info.fields))]
+
+    @contextmanager
+    def dataflow(self) -> Any:
+        """A function's body: dataflow blocks, between which control flow may stand."""
+        outer, self._dataflow = self._dataflow, self.bb.dataflow()
+        self._dataflow.__enter__()
+        try:
+            yield
+        except BaseException as error:
+            self._dataflow.__exit__(type(error), error, None)
+            raise
+        else:
+            self._dataflow.__exit__(None, None, None)
+        finally:
+            self._dataflow = outer
+
+    def emit_control(self, expr: RelaxExpr) -> Var:
+        """Bind what may not stand in a dataflow block: a branch, a call of a function."""
+        if not self.has_control_flow:
+            raise ControlFlowFound
+        assert self._dataflow is not None
+        self._dataflow.__exit__(None, None, None)
+        made = self.bb.emit(expr)
+        self._dataflow = self.bb.dataflow()
+        self._dataflow.__enter__()
+        return made
+
+    # ------------------------------------------------------------------------------ values
+
+    def expr(self, value: TensorValue) -> RelaxExpr:
+        """The expression of a value; one that is only known becomes a constant, or a kernel over dimensions."""
+        if value.expr is None:
+            assert value.array is not None
+            if value.array.dtype == object:
+                value.expr = self._computed(value.array, value.dtype)
+            else:
+                value.expr = Constant(np.ascontiguousarray(value.array).reshape(value.array.shape))
+        return value.expr
+
+    def _computed(self, array: AnyArray, dtype: str) -> Var:
+        """A tensor of scalar expressions over dimensions."""
+        shape, flat = array.shape, [ops.as_expr(value) for value in array.reshape(-1)]
+
+        def from_dimensions(elements: Sequence[PrimExpr]) -> Tensor:
+            def element(*index: PrimExpr) -> Any:
+                place: PrimExpr = int64(0)
+                for position, size in zip(index, shape):
+                    place = place * size + position
+                found = ops.as_expr(elements[-1]).astype("int64")
+                for number in reversed(range(len(elements) - 1)):
+                    here = ops.equal(place, ops.const(number, place.dtype))
+                    found = n.Select(here, ops.as_expr(elements[number]).astype("int64"), found)
+                return found.astype(dtype)
+
+            made: Tensor = compute(shape, element, name="dimensions")
+            return made
+
+        return self.te(from_dimensions, flat, name="dimensions")
+
+    def value(self, expr: RelaxExpr, elem: int | None = None, wants: Iterable[str] = ()) -> TensorValue:
+        """The value of an expression, which is emitted if it is a call. `elem`: its ONNX type, else by its dtype."""
+        if not isinstance(expr, Var | Constant):
+            expr = self.emit(expr)
+        info = info_of(expr)
+        if not isinstance(info, TensorStructInfo):
+            raise OnnxImportError(f"a tensor is wanted, not {info}")
+        array = expr.array if isinstance(expr, Constant) else None
+        return TensorValue(info.dtype, elem_of(info.dtype) if elem is None else elem, expr, array, frozenset(wants))
+
+    def known(self, array: Any, elem: int | None = None) -> TensorValue:
+        """The value of elements that are known now."""
+        held = np.asarray(array)
+        if held.dtype == object:
+            held = tidy(held, "int64")
+        if held.dtype == object:
+            return TensorValue("int64", elem_of("int64"), None, held)
+        kind = elem_of(held.dtype.name) if elem is None else elem
+        return TensorValue(dtype_of(kind), kind, None, held)
+
+    def full(self, number: float, dtype: str) -> Constant:
+        """A constant without dimensions."""
+        return Constant(np.array(number).astype(storage_dtype(dtype)))
+
+    # ---------------------------------------------------------------------- what is known
+
+    def info(self, value: TensorValue | RelaxExpr) -> TensorStructInfo:
+        """What is known of a tensor."""
+        expr = self.expr(value) if isinstance(value, TensorValue) else value
+        found = info_of(expr)
+        if not isinstance(found, TensorStructInfo):
+            raise OnnxImportError(f"a tensor is wanted, not {found}")
+        return found
+
+    def shape(self, value: TensorValue | RelaxExpr) -> list[PrimExpr]:
+        """The dimensions of a tensor; ones that are not known get names first."""
+        if isinstance(value, TensorValue) and value.array is not None:
+            return [int64(size) for size in value.array.shape]
+        info = self.info(value)
+        if info.dims is None:
+            raise OnnxImportError("the shape of a tensor is not known", hint="give the shapes of inputs in shape_dict")
+        return list(info.dims)
+
+    def rank(self, value: TensorValue | RelaxExpr) -> int:
+        """How many dimensions a tensor has."""
+        if isinstance(value, TensorValue) and value.array is not None:
+            return value.array.ndim
+        rank = self.info(value).ndim
+        if rank < 0:
+            raise OnnxImportError("the number of dimensions of a tensor is not known")
+        return rank
+
+    def sizes(self, value: TensorValue | RelaxExpr) -> list[int] | None:
+        """The dimensions of a tensor as integers; None where one is symbolic."""
+        found = [ops.as_int(size) for size in self.shape(value)]
+        return None if None in found else found  # type: ignore[return-value]
+
+    def named_shape(self, expr: RelaxExpr) -> Var | RelaxExpr:
+        """The tensor with a name for each dimension that is not known; its rank must be known."""
+        info = self.info(expr)
+        if info.dims is not None:
+            return expr
+        if info.ndim < 0:
+            raise OnnxImportError("the number of dimensions of a tensor is not known")
+        return self.cast_shape(expr, self.new_symbols(info.ndim), info.dtype)
+
+    def cast_shape(self, expr: RelaxExpr, dims: Sequence[Dim], dtype: str) -> Var:
+        """The tensor, checked when it runs to have a shape; new variables in it are known from here on."""
+        wanted = TensorStructInfo([ops.as_expr(size) for size in dims], dtype)  # type: ignore[arg-type]
+        made = self.bb.match_cast(expr, wanted)
+        return self.bb.emit_output(made) if self._dataflow is not None and self.has_control_flow else made
+
+    def new_symbols(self, count: int) -> list[n.Var]:
+        """New names of dimensions."""
+        self._symbols += count
+        return [n.Var(f"d{self._symbols - count + i}", "int64") for i in range(count)]
+
+    # ---------------------------------------------------------- parameters that come as tensors
+
+    def static_ints(self, value: TensorValue, what: str) -> list[int]:
+        """The integers of a tensor. Raises NeedsValueError where one is not known now."""
+        if not value.is_constant:
+            raise NeedsValueError.of(what, value.wants)
+        assert value.array is not None
+        return [int(item) for item in value.array.reshape(-1)]
+
+    def static_numbers(self, value: TensorValue, what: str) -> list[float]:
+        """The numbers of a tensor. Raises NeedsValueError where one is not known now."""
+        if not value.is_constant:
+            raise NeedsValueError.of(what, value.wants)
+        assert value.array is not None
+        return [float(item) for item in value.array.reshape(-1)]
+
+    def known_ints(self, value: TensorValue) -> list[Dim] | None:
+        """The integers of a tensor as far as they are known over dimensions; None where they are not."""
+        if value.array is None:
+            return None
+        return [simple(item) for item in value.array.reshape(-1)]
+
+    def sizes_at_run_time(self, vector: RelaxExpr, count: int) -> list[PrimExpr]:
+        """Names for the integers (none of them negative) of a vector that is computed when the program runs."""
+        info = self.info(vector)
+        if info.dtype != "int64":
+            vector = self.emit(op.astype(vector, "int64"))
+        read = op.call_pure_packed("vm.builtin.tensor_to_shape", vector, sinfo_args=ShapeStructInfo(ndim=count))
+        names = self.new_symbols(count)
+        shape = self.bb.emit(read)
+        self.bb.match_cast(shape, ShapeStructInfo(tuple(names)))
+        return list(names)
+
+    def vector(self, sizes: Sequence[Dim]) -> TensorValue:
+        """Integers as an int64 tensor of the graph."""
+        return self.known(plain(list(sizes)))
+
+    def tuple(self, values: Iterable[TensorValue]) -> Tuple:
+        """Several values as one expression."""
+        return Tuple(tuple([self.expr(value) for value in values]))
+
+    def shape_expr(self, sizes: Sequence[Dim]) -> ShapeExpr:
+        """A shape of the graph."""
+        return ShapeExpr(tuple([ops.as_expr(size) if isinstance(size, PrimExpr) else int64(size) for size in sizes]))

@@ -1,0 +1,1 @@
+"""The ONNX node suite, run through `tunefarm.contrib.onnx_backend`."""
