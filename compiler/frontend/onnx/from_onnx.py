@@ -14,7 +14,7 @@ from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from compiler.frontend.onnx import converters as _converters  # noqa: F401  # fills the table
 from compiler.frontend.onnx.control_flow import CONTROL
-from compiler.frontend.onnx.element_types import AnyArray, dtype_of, elem_of, stored
+from compiler.frontend.onnx.element_types import dtype_of, elem_of, stored
 from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError, UnsupportedOperatorsError
 from compiler.frontend.onnx.graph_builder import ControlFlowFound, GraphBuilder
 from compiler.frontend.onnx.importer import Importer, Scope, domain_of
@@ -22,7 +22,7 @@ from compiler.frontend.onnx.model_source import TensorSource, read_model
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
-from compiler.relax.nodes import Function, TensorStructInfo, Tuple, Var
+from compiler.relax.nodes import TensorStructInfo, Tuple, Var
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.tir import nodes as n
 from compiler.tir import ops

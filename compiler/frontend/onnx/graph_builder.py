@@ -13,7 +13,8 @@ from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError
 from compiler.frontend.onnx.values import TensorValue, plain, simple, tidy
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
-from compiler.relax.block_builder import BlockBuilder, DataflowScope
+from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.block_scopes import DataflowScope
 from compiler.relax.nodes import (
     Constant,
     ShapeExpr,

@@ -35,6 +35,8 @@ def read_model(model: ModelProto | str | os.PathLike[str] | bytes) -> tuple[Mode
     elif isinstance(model, str | os.PathLike):
         path = Path(model)
         try:
+            if not path.is_file():
+                raise OnnxFileError(f"there is no file {path}")
             size = path.stat().st_size
             if size > MAX_FILE:
                 raise OnnxFileError(f"{path} has {size} bytes", hint=f"a model file has at most {MAX_FILE}")

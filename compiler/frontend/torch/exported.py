@@ -16,9 +16,8 @@ from compiler.frontend.torch.writes import Renames, plan_renames
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.relax.block_builder import BlockBuilder
-from compiler.relax.nodes import Function, PrimStructInfo, PrimValue, Tuple, Var
+from compiler.relax.nodes import PrimStructInfo, PrimValue, Tuple, Var
 from compiler.relax.nodes.dims import variables
-from compiler.runtime.core.ndarray import NDArray
 from compiler.tir.nodes import PrimExpr
 
 ROUNDS = 4

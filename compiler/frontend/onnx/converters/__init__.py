@@ -11,4 +11,5 @@ from compiler.frontend.onnx.converters import pool as pool
 from compiler.frontend.onnx.converters import quantize as quantize
 from compiler.frontend.onnx.converters import recurrent as recurrent
 from compiler.frontend.onnx.converters import reduce as reduce
+from compiler.frontend.onnx.converters import refused as refused
 from compiler.frontend.onnx.converters import shape as shape
