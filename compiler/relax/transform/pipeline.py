@@ -12,6 +12,10 @@ from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
 from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
+from compiler.relax.transform.dataflow.convert_to_dataflow import convert_to_dataflow
+from compiler.relax.transform.dataflow.remove_redundant_reshape import remove_redundant_reshape
+from compiler.relax.transform.dataflow.topological_sort import topological_sort
+from compiler.relax.transform.dataflow.use_inplace_calls import dataflow_use_inplace_calls
 from compiler.relax.transform.dead_code_elimination import dead_code_elimination
 from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
@@ -34,6 +38,7 @@ from compiler.relax.transform.normalize import normalize
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.private.expand_tuple_arguments import expand_tuple_arguments
 from compiler.relax.transform.private.inline_private_functions import inline_private_functions
+from compiler.relax.transform.private.normalize_global_var import normalize_global_var
 from compiler.relax.transform.private.remove_unused_outputs import remove_unused_outputs
 from compiler.relax.transform.private.remove_unused_parameters import remove_unused_parameters
 from compiler.relax.transform.remove_purity_checking import remove_purity_checking
@@ -74,6 +79,7 @@ FUSION: tuple[PassFunction, ...] = (
 
 LOWERING: tuple[PassFunction, ...] = (
     rewrite_dataflow_reshape,
+    dataflow_use_inplace_calls,
     to_non_dataflow,
     remove_purity_checking,
     call_tir_rewrite,
@@ -98,6 +104,7 @@ MATMUL: tuple[PassFunction, ...] = (
 PRIVATE: tuple[PassFunction, ...] = (
     expand_tuple_arguments,
     inline_private_functions,
+    normalize_global_var,
     remove_unused_outputs,
     remove_unused_parameters,
 )
@@ -122,7 +129,14 @@ INFERENCE: tuple[PassFunction, ...] = (
 )
 """What models are rewritten to before they run."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (*INFERENCE, *MATMUL, *PRIVATE, *WEIGHTS)
+DATAFLOW: tuple[PassFunction, ...] = (
+    convert_to_dataflow,
+    remove_redundant_reshape,
+    topological_sort,
+)
+"""Dataflow blocks, and the order and form of what is in them."""
+
+ON_REQUEST: tuple[PassFunction, ...] = (*DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *WEIGHTS)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {

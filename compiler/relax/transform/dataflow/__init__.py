@@ -1,0 +1,1 @@
+"""Dataflow blocks: made of plain ones, put in order, and computed in place."""
