@@ -63,8 +63,27 @@ def _reduction(name: str, reducer: Reducer, what: str, source: Scalar = lambda x
     return build
 
 
-sum = _reduction("sum", te.sum, "The sum")
-prod = _reduction("prod", te.prod, "The product")
+def _accumulated(name: str, reducer: Reducer, what: str) -> Callable[..., Tensor]:
+    """A reduction that rounds once: float16 and bfloat16 are accumulated as float32."""
+    whole = _reduction(name, reducer, what)
+    widened = _reduction(name, reducer, what, lambda x: ops.cast("float32", x))
+
+    def build(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        if data.dtype not in ("float16", "bfloat16"):
+            return whole(data, axis, keepdims)
+        total = widened(data, axis, keepdims)
+        result: Tensor = te.compute(
+            total.shape, lambda *i: ops.cast(data.dtype, total(*i)), name=f"T_{name}_rounded", tag="elemwise"
+        )
+        return result
+
+    build.__name__ = name
+    build.__doc__ = f"{whole.__doc__} Floats of 16 bits are accumulated as float32."
+    return build
+
+
+sum = _accumulated("sum", te.sum, "The sum")
+prod = _accumulated("prod", te.prod, "The product")
 max = _reduction("max", te.max, "The largest value")
 min = _reduction("min", te.min, "The smallest value")
 

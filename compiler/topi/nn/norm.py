@@ -60,6 +60,11 @@ class _Along:
 _largest_number = comm_reducer(lambda a, b: intrin.select(b > a, b, a), ops.min_value, "largest_number")
 
 
+def wide_type(dtype: str) -> str:
+    """The element type that sums are taken in: float32 for floats of 16 bits, else their own."""
+    return "float32" if parse_dtype(dtype).bits == 16 else dtype
+
+
 def _power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
     """exp(x - largest). A minimum that changes nothing says that the argument is small, and so makes `exp` cheaper.
     (Not with 0: LLVM makes two instructions of that.)"""
@@ -69,31 +74,43 @@ def _power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
     """exp(x - max) / sum(exp(x - max)), maximum and sum along `axis`.
 
-    The maximum is subtracted first so that exp cannot overflow. Raises IRError when `axis` is out of range.
+    The maximum is subtracted first so that exp cannot overflow. Floats of 16 bits are computed with as float32. Raises
+    IRError when `axis` is out of range.
     """
     along = _Along(x.shape, normal_axes("softmax", axis, x.ndim))
+    wide = wide_type(x.dtype)
     largest = along.reduce(_largest_number, "T_softmax_maxelem", lambda point: x(*point))
     powers: Tensor = compute(
-        x.shape, lambda *i: _power(x(*i), largest(*along.rest(i))), name="T_softmax_exp", tag="elemwise"
-    )
+        x.shape, lambda *i: _power(x(*i).astype(wide), largest(*along.rest(i)).astype(wide)), name="T_softmax_exp",
+        tag="elemwise",
+    )  # fmt: skip
     total = along.reduce(te_sum, "T_softmax_expsum", lambda point: powers(*point))
-    one = const(1.0, x.dtype)  # a division a row, not an element; half a unit in the last place further off
+    one = const(1.0, wide)  # a division a row, not an element; half a unit in the last place further off
     result: Tensor = compute(
-        x.shape, lambda *i: powers(*i) * (one / total(*along.rest(i))), name="T_softmax_norm", tag="softmax_output"
-    )
+        x.shape, lambda *i: (powers(*i) * (one / total(*along.rest(i)))).astype(x.dtype), name="T_softmax_norm",
+        tag="softmax_output",
+    )  # fmt: skip
     return result
 
 
 def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """log(softmax(x)) along `axis`, without the loss of taking the logarithm of a small number."""
     along = _Along(x.shape, normal_axes("log_softmax", axis, x.ndim))
+    wide = wide_type(x.dtype)
     largest = along.reduce(_largest_number, "T_softmax_maxelem", lambda point: x(*point))
-    total = along.reduce(
-        te_sum, "T_softmax_expsum", lambda point: _power(x(*point), largest(*along.rest(point)))
-    )
+
+    def lowered(point: Sequence[PrimExpr]) -> tuple[PrimExpr, PrimExpr]:
+        return x(*point).astype(wide), largest(*along.rest(point)).astype(wide)
+
+    total = along.reduce(te_sum, "T_softmax_expsum", lambda point: _power(*lowered(point)))
+
+    def value(*i: Var) -> PrimExpr:
+        element, top = lowered(i)
+        return (element - top - intrin.log(total(*along.rest(i)))).astype(x.dtype)
+
     result: Tensor = compute(
         x.shape,
-        lambda *i: x(*i) - largest(*along.rest(i)) - intrin.log(total(*along.rest(i))),
+        value,
         name="T_log_softmax",
         tag="log_softmax_output",
     )
@@ -104,35 +121,46 @@ def layer_norm(data: Tensor, gamma: Tensor, beta: Tensor | None, axis: Axis = -1
     """(data - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance along `axis`.
 
     `gamma` and `beta` (or None) have the shape of the axes. The variance is taken about the mean, in a second pass.
+    Sums of float16 and bfloat16 are float32.
     Raises IRError when shapes do not fit.
     """
     along = _along("layer_norm", data, axis, gamma, beta)
-    scale = const(1.0, data.dtype) / ops.cast(data.dtype, along.count)
-    total = along.reduce(te_sum, "T_layer_norm_sum", lambda point: data(*point))
+    wide = wide_type(data.dtype)
+    scale = const(1.0, wide) / ops.cast(wide, along.count)
+    total = along.reduce(te_sum, "T_layer_norm_sum", lambda point: data(*point).astype(wide))
 
     def centred(point: Sequence[PrimExpr]) -> PrimExpr:
-        return data(*point) - total(*along.rest(point)) * scale
+        return data(*point).astype(wide) - total(*along.rest(point)) * scale
 
     squares = along.reduce(te_sum, "T_layer_norm_var", lambda point: centred(point) * centred(point))
 
     def value(*i: Var) -> PrimExpr:
-        inverse = intrin.rsqrt(squares(*along.rest(i)) * scale + const(epsilon, data.dtype))
-        scaled = centred(i) * inverse * gamma(*along.own(i))
-        return scaled if beta is None else scaled + beta(*along.own(i))
+        inverse = intrin.rsqrt(squares(*along.rest(i)) * scale + const(epsilon, wide))
+        scaled = centred(i) * inverse * gamma(*along.own(i)).astype(wide)
+        return (scaled if beta is None else scaled + beta(*along.own(i)).astype(wide)).astype(data.dtype)
 
     result: Tensor = compute(data.shape, value, name="T_layer_norm", tag="layer_norm")
     return result
 
 
 def rms_norm(data: Tensor, weight: Tensor, axis: Axis = -1, epsilon: float = 1e-5) -> Tensor:
-    """data / sqrt(mean of squares + epsilon) * weight, the mean along `axis`. Raises IRError when shapes do not fit."""
+    """data / sqrt(mean of squares + epsilon) * weight, the mean along `axis`.
+
+    Sums of float16 and bfloat16 are float32. Raises IRError when shapes do not fit.
+    """
     along = _along("rms_norm", data, axis, weight, None)
-    scale = const(1.0, data.dtype) / ops.cast(data.dtype, along.count)
-    squares = along.reduce(te_sum, "T_rms_norm_sum", lambda point: data(*point) * data(*point))
+    wide = wide_type(data.dtype)
+    scale = const(1.0, wide) / ops.cast(wide, along.count)
+
+    def squared(point: list[PrimExpr]) -> PrimExpr:
+        element = data(*point).astype(wide)
+        return element * element
+
+    squares = along.reduce(te_sum, "T_rms_norm_sum", squared)
 
     def value(*i: Var) -> PrimExpr:
-        inverse = intrin.rsqrt(squares(*along.rest(i)) * scale + const(epsilon, data.dtype))
-        return data(*i) * inverse * weight(*along.own(i))
+        inverse = intrin.rsqrt(squares(*along.rest(i)) * scale + const(epsilon, wide))
+        return (data(*i).astype(wide) * inverse * weight(*along.own(i)).astype(wide)).astype(data.dtype)
 
     result: Tensor = compute(data.shape, value, name="T_rms_norm", tag="rms_norm")
     return result
@@ -177,17 +205,19 @@ def batch_norm(
                 f"batch_norm: {tensor.name!r} is {shape_text(tensor.shape)}, axis {dim} of {data.name!r} has size "
                 f"{data.shape[dim]!r}" + at(caller_span())
             )
-    least = const(1e-5 if epsilon is None else epsilon, data.dtype)
+    wide = wide_type(data.dtype)
+    least = const(1e-5 if epsilon is None else epsilon, wide)
     mean, var = moving_mean, moving_var
     if training:
         others = [d for d in range(data.ndim) if d != dim]
         mean, var = statistics.mean(data, others), statistics.variance(data, others)
 
     def value(*i: Var) -> PrimExpr:
-        result = (data(*i) - mean(i[dim])) * intrin.rsqrt(var(i[dim]) + least)
+        spread = intrin.rsqrt(var(i[dim]).astype(wide) + least)
+        result = (data(*i).astype(wide) - mean(i[dim]).astype(wide)) * spread
         if scale is not False:
-            result = result * gamma(i[dim])
-        return result if center is False else result + beta(i[dim])
+            result = result * gamma(i[dim]).astype(wide)
+        return (result if center is False else result + beta(i[dim]).astype(wide)).astype(data.dtype)
 
     result: Tensor = compute(data.shape, value, name="T_batch_norm", tag="broadcast")
     if not training:
@@ -250,7 +280,7 @@ def _grouped(
     for vector in (gamma, beta):
         if vector is not None:
             need_shape(op, vector, [data.shape[channel]])
-    wide = "float32" if parse_dtype(data.dtype).bits == 16 else data.dtype
+    wide = wide_type(data.dtype)
     members = ops.const(1) if groups is None else ops.floordiv(data.shape[channel], groups)
     kept = [d for d in range(data.ndim) if d not in axes]
     shape = [ops.as_expr(groups) if d == channel and groups is not None else data.shape[d] for d in kept]

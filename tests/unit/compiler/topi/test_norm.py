@@ -15,6 +15,7 @@ from compiler.target.target import Target
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.topi.schedules import generic
+from tests.kit.compiler.topi import numpy_dtype
 
 HOST = Target("llvm").resolved()
 COLUMNS = [7, 64, 257, 1000]
@@ -82,3 +83,32 @@ def test_log_softmax_of_special_rows(dtype: str) -> None:
         want = np.log(softmax(x, np.longdouble)).astype("float64")
     for got in computed(topi.nn.log_softmax, generic.schedule_softmax, x):
         np.testing.assert_allclose(got, want, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_floats_of_16_bits_are_summed_as_float32(dtype: str) -> None:
+    """Over 6,000 elements, where sums of 16 bits stop to grow, results are rounded just once."""
+    rng = np.random.default_rng(3)
+    x = (rng.random((2, 6000)) + 0.5).astype(numpy_dtype(dtype))
+    w = (rng.random(6000) + 0.5).astype(x.dtype)
+    wide, weight = x.astype("float64"), w.astype("float64")
+    powers = np.exp(wide)
+    centred = wide - wide.mean(1, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+    root = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5)
+    for make, arrays, wanted in [
+        (lambda a: topi.sum(a, 1), [x], wide.sum(1)),
+        (lambda a: topi.mean(a, 1), [x], wide.mean(1)),
+        (topi.nn.softmax, [x], powers / powers.sum(1, keepdims=True)),
+        (topi.nn.log_softmax, [x], np.log(powers / powers.sum(1, keepdims=True))),
+        (lambda a, g: topi.nn.layer_norm(a, g, g), [x, w], normal * weight + weight),
+        (topi.nn.rms_norm, [x, w], root * weight),
+    ]:
+        inputs = [te.placeholder(a.shape, str(a.dtype)) for a in arrays]
+        output = make(*inputs)
+        assert output.dtype == dtype
+        found = array(np.empty(wanted.shape, x.dtype))
+        build(create_prim_func([*inputs, output]))(*map(array, arrays), found)
+        unit = 2.0**-10 if dtype == "float16" else 2.0**-7  # the distance of numbers at 1
+        off = np.abs(found.numpy().astype("float64") - wanted) / np.maximum(np.abs(wanted), np.abs(wanted).max() / 20)
+        assert off.max() < unit, make
