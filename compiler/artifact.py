@@ -102,7 +102,8 @@ class EntryPoint:
     `outputs` are the indices of the arguments it writes. `implicit` arguments follow `args` in the slots. A GPU's entry
     is its `launches`, in order, and the `workspaces` they need. `results`: how many of the last arguments are results,
     for a function made of a graph, -1 for a kernel; `checks`: what it says where it returns FIRST_CHECK, and so on;
-    `constants`: the size of the table of the model's constants.
+    `constants`: the size of the table of the model's constants. `flops`: the arithmetic of a call, in extents, where it
+    is known.
     """
 
     name: str
@@ -115,6 +116,7 @@ class EntryPoint:
     results: int = -1
     checks: tuple[str, ...] = ()
     constants: int = 0
+    flops: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
@@ -130,6 +132,8 @@ class EntryPoint:
             raise ArtifactError(f"entry {self.name!r}: {self.results} of its {len(self.args)} arguments are results")
         if not 0 <= self.constants <= MAX_CONSTANTS:
             raise ArtifactError(f"entry {self.name!r}: a table of {self.constants} constants")
+        if self.flops:
+            parse_extent(self.flops)
         self._check_names()
         slots = len(self.args) + len(self.implicit) + len(self.workspaces)
         for launch in self.launches:
@@ -282,7 +286,7 @@ def _entry_fields(entry: EntryPoint) -> dict[str, Any]:
             del launch["tensor_maps"]
     if entry.is_graph:
         return fields
-    optional = ("launches", "workspaces", "results", "checks", "constants")
+    optional = ("launches", "workspaces", "results", "checks", "constants", "flops")
     return {name: value for name, value in fields.items() if name not in optional or (value and value != -1)}
 
 

@@ -30,7 +30,7 @@ from compiler.te.schedule.schedule import Schedule
 from compiler.te.tensor import Tensor
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.intrin.graph import CHECKS, CONSTANTS, RESULTS, WRITTEN
+from compiler.tir.intrin.graph import CHECKS, CONSTANTS, FLOPS, RESULTS, WRITTEN
 
 DEFAULT_NAME = "default_function"
 SOURCES = ("tir", "ll", "asm")
@@ -263,7 +263,7 @@ def _entry(name: str, symbol: str, func: n.PrimFunc, lowered: n.PrimFunc) -> Ent
     if results is not None:  # which says itself what it writes
         outputs = [*map(int, func.attrs.get(WRITTEN, ())), *range(len(specs) - int(results), len(specs))]
     implicit = tuple(ImplicitArg(names[v.var], v.var.dtype, extent_text(v.value, names)) for v in bound)
-    made = EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit)
+    made = EntryPoint(name, symbol, tuple(specs), tuple(outputs), implicit, flops=str(func.attrs.get(FLOPS, "")))
     if results is None:
         return made
     checks, constants = func.attrs.get(CHECKS, ()), func.attrs.get(CONSTANTS, 0)

@@ -18,6 +18,7 @@ from compiler.relax.transform.fold_constant import use_evaluator
 from compiler.relax.transform.pipeline import get_pipeline
 from compiler.relax.vm_codegen.bytecode import write_functions
 from compiler.relax.vm_codegen.native.write import NativeFunctions, native_functions
+from compiler.relax.vm_codegen.work import flops_text
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import array
 from compiler.runtime.load import load_artifact
@@ -26,6 +27,7 @@ from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.runtime.vm.vm_executable import VMExecutable
 from compiler.target.target import Target
 from compiler.tir import nodes as n
+from compiler.tir.intrin.graph import FLOPS
 
 EXEC_MODES = ("bytecode", "compiled")
 SMALL = 256
@@ -63,6 +65,7 @@ def build_graph(
             made = _run(tir_pipeline, module.with_functions(kernels), _tir_pipeline)
             kernels = n.prim_funcs(made)
     builder = ExecBuilder()
+    kernels = {name: func.with_attr(FLOPS, flops_text(func)) for name, func in kernels.items()}
     graphs = {name: func for name, func in module.items() if not isinstance(func, n.PrimFunc)}
     module = module.with_functions({**graphs, **kernels})
     constants = write_functions(module, builder)

@@ -16,6 +16,7 @@ from compiler.runtime.core.module import MissingFunctionError
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.values import ShapeTuple
+from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm.machine import VirtualMachine
@@ -148,10 +149,13 @@ class RemoteMachine(VirtualMachine):
 
         return evaluate
 
-    def profile(self, func_name: str, *args: Any) -> Report:
-        """Run a function once on the box and report each call that it makes."""
+    def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
+        """As `VirtualMachine.profile`, on the box; `peaks=True` measures what the box can do."""
         given = self._arguments_of(func_name, args, {})
-        request = UseMachine(self._handle, Action.PROFILE, func_name, self._items(given))
+        rates = (peaks.flops, peaks.bytes) if isinstance(peaks, Peaks) else None
+        request = UseMachine(
+            self._handle, Action.PROFILE, func_name, self._items(given), measure_peaks=peaks is True, peaks=rates
+        )
         reply = self._session.request(request)
         if len(reply.buffers) != 1:
             raise ProtocolError("the box sent no report")

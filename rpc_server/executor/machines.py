@@ -9,6 +9,7 @@ from compiler.runtime.core.device import device
 from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.values import ShapeTuple
+from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.vm_executable import VMExecutable
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
@@ -68,7 +69,8 @@ class Machines:
             case Action.SAVE:
                 machine.save_function(name, request.saved, *args, include_return=request.include_return)
             case Action.PROFILE:
-                return MachineReturned(), (machine.profile(name, *args).json().encode(),)
+                peaks = Peaks(*request.peaks) if request.peaks is not None else request.measure_peaks
+                return MachineReturned(), (machine.profile(name, *args, peaks=peaks).json().encode(),)
         return MachineReturned(), ()
 
     def time(self, request: TimeMachine) -> Timings:

@@ -27,6 +27,7 @@ from rpc_server.wire.bounds import (
     Path,
     ProcessId,
     Prose,
+    Rate,
     Seconds,
     Secret,
     Shape,
@@ -252,7 +253,8 @@ class OpenMachine(ExecutorRequest, frozen=True, tag="open_machine"):
 
 
 class UseMachine(ExecutorRequest, frozen=True, tag="use_machine"):
-    """Have a machine do something with one of its functions. `saved`: the name that `save` keeps a call under."""
+    """Have a machine do something with one of its functions. `saved`: the name that `save` keeps a call under; `peaks`:
+    operations and bytes a second that `profile` compares with, unless it is to measure them."""
 
     machine: Handle
     action: Action
@@ -260,6 +262,8 @@ class UseMachine(ExecutorRequest, frozen=True, tag="use_machine"):
     args: Items = ()
     saved: Path = ""
     include_return: bool = True
+    measure_peaks: bool = False
+    peaks: tuple[Rate, Rate] | None = None
 
 
 class TimeMachine(ExecutorRequest, frozen=True, tag="time_machine"):

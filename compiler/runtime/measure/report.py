@@ -127,6 +127,22 @@ class Report:
             }
         )
 
+    def trace(self) -> str:
+        """The calls one after the other as a trace, for Perfetto (ui.perfetto.dev) or chrome://tracing."""
+        events: list[dict[str, object]] = []
+        devices = dict.fromkeys(_text(call, "Device") for call in self.calls)
+        threads = {device: number for number, device in enumerate(devices)}
+        for device, number in threads.items():
+            events.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": device}})
+        at = 0.0
+        for call in self.calls:
+            said = {column: _plain(value) for column, value in call.items() if column not in ("Name", "Duration (us)")}
+            spent = _microseconds(call)
+            where = {"pid": 1, "tid": threads[_text(call, "Device")], "ts": at, "dur": spent}
+            events.append({"ph": "X", "name": _text(call, "Name"), "cat": "call", **where, "args": said})
+            at += spent
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+
     @classmethod
     def from_json(cls, s: str) -> Report:
         """Read what `json` wrote. Raises ArgumentError (a ValueError), saying where, for anything else."""
@@ -190,6 +206,11 @@ def _sums(rows: Sequence[Row]) -> dict[str, Metric]:
                 case _:
                     raise ArgumentError(f"column {name!r} mixes kinds of metrics: {found[name]!r} and {value!r}")
     return found
+
+
+def _text(row: Row, column: str) -> str:
+    value = row.get(column, "")
+    return value if isinstance(value, str) else ""
 
 
 def _microseconds(row: Row) -> float:

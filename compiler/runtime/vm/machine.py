@@ -21,8 +21,8 @@ from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.core.registry import get_global_func
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.load import load_artifact
+from compiler.runtime.measure.peaks import Peaks, measured_peaks
 from compiler.runtime.measure.preprocess import preprocessor
-from compiler.runtime.measure.profiling import Profiler, argument_shapes
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.runtime.vm import data_builtins as data_builtins  # registers functions of the machine
@@ -32,6 +32,7 @@ from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
 from compiler.runtime.vm.native_function import NativeFunction
+from compiler.runtime.vm.profile import CallTimer, report
 from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import ObjectInfo, check_value
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
@@ -327,29 +328,24 @@ class VirtualMachine:
             run, options, prepare=lambda: None if preprocess is None else preprocess(*args), threads=native.threads()
         )
 
-    def profile(self, func_name: str, *args: Any) -> Report:
-        """Run a function once and report each call that it makes: time, share, shapes."""
+    def profile(self, func_name: str, *args: Any, peaks: Peaks | bool = False) -> Report:
+        """Run a function and report each call of a kernel in it: time, share, shapes, arithmetic and bytes a second.
+
+        With `peaks` also how near each is to what the machine can do: True measures that first. The function runs five
+        times in all: four to know how long it takes unwatched.
+        """
         function = self._function(func_name)
         values = self._arguments(function, args)
-        device = self._devices[0]
-        before, running = self._instrument, []
-        with Profiler(self._devices, configuration={"Executor": "VM"}) as profiler:
 
-            def note(called: Any, name: str, before_run: bool, result: Any, *given: Any) -> int:
-                if before_run:
-                    timer = profiler.measure(name, device, argument_shapes(given))
-                    timer.__enter__()
-                    running.append(timer)
-                else:
-                    running.pop().__exit__(None, None, None)
-                return InstrumentReturn.NO_OP
-
-            self._instrument = note
+        def watched(timer: CallTimer) -> None:
+            before, self._instrument = self._instrument, timer
             try:
                 self._invoke(function, values)
             finally:
                 self._instrument = before
-        return profiler.report()
+
+        known = measured_peaks() if peaks is True else peaks or None
+        return report(watched, lambda: self._invoke(function, values), self._devices, known)
 
 
 def as_argument(value: Any) -> Any:

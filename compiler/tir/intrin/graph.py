@@ -5,6 +5,8 @@ from __future__ import annotations
 from compiler.ir.base import Op
 from compiler.tir import nodes as n
 
+FLOPS = "flops"
+"""The arithmetic of a kernel's call, as text over its extents."""
 RESULTS = "graph.results"
 """How many of the last parameters are results. A function with this attribute is made of a graph."""
 WRITTEN = "graph.written"
