@@ -344,6 +344,10 @@ def _make_closure(frame: _Frame, call: Call) -> Value:
     return lambda *args: frame.apply(func, [*args, *more])
 
 
+def _invoke_closure(frame: _Frame, call: Call) -> Value:
+    return frame.apply(frame.value(call.args[0]), list(frame.value(call.args[1])))
+
+
 def _message(frame: _Frame, values: Sequence[RelaxExpr], form: str) -> str:
     shown = [frame.value(value) for value in values]
     return form.format(*shown) if form else " ".join(map(str, shown))
@@ -370,6 +374,8 @@ _SPECIAL: dict[str, Callable[[_Frame, Call], Value]] = {
     "relax.call_builtin_with_ctx": _call_builtin,
     "relax.call_dps_packed": _call_dps,
     "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
     "relax.print": _print,
     "relax.assert_op": _assert,
 }

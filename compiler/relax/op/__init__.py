@@ -1,7 +1,10 @@
 """The operators of graphs. Importing this package declares all of them."""
 
+from compiler.relax.op import builtin as builtin
+from compiler.relax.op import ccl as ccl
 from compiler.relax.op import grad as grad
 from compiler.relax.op import image as image
+from compiler.relax.op import memory as memory
 from compiler.relax.op import nn as nn
 from compiler.relax.op import vision as vision
 from compiler.relax.op.elementwise.binary import (
@@ -72,7 +75,6 @@ from compiler.relax.op.elementwise.unary import (
     tanh,
     trunc,
 )
-from compiler.relax.op.execution import memory as memory
 from compiler.relax.op.execution.calls import (
     assert_op,
     call_builtin_with_ctx,
@@ -84,7 +86,9 @@ from compiler.relax.op.execution.calls import (
     call_tir_with_grad,
     print,
 )
-from compiler.relax.op.execution.closures import make_closure
+from compiler.relax.op.execution.closures import invoke_closure, invoke_pure_closure, make_closure
+from compiler.relax.op.execution.devices import hint_on_device, to_vdevice
+from compiler.relax.op.execution.memory import null_value, wrap_param
 from compiler.relax.op.execution.shapes import get_shape_of, shape_of, shape_to_tensor, size, tensor_to_shape
 from compiler.relax.op.linear_algebra import einsum, linear, matmul, outer
 from compiler.relax.op.movement.create import (
@@ -205,8 +209,11 @@ __all__ = [
     "greater",
     "greater_equal",
     "hamming_window",
+    "hint_on_device",
     "index_put",
     "index_tensor",
+    "invoke_closure",
+    "invoke_pure_closure",
     "isfinite",
     "isinf",
     "isnan",
@@ -238,6 +245,7 @@ __all__ = [
     "non_max_suppression",
     "nonzero",
     "not_equal",
+    "null_value",
     "one_hot",
     "ones",
     "ones_like",
@@ -280,6 +288,7 @@ __all__ = [
     "tanh",
     "tensor_to_shape",
     "tile",
+    "to_vdevice",
     "topk",
     "tril",
     "triu",
@@ -287,6 +296,7 @@ __all__ = [
     "unique",
     "variance",
     "where",
+    "wrap_param",
     "zeros",
     "zeros_like",
 ]

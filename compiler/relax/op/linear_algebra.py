@@ -27,7 +27,7 @@ def _matmul_info(use: Use) -> StructInfo:
     for name, info in (("x1", a), ("x2", b)):
         if info.ndim == 0:
             use.fail(f"{name} must have at least one dimension, got a scalar tensor")
-    dtype = use.call.attrs["out_dtype"] or use.dtype("x1", "x2")
+    dtype = use.sum_dtype("x1", "x2", use.call.attrs["out_dtype"])
     device = use.vdevice("x1", "x2")
     if -1 in (a.ndim, b.ndim):
         return tensor(None, dtype, -1, device)

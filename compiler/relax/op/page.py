@@ -27,6 +27,7 @@ The columns:
 _GROUPS = {
     "": "Tensors",
     "builtin": "Runtime",
+    "ccl": "Workers",
     "grad": "Gradients",
     "image": "Images",
     "memory": "Memory",

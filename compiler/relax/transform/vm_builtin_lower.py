@@ -9,11 +9,22 @@ from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.relax.expr_functor import PyExprMutator
-from compiler.relax.nodes import Call, ExternFunc, PrimValue, StringImm, StructInfo, Tuple, info_of
+from compiler.relax.nodes import (
+    Call,
+    DataTypeImm,
+    ExternFunc,
+    PrimValue,
+    StringImm,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    info_of,
+)
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.execution.calls import call_builtin_with_ctx
 from compiler.relax.op.execution.memory import vm_kill_object
 from compiler.relax.transform.passes import relax_pass, rewritten
+from compiler.runtime.core.device import Device
 
 Lowered = Callable[[Call, tuple[StructInfo, ...]], RelaxExpr]
 
@@ -64,6 +75,28 @@ def _closure(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
     return with_machine("make_closure", [func, *(args.fields if isinstance(args, Tuple) else ())], *infos)
 
 
+def _invoke(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    closure, args = call.args
+    return with_machine("invoke_closure", [closure, *(args.fields if isinstance(args, Tuple) else ())], *infos)
+
+
+def _to_device(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    target, index = call.attrs["dst_vdevice"].target, call.attrs["dst_vdevice"].vdevice_id
+    kind = Device(target.kind if target.kind != "llvm" else "cpu", 0)
+    return call_builtin("to_device", [*call.args, number(kind.type_code), number(index)], *infos)
+
+
+def _view(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
+    """What is left out is the shape, the element type, the offset that the data has."""
+    data, shape, dtype, offset = call.args
+    (info,) = infos
+    assert isinstance(info, TensorStructInfo)
+    shape = shape if not isinstance(shape, Tuple) or info.shape is None else info.shape
+    element = dtype if isinstance(dtype, DataTypeImm) else DataTypeImm(info.dtype)
+    start = number(0) if isinstance(offset, Tuple) else offset
+    return call_builtin("view", [data, shape, element, start], *infos)
+
+
 def _unique(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
     attrs = call.attrs
     asked = [number(int(attrs[name])) for name in ("sorted", "return_index", "return_inverse", "return_counts")]
@@ -77,6 +110,12 @@ _RULES: dict[str, Lowered] = {
     "relax.memory.kill_storage": lambda call, infos: vm_kill_object(call.args[0]),
     "relax.memory.kill_tensor": lambda call, infos: vm_kill_object(call.args[0]),
     "relax.make_closure": _closure,
+    "relax.invoke_closure": _invoke,
+    "relax.invoke_pure_closure": _invoke,
+    "relax.to_vdevice": _to_device,
+    "relax.memory.view": _view,
+    "relax.memory.ensure_zero_offset": _plain("copy"),
+    "relax.null_value": _plain("null_value"),
     "relax.shape_of": _plain("shape_of"),
     "relax.reshape": _plain("reshape"),
     "relax.shape_to_tensor": _plain("shape_to_tensor"),

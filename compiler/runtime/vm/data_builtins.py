@@ -5,12 +5,14 @@ The parts that work on numpy arrays are also what the interpreter of graphs runs
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ArgumentError
+from compiler.runtime.core.dtypes import storage_dtype
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.ndarray import array as make_array
 from compiler.runtime.vm.builtins import builtin
@@ -59,6 +61,17 @@ def strided_slice_of(x: Array, begin: Array, end: Array, strides: Array) -> Arra
     return np.ascontiguousarray(x[tuple(parts)])
 
 
+def view_of(x: Array, shape: tuple[int, ...], dtype: str, offset: int) -> Array:
+    """The bytes of an array from `offset` on, as elements of `dtype` in `shape`."""
+    element = storage_dtype(dtype)
+    extents = tuple(int(extent) for extent in shape)
+    count = prod(extents) * element.itemsize
+    memory = np.ascontiguousarray(x).reshape(-1).view("uint8")
+    if min(extents, default=0) < 0 or offset < 0 or offset + count > memory.size:
+        raise ArgumentError(f"a view as {dtype}{list(extents)} from byte {offset} on leaves {memory.size} bytes")
+    return memory[offset : offset + count].copy().view(element).reshape(extents)
+
+
 # --------------------------------------------------------------------------------- on the machine
 
 
@@ -94,6 +107,12 @@ def dynamic_strided_slice(value: NDArray, begin: NDArray, end: NDArray, strides:
     """A slice of an array, bounds being arrays."""
     array, *bounds = (_given(item, "dynamic_strided_slice") for item in (value, begin, end, strides))
     return _back(strided_slice_of(array, *bounds), value)
+
+
+@builtin("vm.builtin.view")
+def view(value: NDArray, shape: tuple[int, ...], dtype: str, offset: int) -> NDArray:
+    """The memory of an array as another shape and element type; a copy, since values are never changed."""
+    return _back(view_of(_given(value, "view"), shape, str(dtype), int(offset)), value)
 
 
 @builtin("vm.builtin.shape_to_tensor")

@@ -2,6 +2,6 @@
 
 from compiler.relax.op import *  # noqa: F403
 from compiler.relax.op import __all__ as _operators
-from tunefarm.relax.op import grad, image, nn, vision
+from tunefarm.relax.op import builtin, ccl, grad, image, memory, nn, vision
 
-__all__ = [*_operators, "grad", "image", "nn", "vision"]
+__all__ = [*_operators, "builtin", "ccl", "grad", "image", "memory", "nn", "vision"]

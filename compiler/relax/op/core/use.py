@@ -175,6 +175,17 @@ class Use:
             )
         return next(iter(known.values())) if len(known) == len(found) else ""
 
+    def sum_dtype(self, first: str, second: str, asked: str) -> str:
+        """The element type of sums of products: `asked`, else what two tensors have in common.
+
+        Whole numbers of different types may meet where a type is asked for: uint8 data and int8 weights.
+        """
+        found = [self.tensor(name).dtype for name in (first, second)]
+        if asked and all(dtype and parse_dtype(dtype).is_int for dtype in found):
+            return asked
+        common = self.dtype(first, second)
+        return asked or common
+
     def vdevice(self, *names: str) -> Any:
         """The device that the named tensors have in common; None where none is said. Fails where two differ."""
         known = {name: device for name in names if (device := self.tensor(name).vdevice) is not None}

@@ -6,11 +6,13 @@ from typing import Any
 
 from compiler.ir.base import GlobalVar
 from compiler.relax.nodes import (
+    Call,
     Expr,
     ExternFunc,
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
+    PrimValue,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
@@ -33,6 +35,7 @@ from compiler.relax.op.core.params import (
 from compiler.relax.op.core.registry import OpPatternKind, built_in, operator, refused
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing
+from compiler.tir.nodes import IntImm
 
 _A_CALL = refused("it calls what is already a kernel")
 _ON_HOST = refused("the host does it")
@@ -324,5 +327,15 @@ def _assert_info(use: Use) -> StructInfo:
     gradient=refused("it gives no value"),
     pure=False,
 )
-def assert_op(condition: TensorArg, *format_args: ExprArg, format: str = "") -> Expr:
+def _assert_call(condition: TensorArg, *format_args: ExprArg, format: str = "") -> Expr:
     """Stop the program, with `format` as the message, unless `condition` holds when it runs."""
+
+
+def assert_op(condition: Any, format_args: Any = None, format: str = "") -> Call:
+    """Stop the program unless `condition` holds when it runs.
+
+    The message is `format` (with {} for each), which shows `format_args`: an expression or a list of them.
+    """
+    given = [] if format_args is None else list(format_args) if isinstance(format_args, list | tuple) else [format_args]
+    checked = PrimValue(IntImm("bool", int(condition))) if isinstance(condition, bool) else condition
+    return _assert_call(checked, *given, format=format)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from compiler.errors import ArgumentError
+from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import (
+    Call,
     DataTypeImm,
     Expr,
     ObjectStructInfo,
+    PrimValue,
+    ShapeExpr,
     StructInfo,
     TensorStructInfo,
+    Tuple,
     TupleStructInfo,
 )
-from compiler.relax.op.core.params import DtypeArg, ExprArg, ScalarArg, ShapeArg
+from compiler.relax.nodes.dims import int64
+from compiler.relax.op.core.backward import Backward, Gradients
+from compiler.relax.op.core.layout import follows_first
+from compiler.relax.op.core.params import Dtype, DtypeArg, ExprArg, ScalarArg, ShapeArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
-from compiler.relax.op.core.rules import tensor
+from compiler.relax.op.core.rules import tensor, with_dtype
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import nothing
+from compiler.relax.op.gradients import elementwise as slopes
+from compiler.relax.op.movement.manipulate import astype
 from compiler.runtime.core.dtypes import storage_dtype
+from compiler.runtime.vm.data_builtins import view_of
+from compiler.tir import ops
 
 Array = npt.NDArray[Any]
 _ON_HOST = refused("the machine does it, not a kernel")
@@ -76,7 +89,7 @@ def _part(storage: Array, offset: int, shape: tuple[int, ...], dtype: str) -> Ar
 def builtin_alloc_tensor(
     shape: ShapeArg,
     dtype: DtypeArg,
-    runtime_device_index: ScalarArg = 0,
+    runtime_device_index: ScalarArg,
     storage_scope: ExprArg = "global",  # type: ignore[assignment]
 ) -> Expr:
     """Make an array whose memory is planned later."""
@@ -162,3 +175,144 @@ def memory_kill_tensor(tensor: ExprArg) -> Expr:
 )
 def vm_kill_object(obj: ExprArg) -> Expr:
     """Have the machine forget a value."""
+
+
+# --------------------------------------------------------------------------------------- views
+
+def _pass_on(use: Backward) -> Gradients:
+    return (use.grad,)
+
+
+def _view_info(use: Use) -> StructInfo:
+    data, shape, dtype = use.tensor("data"), use.arg("shape"), use.arg("dtype")
+    kept_shape, kept_dtype = isinstance(shape, Tuple), isinstance(dtype, Tuple)
+    element = data.dtype if kept_dtype else dtype.value if isinstance(dtype, DataTypeImm) else ""
+    if kept_shape:
+        made = TensorStructInfo(data.shape, element, data.vdevice) if data.shape is not None else tensor(
+            None, element, data.ndim, data.vdevice
+        )  # fmt: skip
+    else:
+        wanted = use.shape("shape")
+        made = TensorStructInfo(shape, element, data.vdevice) if wanted.values is None else tensor(  # type: ignore[arg-type]
+            wanted.values, element, vdevice=data.vdevice
+        )  # fmt: skip
+    _check_reach(use, data, made)
+    return made
+
+
+def _check_reach(use: Use, data: TensorStructInfo, made: TensorStructInfo) -> None:
+    """Fail where a view is known to reach beyond the data."""
+    offset = use.arg("relative_byte_offset")
+    start = 0 if isinstance(offset, Tuple) else ops.as_int(offset.value) if isinstance(offset, PrimValue) else None
+    sizes = []
+    for info in (data, made):
+        known = None if info.dims is None or not info.dtype else [ops.as_int(size) for size in info.dims]
+        if known is None or None in known:
+            return
+        sizes.append(prod(s for s in known if s is not None) * storage_dtype(info.dtype).itemsize)
+    if start is not None and (start < 0 or start + sizes[1] > sizes[0]):
+        use.fail(f"the view of {sizes[1]} bytes from byte {start} on leaves the {sizes[0]} bytes of data")
+
+
+def _viewed(data: Array, shape: Any, dtype: Any, relative_byte_offset: Any) -> Array:
+    wanted = data.shape if shape == () and data.ndim else shape
+    element = str(data.dtype) if isinstance(dtype, tuple) else dtype
+    return view_of(data, wanted, element, 0 if isinstance(relative_byte_offset, tuple) else relative_byte_offset)
+
+
+@operator(
+    "relax.memory.view",
+    infer=_view_info,
+    te=_ON_HOST,
+    host=_viewed,
+    pattern=OpPatternKind.OPAQUE,
+    flops=nothing,
+    bytes=nothing,
+    layout=refused("it reads memory as it lies"),
+    gradient=refused("it reads memory, not numbers"),
+)
+def _view_call(data: TensorArg, shape: ExprArg, dtype: ExprArg, relative_byte_offset: ExprArg) -> Expr:
+    """Read the memory of a tensor as another shape, another element type, from a byte on."""
+
+
+def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
+    """Read the memory of a tensor as another shape, another element type, from a byte on; None keeps what is."""
+    none = Tuple(())
+    if not isinstance(shape, RelaxExpr):
+        shape = none if shape is None else ShapeExpr(shape if isinstance(shape, tuple | list) else (shape,))  # type: ignore[arg-type]
+    element = none if dtype is None else DataTypeImm(dtype) if isinstance(dtype, str) else dtype
+    start: Any = none if relative_byte_offset is None else relative_byte_offset
+    return _view_call(data, shape, element, start if isinstance(start, RelaxExpr) else PrimValue(int64(start)))
+
+
+@operator(
+    "relax.memory.ensure_zero_offset",
+    infer=lambda use: use.tensor("data"),
+    te=_ON_HOST,
+    host=lambda data: data,
+    pattern=OpPatternKind.OPAQUE,
+    flops=nothing,
+    bytes=nothing,
+    layout=follows_first,
+    gradient=_pass_on,
+)
+def ensure_zero_offset(data: TensorArg) -> Expr:
+    """Give a tensor that begins where its memory begins; arrays of the machine always do."""
+
+
+def _itself(builder: Any, call: Call) -> RelaxExpr:
+    return call.args[0]
+
+
+@operator(
+    "relax.builtin.stop_lift_params",
+    infer=lambda use: use.tensor("x"),
+    te=refused("it is a mark, which nothing is left of"),
+    legalize=_itself,
+    pattern=OpPatternKind.ELEMWISE,
+    flops=nothing,
+    bytes=nothing,
+    layout=follows_first,
+    gradient=_pass_on,
+)
+def stop_lift_params(x: TensorArg) -> Expr:
+    """Mark a value that is not to be computed ahead of time, when parameters are prepared."""
+
+
+@operator(
+    "relax.null_value",
+    infer=_object,
+    te=_ON_HOST,
+    host=lambda: None,
+    pattern=OpPatternKind.OPAQUE,
+    flops=nothing,
+    bytes=nothing,
+    layout=_NOT_THERE,
+    gradient=refused("it has no value"),
+)
+def null_value() -> Expr:
+    """Give the value that stands for none."""
+
+
+def _wrapped_info(use: Use) -> StructInfo:
+    data = use.tensor("data")
+    return data if data.dtype == use.call.attrs["dtype"] else with_dtype(data, use.call.attrs["dtype"])
+
+
+def _wrapped(builder: Any, call: Call) -> RelaxExpr:
+    (data,) = call.args
+    return data if data.struct_info.dtype == call.attrs["dtype"] else astype(data, call.attrs["dtype"])  # type: ignore[attr-defined]
+
+
+@operator(
+    "relax.wrap_param",
+    infer=_wrapped_info,
+    te=refused("it is a conversion, or nothing"),
+    legalize=_wrapped,
+    pattern=OpPatternKind.ELEMWISE,
+    flops=nothing,
+    layout=follows_first,
+    gradient=slopes.astype,
+)
+def wrap_param(data: TensorArg, dtype: Dtype = "float32") -> Expr:
+    """Give a parameter of a model as elements of `dtype`."""

@@ -86,6 +86,8 @@ def multiply(use: Backward) -> Gradients:
 
 
 def divide(use: Backward) -> Gradients:
+    if not use.is_float(0):
+        return None, None
     share = use.divide(use.grad, use.arg(1))
     return use.fitted(share, 0), use.fitted(use.negative(use.multiply(share, use.result)), 1)
 

@@ -33,6 +33,8 @@ def sum(use: Backward) -> Gradients:
 
 
 def mean(use: Backward) -> Gradients:
+    if not use.is_float(0):
+        return (None,)
     x, axes, grad = _along(use)
     return (use.spread(use.divide(grad, _count(use, axes)), x),)
 
@@ -53,6 +55,8 @@ def product(use: Backward) -> Gradients:
 
 def extreme(use: Backward) -> Gradients:
     """Equal elements share the gradient."""
+    if not use.is_float(0):
+        return (None,)
     x, axes, grad = _along(use)
     dtype = use.info(x).dtype
     mask = use.astype(use.equal(x, use.spread(use.kept(use.result, axes, x), x)), dtype)

@@ -62,8 +62,7 @@ def _info(rank: int, result: Callable[[Use, str, _Sizes, _Sizes], _Sizes]) -> Ca
         if any(amount < 0 for amount in use.call.attrs["padding"]):
             use.fail(f"padding is {use.call.attrs['padding']}, none must be negative")
         size, taps = sizes_of(use, "data", data_parts), sizes_of(use, "weight", kernel_parts)
-        dtype = use.dtype("data", "weight")
-        dtype = use.call.attrs["out_dtype"] or dtype
+        dtype = use.sum_dtype("data", "weight", use.call.attrs["out_dtype"])
         device = use.vdevice("data", "weight")
         if size is None or taps is None:
             return tensor(None, dtype, len(out_parts), device)

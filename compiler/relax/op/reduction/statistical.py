@@ -27,12 +27,12 @@ from compiler.tir.nodes import PrimExpr
 __all__ = ["cumprod", "cumsum", "max", "mean", "median", "min", "prod", "std", "sum", "variance"]
 
 
-def reduced(*, floats: bool = False, dtype: str | None = None) -> InferRule:
+def reduced(*, floats: bool = False, bools: bool = False, dtype: str | None = None) -> InferRule:
     """The tensor `x` without the dimensions in `axis` (all for None), or with size 1 there when `keepdims`."""
 
     def rule(use: Use) -> StructInfo:
         info = use.tensor("x")
-        check_kind(use, ("x",), floats=True, integers=not floats, bools=False)
+        check_kind(use, ("x",), floats=True, integers=not floats, bools=bools)
         result = info.dtype if dtype is None else dtype
         axis, keep = use.call.attrs["axis"], use.call.attrs["keepdims"]
         if info.ndim == -1:
@@ -90,11 +90,21 @@ def _reduction(
     )(declared)
 
 
+def _largest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """Of truth values: whether one holds."""
+    return (topi.any if x.dtype == "bool" else topi.max)(x, axis, keepdims)
+
+
+def _smallest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """Of truth values: whether all hold."""
+    return (topi.all if x.dtype == "bool" else topi.min)(x, axis, keepdims)
+
+
 sum = _reduction("sum", topi.sum, "Add the elements", reduced(), slopes.sum)
 prod = _reduction("prod", topi.prod, "Multiply the elements", reduced(), slopes.product)
-max = _reduction("max", topi.max, "Take the largest element", reduced(), slopes.extreme)
-min = _reduction("min", topi.min, "Take the smallest element", reduced(), slopes.extreme)
-mean = _reduction("mean", topi.mean, "Take the mean", reduced(floats=True), slopes.mean)
+max = _reduction("max", _largest, "Take the largest element", reduced(bools=True), slopes.extreme)
+min = _reduction("min", _smallest, "Take the smallest element", reduced(bools=True), slopes.extreme)
+mean = _reduction("mean", topi.mean, "Take the mean, of whole numbers rounded down,", reduced(), slopes.mean)
 variance = _reduction(
     "variance", topi.variance, "Take the mean square about the mean", reduced(floats=True), slopes.variance, 4
 )

@@ -63,7 +63,8 @@ BINARY = [
         ("logical_and", np.logical_and, ("bool", "int32"), None), ("logical_or", np.logical_or, ("bool",), None),
         ("logical_xor", np.logical_xor, ("bool",), None),
         ("bitwise_and", np.bitwise_and, ("int32", "uint8", "bool"), None),
-        ("bitwise_or", np.bitwise_or, ("int64", "bool"), None), ("bitwise_xor", np.bitwise_xor, ("int32",), None),
+        ("bitwise_or", np.bitwise_or, ("int64", "bool"), None),
+        ("bitwise_xor", np.bitwise_xor, ("int32", "bool"), None),
         ("left_shift", np.left_shift, ("int32",), lambda a: np.abs(a) % 5),
         ("right_shift", np.right_shift, ("int32",), lambda a: np.abs(a) % 5),
     ]
@@ -76,6 +77,10 @@ POWERS = [
 ]  # fmt: skip
 
 OTHERS = [
+    Case("divide of whole numbers", op.divide, lambda a, b: np.trunc(a / b), ["n m", "m"], ("int32", "int8", "int64"),
+         values={1: lambda a: np.where(a == 0, np.array(3, a.dtype), a)}),
+    Case("mean of whole numbers", lambda x: op.mean(x, 1), lambda a: a.sum(1) // a.shape[1], ["n m"], ("int32",),
+         sizes=WITHOUT_ZERO),
     Case("bitwise_not", op.bitwise_not, np.bitwise_not, ["n m"], ("int32", "uint8", "bool")),
     Case("clip", lambda x: op.clip(x, -1, 2), lambda a: np.clip(a, -1, 2), ["n m"], ("float32", "int8", "float16")),
     Case("ewise_fma", op.ewise_fma, lambda a, b, c: a * b + c, ["n m"] * 3, ("float32", "float64", "int32")),
@@ -92,7 +97,7 @@ def reductions() -> list[Case]:
     for axis, keep in [(None, False), (1, True), ((0, -1), False), (None, True), (-1, False)]:
         for name, function, dtypes in [
             ("sum", np.sum, ("float32", "int64", "float64")), ("prod", np.prod, ("float64", "int32")),
-            ("max", np.max, ("float32", "int8")), ("min", np.min, ("float16", "int32")),
+            ("max", np.max, ("float32", "int8", "bool")), ("min", np.min, ("float16", "int32", "bool")),
             ("mean", np.mean, FLOATS), ("variance", np.var, ("float32", "float16")), ("std", np.std, ("float32",)),
             ("argmax", np.argmax, ("float32", "int32")), ("argmin", np.argmin, ("float32",)),
         ]:  # fmt: skip
@@ -103,7 +108,7 @@ def reductions() -> list[Case]:
                 f"{name} {axis} {keep}",
                 lambda x, name=name, axis=axis, keep=keep: getattr(op, name)(x, axis, keep),
                 lambda a, f=function, axis=axis, keep=keep: f(
-                    a if a.dtype.kind in "iu" else a.astype("float64"), axis=axis, keepdims=keep
+                    a if a.dtype.kind in "iub" else a.astype("float64"), axis=axis, keepdims=keep
                 ),
                 ["n m k"], dtypes[:1] if keep else dtypes, tolerance=1e-4, **({"sizes": sizes} if sizes else {}),
             ))  # fmt: skip

@@ -119,6 +119,8 @@ POSITIONS = [
 ]  # fmt: skip
 PRODUCTS = [
     Case("matmul", op.matmul, np.matmul, ["k n m", "m j"], ("float32", "float64", "int32"), tolerance=1e-4),
+    Case("matmul of unsigned and signed", lambda x, y: op.matmul(x, y, "int32"),
+         lambda a, b: a.astype("int32") @ b.astype("int32"), ["n m", "m j"], ("uint8",), fixed={1: "int8"}),
     Case("outer", op.outer, np.outer, ["n", "m"], ("float32", "int32")),
     Case("einsum", lambda x, y: op.einsum([x, y], "bij,jk->bik"), lambda a, b: np.einsum("bij,jk->bik", a, b),
          ["n 3 m", "m k"], tolerance=1e-4),

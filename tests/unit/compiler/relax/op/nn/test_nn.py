@@ -159,6 +159,8 @@ CONVOLUTIONS = [
          lambda a, w: convolved(a, w, (1, 1), (0, 1, 2, 0), (1, 1), 2), ["n 4 k 5", "6 2 2 2"], **NEAR),
     Case("conv2d of integers", lambda x, w: nn.conv2d(x, w, out_dtype="int32"),
          lambda a, w: convolved(a, w, (1, 1), (0,) * 4, (1, 1)), ["n 3 4 5", "2 3 2 2"], ("int8",)),
+    Case("conv2d of unsigned and signed", lambda x, w: nn.conv2d(x, w, out_dtype="int32"),
+         lambda a, w: convolved(a, w, (1, 1), (0,) * 4, (1, 1)), ["n 3 4 5", "2 3 2 2"], ("uint8",), fixed={1: "int8"}),
     Case("conv2d NHWC", lambda x, w: nn.conv2d(x, w, padding=1, data_layout="NHWC", kernel_layout="HWIO"),
          lambda a, w: convolved(a.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1), (1, 1), (1,) * 4, (1, 1))
          .transpose(0, 2, 3, 1), ["n k 5 3", "3 3 3 m"], **NEAR),
