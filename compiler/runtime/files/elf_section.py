@@ -15,6 +15,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _PROGBITS = 1
 _NOBITS = 8
 _TYPE, _OFFSET, _SIZE = 1, 4, 5
+_FLAGS = 7  # of a header
 _PROGRAM_HEADER = 56
 RELOCATABLE, SHARED = 1, 3  # kinds of ELF files
 
@@ -54,6 +55,16 @@ def find_section(data: memoryview, name: str) -> memoryview | None:
         if names[section[0] : section[0] + len(wanted)] == wanted:
             return _content(data, section)
     return None
+
+
+def with_flags_of(data: bytes, like: bytes) -> bytes:
+    """The object `data`, which passes no floating-point numbers, said to be for the calling convention of `like`.
+
+    Linkers refuse objects of different ones, and a RISC-V object says which it is for in its header's flags.
+    """
+    fields = list(_HEADER.unpack_from(data))
+    fields[_FLAGS] = _HEADER.unpack_from(like)[_FLAGS]
+    return _HEADER.pack(*fields) + data[_HEADER.size :]
 
 
 def elf_kind(data: bytes) -> int | None:

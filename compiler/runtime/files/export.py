@@ -16,7 +16,7 @@ from compiler.runtime.core import native
 from compiler.runtime.files.checksum import seal_library
 from compiler.runtime.files.described_object import IMPORT, MOST_NESTED, SECTION, described_object
 from compiler.runtime.files.elf import read_object
-from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind
+from compiler.runtime.files.elf_section import RELOCATABLE, elf_kind, with_flags_of
 from compiler.runtime.files.linker import create_shared, create_tar
 from compiler.target.cpu_features import architecture
 from compiler.target.target import Target
@@ -113,7 +113,9 @@ def export_library(
         folder.mkdir(parents=True, exist_ok=True)
         files = {f"lib0.{suffix}": described_object(whole if linked_later else _without_linked(whole))}
         if not linked_later:
-            files[f"devc.{suffix}"] = support_object(Target(whole.target).mtriple)
+            support = support_object(Target(whole.target).mtriple)
+            code = whole.blobs["object"]
+            files[f"devc.{suffix}"] = with_flags_of(support, code) if elf_kind(code) is not None else support
         files.update((f"static{index}.{suffix}", code) for index, code in enumerate(plain.linked))
         for name, data in files.items():
             (folder / name).write_bytes(data)

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from compiler.artifact import CONSTANTS, Artifact
 from compiler.errors import ArtifactError
 from compiler.runtime.core import native
-from compiler.runtime.files.elf_section import find_section
+from compiler.runtime.files.elf_section import find_section, with_flags_of
 from compiler.runtime.files.export import support_object
 from compiler.runtime.files.linker import create_shared
 from compiler.target.target import Target
@@ -55,10 +55,10 @@ def export_model(
     with tempfile.TemporaryDirectory(prefix="tunefarm-") as scratch:
         folder = Path(workspace_dir) if workspace_dir is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        small = {"lib0.o": objects, "devc.o": support_object(triple)}
+        small = {"lib0.o": objects, "devc.o": with_flags_of(support_object(triple), objects)}
         small |= {f"linked{index}.o": more for index, more in enumerate(code.linked)}
         if code.constants:
-            small["start.o"] = start_object(triple, code.constants, arrays)
+            small["start.o"] = with_flags_of(start_object(triple, code.constants, arrays), objects)
         for name, data in small.items():
             (folder / name).write_bytes(data)
         with (folder / "model.o").open("wb") as file:

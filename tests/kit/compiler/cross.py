@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,13 +112,25 @@ ARMV7 = Machine(
 MACHINES = {"aarch64": AARCH64, "riscv64": RISCV64, "armv7": ARMV7}
 
 
-def run(machine: Machine, artifact: Artifact, arrays: list[np.ndarray], folder: Path, cpu: str = "") -> None:
-    """Run the artifact's only entry point on the arrays, in place."""
-    start = _start(machine, artifact.entries[0].symbol, arrays)
+def run(
+    machine: Machine,
+    artifact: Artifact,
+    arrays: list[np.ndarray],
+    folder: Path,
+    cpu: str = "",
+    beside: Mapping[str, bytes] | None = None,
+    first: str = "",
+) -> None:
+    """Run the artifact's only entry point on the arrays, in place. `beside` are more objects by name; `first` is a
+    function of theirs that is called before."""
+    start = _start(machine, artifact.entries[0].symbol, arrays, first)
+    more = beside or {}
+    for name, code in more.items():
+        (folder / name).write_bytes(code)
     for name, text in (("start.o", start), ("syscall.o", _syscall(machine))):
         (folder / name).write_bytes(compile_text(text, machine.target))
     (folder / "kernel.o").write_bytes(artifact.blobs["object"])
-    command = ["ld.lld", "-static", "-o", "program", "start.o", "syscall.o", "kernel.o"]
+    command = ["ld.lld", "-static", "-o", "program", "start.o", "syscall.o", "kernel.o", *more]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     emulate = [machine.emulator, *(["-cpu", cpu] if cpu else []), str(folder / "program")]
     given = b"".join(array.tobytes() for array in arrays)
@@ -135,7 +148,7 @@ def _syscall(machine: Machine) -> str:
     return _SYSCALL.replace("WORD", machine.word).replace("COUNT", str(len(machine.syscall))).replace("CODE", code)
 
 
-def _start(machine: Machine, symbol: str, arrays: list[np.ndarray]) -> str:
+def _start(machine: Machine, symbol: str, arrays: list[np.ndarray], first: str) -> str:
     word = machine.word
     common = _COMMON.replace("WORD", word)
     data, reads, writes, slots = [], [], [], []
@@ -149,10 +162,11 @@ def _start(machine: Machine, symbol: str, arrays: list[np.ndarray]) -> str:
             f"%v{index} = ptrtoint ptr @a{index} to i64",
             f"store i64 %v{index}, ptr %p{index}",
         ]
-    body = "\n  ".join([*reads, *slots, f"%rc = call i32 @{symbol}_packed(ptr @slots)", *writes])
+    begin = [f"call void @{first}()"] if first else []
+    body = "\n  ".join([*begin, *reads, *slots, f"%rc = call i32 @{symbol}_packed(ptr @slots)", *writes])
     result = "%code = sext i32 %rc to i64" if word == "i64" else "%code = add i32 %rc, 0"
     return "\n".join([
-        *data, common, f"declare i32 @{symbol}_packed(ptr)",
+        *data, common, *([f"declare void @{first}()"] if first else []), f"declare i32 @{symbol}_packed(ptr)",
         f"define void @_start() {{\n  {body}\n  {result}",
         f"  call {word} @syscall({word} {machine.exit}, {word} %code, {word} 0, {word} 0)\n  unreachable\n}}",
     ])  # fmt: skip
