@@ -93,7 +93,13 @@ class VirtualMachine:
     NAIVE_ALLOCATOR = 1
     POOLED_ALLOCATOR = 2
 
-    def __new__(cls, rt_mod: Module | VMExecutable, *args: Any, **kwargs: Any) -> VirtualMachine:
+    def __new__(
+        cls,
+        rt_mod: Module | VMExecutable,
+        device: Device | list[Device],
+        memory_cfg: str | dict[Device, str] | None = None,
+        profile: bool = False,
+    ) -> VirtualMachine:
         """A machine of the kind that runs the module: one on a box, for a module that is there."""
         kind = rt_mod.machine_type if isinstance(rt_mod, Module) else None
         made: VirtualMachine = object.__new__(kind or cls)

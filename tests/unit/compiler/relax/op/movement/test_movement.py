@@ -181,7 +181,7 @@ INDICES = Var("i", TensorStructInfo((2, 3), "int32"))
         (lambda: op.exp(INDICES), "relax.exp: x must have floating point elements, got int32"),
         (lambda: op.sum(X, 2), "relax.sum: axis is 2, but there are 2 dimensions"),
         (lambda: op.sum(X, (0, -2)), "relax.sum: axis is (0, -2), which names a dimension twice"),
-        (lambda: op.mean(INDICES), "relax.mean: x must have floating point elements, got int32"),
+        (lambda: op.std(INDICES), "relax.std: x must have floating point elements, got int32"),
         (lambda: op.where(X, X, X), "relax.where: condition must have bool elements, got float32"),
         (lambda: op.topk(X, 4), "relax.topk: k is 4, but dimension 1 of data is 3"),
         (lambda: op.concat([X, INDICES]), "the element types of tensors differ"),
