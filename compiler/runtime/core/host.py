@@ -20,11 +20,29 @@ _LARGE = 1 << 22  # from here on numpy asks the kernel for huge pages
 class HostBuffer:
     """Host memory, as an array of bytes and the address of its first one."""
 
-    __slots__ = ("address", "data")
+    __slots__ = ("_data", "_elements", "address")
 
     def __init__(self, data: npt.NDArray[np.uint8], address: int | None = None) -> None:
-        self.data = data
+        self._data: npt.NDArray[np.uint8] | None = data
+        self._elements: npt.NDArray[Any] | None = None
         self.address: int = data.ctypes.data if address is None else address
+
+    @classmethod
+    def of_elements(cls, elements: npt.NDArray[Any], address: int) -> HostBuffer:
+        """The memory of a C-contiguous array. Its bytes are looked at when they are asked for."""
+        made = cls.__new__(cls)
+        made._data = None
+        made._elements = elements
+        made.address = address
+        return made
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes."""
+        if self._data is None:
+            assert self._elements is not None
+            self._data = self._elements.reshape(-1).view(np.uint8)
+        return self._data
 
 
 class HostAPI:

@@ -20,6 +20,7 @@ from compiler.runtime.core.host import ALIGNMENT, HostBuffer
 
 AnyArray = npt.NDArray[Any]
 _CPU = cpu()
+_new = object.__new__
 READ_ONLY = "read-only"  # in a signature, in the place of the device
 
 
@@ -49,14 +50,14 @@ class NDArray:
     read-only, too: kernels take it for what they read.
     """
 
-    __slots__ = ("__weakref__", "_owner", "_pointer", "_signature", "_view", "device", "dtype", "handle", "shape")
+    __slots__ = ("__weakref__", "_handle", "_owner", "_pointer", "_signature", "_view", "device", "dtype", "shape")
 
     def __init__(self, shape: tuple[int, ...], dtype: str, device: Device, handle: Any, owner: object = None) -> None:
         """Wrap memory that the device's API allocated. `owner`: whoever else keeps it alive and frees it."""
         self.shape = shape
         self.dtype = dtype
         self.device = device
-        self.handle = handle
+        self._handle = handle
         self._owner = owner
         self._view: AnyArray | None = None
         self._pointer = 0
@@ -85,11 +86,11 @@ class NDArray:
 
         The memory is writable, and long enough. `address` is that of the byte, a multiple of 64.
         """
-        made = cls.__new__(cls)
+        made = _new(cls)
         made.shape = kind.shape
         made.dtype = kind.dtype
         made.device = device or _CPU
-        made.handle = HostBuffer(np.ndarray(kind.nbytes, np.uint8, memory, offset), address)
+        made._handle = None
         made._owner = owner
         made._view = np.ndarray(kind.shape, kind.stored, memory, offset)
         made._pointer = address
@@ -97,9 +98,18 @@ class NDArray:
         return made
 
     def __del__(self) -> None:
-        handle = getattr(self, "handle", None)
-        if handle is not None and self._view is None and self._owner is None:
-            self.device.api.free(self.device, handle)
+        try:
+            if self._view is None and self._owner is None and self._handle is not None:
+                self.device.api.free(self.device, self._handle)
+        except AttributeError:  # it was never finished
+            return
+
+    @property
+    def handle(self) -> Any:
+        """What the device's API knows the memory by: a HostBuffer for a CPU's."""
+        if self._handle is None and self._view is not None:
+            self._handle = HostBuffer.of_elements(self._view, self._pointer)
+        return self._handle
 
     # -- description -----------------------------------------------------------------------------
     @property

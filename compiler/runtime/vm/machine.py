@@ -31,7 +31,7 @@ from compiler.runtime.vm.bytecode import VMFunction
 from compiler.runtime.vm.executable import Program
 from compiler.runtime.vm.interpreter import Code, GraphFunction, Instrument, InstrumentReturn, Resolver
 from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
-from compiler.runtime.vm.native_function import NativeFunction
+from compiler.runtime.vm.native_function import NativeFunction, signature
 from compiler.runtime.vm.profile import CallTimer, report
 from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import ObjectInfo, check_value
@@ -62,8 +62,8 @@ class VMFunctionHandle(GraphFunction):
         native = self.native
         if native is not None and machine._instrument is None and not kwargs:
             try:
-                known = native.known.get(tuple([arg._signature for arg in args]))
-            except (AttributeError, TypeError):  # not all of them are arrays
+                known = native.look_up(tuple(map(signature, args)))
+            except AttributeError:  # not all of them are arrays
                 known = None
             if known is not None:
                 return native.again(args, known)
@@ -286,6 +286,7 @@ class VirtualMachine:
     ) -> Callable[..., BenchmarkResult]:
         """A function that takes `func_name`'s arguments and measures it, as `Module.time_evaluator` does.
 
+        A function that is machine code is called in a native loop, other ones from Python.
         "invoke_stateful" measures the function whose name it is then given.
         """
         options = EvaluatorOptions(
@@ -304,6 +305,9 @@ class VirtualMachine:
 
         def evaluate(*args: Any, **kwargs: Any) -> BenchmarkResult:
             values = self._arguments(function, args, kwargs)
+            native = self._own[function.name].native
+            if native is not None and self._instrument is None and dev.device_type == "cpu":
+                return self._measured_natively(native.bind(values), options, values)
             return self._measured(lambda: self._invoke(function, values), dev, options, values)
 
         return evaluate
@@ -316,6 +320,14 @@ class VirtualMachine:
         if native is None or self._instrument is not None:
             return None
         return native.bind(self._arguments(function, args, kwargs))
+
+    def _measured_natively(
+        self, call: CPUCall, options: EvaluatorOptions, args: tuple[Any, ...]
+    ) -> BenchmarkResult:
+        """As kernels are measured: in a native loop, into the same results."""
+        preprocess = preprocessor(options.f_preproc)
+        prepare = (lambda: None) if preprocess is None else (lambda: preprocess(*args))
+        return measure(call.timed, options, prepare=prepare, threads=call.threads)
 
     def _measured(
         self, call: Callable[..., Any], dev: Device, options: EvaluatorOptions, args: tuple[Any, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from compiler.artifact import FIRST_CHECK, ArgSpec
@@ -19,19 +20,24 @@ from compiler.runtime.vm.results import ResultMemory
 from compiler.runtime.vm.signature import Info, TupleInfo
 
 Results = list[ArrayKind]
+Known = tuple[Results, tuple[int, ...]]
+_pointer = attrgetter("_pointer")
+signature = attrgetter("_signature")
+"""The signature of an array. Raises AttributeError for another value."""
 _MOST_SHAPES = 1024  # combinations of arguments' shapes that a function remembers
 
 
 class NativeFunction:
     """Calls a function's machine code with the function's arguments, and gives its results as the interpreter does.
 
-    A call with arrays whose shapes and types were seen before is not checked again: `known` finds it by them.
+    A call with arrays whose shapes and types were seen before is not checked again: `look_up` finds it by them.
     """
 
     def __init__(self, name: str, native: Native, code: CPUFunction, result: Info, memory: ResultMemory) -> None:
         """`result` is what the function gives; `memory` makes the arrays for it."""
         self.name = name
-        self.known: dict[tuple[Any, ...], tuple[Results, tuple[int, ...]]] = {}
+        self._known: dict[tuple[Any, ...], Known] = {}
+        self._last: tuple[tuple[Any, ...], Known] | tuple[None, None] = (None, None)
         self._code = code
         self._take = memory.take
         self._specs = code.entry.args[: len(code.entry.args) - code.entry.results]
@@ -49,16 +55,26 @@ class NativeFunction:
         outs = list(map(self._take, results))
         given = self._finish(self._code._call(self._code._pack((*flat, *outs))), flat, outs)
         if all(arg.__class__ is NDArray and arg._signature is not None for arg in args):
-            if len(self.known) >= _MOST_SHAPES:
-                self.known.clear()
-            self.known[tuple([arg._signature for arg in args])] = results, implicit
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            self._known[tuple(map(signature, args))] = results, implicit
         return given
 
-    def again(self, arrays: tuple[NDArray, ...], known: tuple[Results, tuple[int, ...]]) -> Any:
-        """Run on arrays whose signatures `known` has found."""
+    def look_up(self, signatures: tuple[Any, ...]) -> Known | None:
+        """What belongs to arrays of these signatures, if such were passed before."""
+        last, found = self._last
+        if last == signatures:
+            return found
+        found = self._known.get(signatures)
+        if found is not None:
+            self._last = signatures, found
+        return found
+
+    def again(self, arrays: tuple[NDArray, ...], known: Known) -> Any:
+        """Run on arrays that `look_up` has found."""
         results, implicit = known
         outs = list(map(self._take, results))
-        slots = self._pack_pointers(*[x._pointer for x in arrays], *[x._pointer for x in outs], *implicit)
+        slots = self._pack_pointers(*map(_pointer, arrays), *map(_pointer, outs), *implicit)
         status = self._code._call(slots)
         if self._single and not status:
             return outs[0]
