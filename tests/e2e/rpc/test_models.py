@@ -11,7 +11,7 @@ from compiler.errors import ArgumentError, ArtifactError, DeviceError
 from compiler.runtime.core.module import MissingFunctionError
 from rpc_server.box.server import Server
 from rpc_server.client.connect import open_session
-from rpc_server.errors import ExecutorCrashed, HandleError, SessionClosed
+from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, HandleError, OutOfMemory, SessionClosed
 from rpc_server.wire.machine_messages import Action, TupleOf
 from rpc_server.wire.messages import UseMachine
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
@@ -47,7 +47,7 @@ def wanted(x: Any, y: Any) -> tuple[Any, Any]:
 
 @pytest.fixture(scope="module")
 def server() -> Any:
-    with Server(port=0, sessions=2, warm=2, blob_capacity=40 << 20) as running:
+    with Server(port=0, sessions=2, warm=2, blob_capacity=40 << 20, memory_limit=1 << 30) as running:
         yield running
 
 
@@ -143,6 +143,53 @@ def crashing() -> Any:
         gvar = bb.add_func(stray, "stray")
         bb.emit_func_output(bb.emit(relax.call_tir(gvar, (x,), tensor(8))))
     return bb.get()
+
+
+def hanging() -> Any:
+    """A model whose kernel does not end."""
+    from tunefarm.script import tir as T
+
+    @T.prim_func
+    def forever(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):  # type: ignore[no-untyped-def,valid-type]
+        T.func_attr({"tir.noalias": True})
+        y[0] = 1.0
+        while y[0] > 0.0:
+            y[0] = y[0] + x[0]
+
+    bb = BlockBuilder()
+    x = Var("x", tensor(8))
+    with bb.function("main", [x]):
+        gvar = bb.add_func(forever, "forever")
+        bb.emit_func_output(bb.emit(relax.call_tir(gvar, (x,), tensor(8))))
+    return bb.get()
+
+
+def greedy() -> Any:
+    """A model whose result takes 4 GB for 1,024 rows."""
+    bb = BlockBuilder()
+    x = Var("x", tensor(N, 1))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(op.broadcast_to(x, (N, 1 << 20))))
+    return bb.get()
+
+
+def test_a_model_that_hangs_or_eats_memory_costs_its_session(server: Any, file: str, tmp_path: Any) -> None:
+    relax.build(hanging(), "llvm", exec_mode="compiled").export_library(str(tmp_path / "hang.tunefarm"))
+    relax.build(greedy(), "llvm", exec_mode="compiled").export_library(str(tmp_path / "greedy.tunefarm"))
+    with open_session("127.0.0.1", server.port, wait_s=60) as other:
+        good = machine(other, file)
+        with open_session("127.0.0.1", server.port, wait_s=60) as one:
+            one.upload(str(tmp_path / "greedy.tunefarm"))
+            vm = relax.VirtualMachine(one.load_module("greedy.tunefarm"), one.cpu())
+            with pytest.raises((DeviceError, OutOfMemory, ExecutorCrashed), match="memory|allocate"):
+                vm["main"](np.zeros((1024, 1), "float32"))
+        with open_session("127.0.0.1", server.port, wait_s=60) as one:
+            one.upload(str(tmp_path / "hang.tunefarm"))
+            vm = relax.VirtualMachine(one.load_module("hang.tunefarm"), one.cpu())
+            one.call_timeout = 0.5
+            with pytest.raises(DeadlineExceeded):
+                vm["main"](np.zeros(8, "float32"))
+        np.testing.assert_allclose(good["main"](X, Y)[0].numpy(), wanted(X, Y)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_model_that_crashes_costs_its_session(server: Any, file: str, tmp_path: Any) -> None:

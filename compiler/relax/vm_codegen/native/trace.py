@@ -39,6 +39,7 @@ from compiler.relax.vm_codegen.native.values import (
     Branch,
     Check,
     Copy,
+    Follows,
     FunctionName,
     Instruction,
     Invoke,
@@ -47,6 +48,7 @@ from compiler.relax.vm_codegen.native.values import (
     Storage,
     Tensor,
     Text,
+    Unknown,
     Value,
     bytes_of,
     leaves,
@@ -107,8 +109,14 @@ class Trace:
         self._values: dict[Var, Value] = dict(zip(func.params, self.own.values))
         self._constants: dict[int, Tensor] = {}
         self._analyzer = Analyzer()
+        self._refused: list[str] = []
         assert isinstance(func.body, SeqExpr)
-        self.result = self._sequence(func.body)
+        try:
+            self.result = self._sequence(func.body)
+        except Follows:
+            assert self._refused
+        if self._refused:
+            raise NotNative(self._refused[0], self._refused)
 
     # ---------------------------------------------------------------------------- structure
 
@@ -123,14 +131,19 @@ class Trace:
             raise NotNative("a match_cast that no pass has lowered")
         try:
             self._values[binding.var] = self._value(binding.value)
-        except NotNative as error:
-            where = at(binding.span)
-            raise NotNative(error.message if where in error.message else f"{error.message}{where}") from None
+        except NotNative as error:  # go on, to find everything that is in the way
+            if not isinstance(error, Follows):
+                where = at(binding.span)
+                self._refused.append(error.message if where in error.message else f"{error.message}{where}")
+            self._values[binding.var] = Unknown()
 
     def _value(self, expr: RelaxExpr) -> Value:
         match expr:
             case Var():
-                return self._values[expr]
+                found = self._values[expr]
+                if isinstance(found, Unknown):
+                    raise Follows(f"{expr.name_hint}, which the interpreter makes")
+                return found
             case Constant():
                 return self._constant(expr)
             case ShapeExpr():
@@ -282,26 +295,26 @@ class Trace:
                 callee, args = call.args
                 assert isinstance(callee, ExternFunc)
                 fields = args.fields if isinstance(args, Tuple) else ()
-                return self._named(callee.global_symbol, [self._value(field) for field in fields])
+                return self._named(callee.global_symbol, fields)
             case Op():
                 if call.op.name == "relax.vm.kill_object" or call.op.name.startswith("relax.memory.kill_"):
                     return NOTHING
                 raise NotNative(f"the operator {call.op.name}")
             case ExternFunc():
-                return self._named(call.op.global_symbol, [self._value(arg) for arg in call.args])
+                return self._named(call.op.global_symbol, call.args)
             case GlobalVar():
                 return self._function(call.op.name_hint, [self._value(arg) for arg in call.args])
         raise NotNative("a call of a closure")
 
-    def _named(self, name: str, args: list[Value]) -> Value:
+    def _named(self, name: str, args: Sequence[RelaxExpr]) -> Value:
         if name in self.around.kernels or name in self.around.graphs:
-            return self._function(name, args)
+            return self._function(name, [self._value(arg) for arg in args])
         if not name.startswith("vm.builtin."):
             raise NotNative(f"the packed function {name}")
         rule = RULES.get(name.removeprefix("vm.builtin."))
         if rule is None:
             raise NotNative(f"{name}, which the interpreter does")
-        return rule(self, *args)
+        return rule(self, *[self._value(arg) for arg in args])
 
     def _function(self, name: str, args: list[Value]) -> Value:
         func = self.around.graphs.get(name)

@@ -18,7 +18,15 @@ from compiler.tir.nodes import PrimExpr
 
 
 class NotNative(CodegenError):
-    """Something in a graph function that only the interpreter does."""
+    """Something in a graph function that only the interpreter does. `every` has a line for each such thing."""
+
+    def __init__(self, message: str, every: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.every = tuple(every) or (message,)
+
+
+class Follows(NotNative):
+    """Something that is done with a value which only the interpreter makes."""
 
 
 @dataclass(eq=False, slots=True)
@@ -95,13 +103,18 @@ class Heap:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Unknown:
+    """What only the interpreter makes."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class FunctionName:
     """A function of the module, as a value."""
 
     name: str
 
 
-Value = Union[Tensor, Shape, Text, Heap, FunctionName, Storage, PrimExpr, tuple["Value", ...]]  # noqa: UP007
+Value = Union[Tensor, Shape, Text, Heap, FunctionName, Storage, Unknown, PrimExpr, tuple["Value", ...]]  # noqa: UP007
 
 
 # -- instructions ----------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class NativeFunction:
 
 @dataclass(frozen=True, slots=True)
 class NativeFunctions:
-    """What of a module became machine code, and why the rest did not: a line for each function."""
+    """What of a module became machine code, and why the rest did not: a line for each call in the way."""
 
     functions: Mapping[str, NativeFunction]
     interpreted: tuple[str, ...]
@@ -83,31 +83,34 @@ def native_functions(mod: IRModule, constant: Callable[[Constant], int]) -> Nati
         return known[name]
 
     around = Surroundings(kernels, graphs, written, constant)
-    why: dict[str, str] = {}
+    why: dict[str, Sequence[str]] = {}
     traces: dict[str, Trace] = {}
     for name, graph in graphs.items():
         try:
             traces[name] = Trace(name, graph, around)
         except NotNative as error:
-            why[name] = error.message
+            why[name] = error.every
     made: dict[str, NativeFunction] = {}
     while True:
         called = {callee for trace in traces.values() for callee in trace.calls}
         gone = {name: missing for name, trace in traces.items() if (missing := sorted(trace.calls - traces.keys()))}
-        why |= {name: f"a call of {missing[0]}, which the interpreter runs" for name, missing in gone.items()}
+        why |= {
+            name: [f"a call of {callee}, which the interpreter runs" for callee in missing]
+            for name, missing in gone.items()
+        }
         for name, trace in traces.items():
             if name not in made and name not in why:
                 try:
                     made[name] = _Writer(trace, shares_arguments=name not in called).function()
                 except CodegenError as error:
-                    why[name] = error.message
+                    why[name] = [error.message]
         if not any(name in traces for name in why):
             break
         traces = {name: trace for name, trace in traces.items() if name not in why}
         made = {name: function for name, function in made.items() if name in traces}
     checks = tuple(around.checks)
     functions = {name: f.with_attrs({CHECKS: checks, CONSTANTS: around.constants}) for name, f in made.items()}
-    return NativeFunctions(functions, tuple(f"{name}: {why[name]}" for name in graphs if name in why))
+    return NativeFunctions(functions, tuple(f"{name}: {line}" for name in graphs for line in why.get(name, ())))
 
 
 class _Writer:

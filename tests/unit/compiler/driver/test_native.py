@@ -199,8 +199,12 @@ def test_what_the_interpreter_runs_is_listed(packed: str) -> None:
     y = Var("y", tensor(3))
     with bb.function("main", [y]):
         z = bb.emit(relax.call_pure_packed(packed, y, sinfo_args=tensor(3)))
+        z = bb.emit(relax.call_pure_packed("test.native.other", z, sinfo_args=tensor(3)))
         bb.emit_func_output(bb.emit(relax.Call(helper, [z])))
+    tvm.register_func("test.native.other", lambda x: x, override=True)
     executable = relax.build(bb.get(), "llvm", exec_mode="compiled")
+    lines = [f"main: the packed function {name}" for name in (packed, "test.native.other")]
+    assert [line.partition(" (")[0] for line in executable.program.interpreted] == lines
     assert f"through the interpreter: main: the packed function {packed}" in executable.stats()
     assert "machine code: helper" in executable.stats()
     got = relax.VirtualMachine(executable, tvm.cpu())["main"](data(3))
