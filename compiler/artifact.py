@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -22,6 +21,7 @@ import msgspec
 from compiler.dtype import parse_dtype
 from compiler.errors import ArtifactError, IRError
 from compiler.extents import parse_extent
+from compiler.framed_manifest import Framing
 from compiler.launches import Launch, Workspace
 
 MAGIC = b"TUNEFARM"
@@ -40,7 +40,7 @@ CONSTANTS = "tunefarm_model_constants"  # the object's table of addresses of a m
 CONSTANT = "const."  # and a number: a constant of a model
 FIRST_CHECK = 16  # the code of a model's check 0; kernels have smaller ones
 
-_HEADER = struct.Struct("<8sII32s")
+FRAMING = Framing("artifact", "an", MAGIC, FORMAT_VERSION, MAX_MANIFEST_BYTES)
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,511}")
 _BLOB_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,255}")
 
@@ -231,20 +231,9 @@ class Artifact:
     def to_bytes(self) -> bytes:
         """Serialise, blobs in name order. Equal artifacts give equal bytes."""
         hashes = _hashes(self.blobs)
-        manifest = _json(
-            {
-                "format": FORMAT_VERSION,
-                **self._description(),
-                "meta": dict(self.meta),
-                "blobs": [
-                    {"name": name, "size": len(self.blobs[name]), "sha256": hashes[name]} for name in sorted(self.blobs)
-                ],
-            }
-        )
-        if len(manifest) > MAX_MANIFEST_BYTES:
-            raise ArtifactError(f"the manifest takes {len(manifest)} bytes, more than {MAX_MANIFEST_BYTES}")
-        header = _HEADER.pack(MAGIC, FORMAT_VERSION, len(manifest), hashlib.sha256(manifest).digest())
-        return b"".join((header, manifest, *(self.blobs[name] for name in sorted(self.blobs))))
+        blobs = [{"name": name, "size": len(self.blobs[name]), "sha256": hashes[name]} for name in sorted(self.blobs)]
+        described = {"format": FORMAT_VERSION, **self._description(), "meta": dict(self.meta), "blobs": blobs}
+        return b"".join((FRAMING.begin(described), *(self.blobs[name] for name in sorted(self.blobs))))
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Artifact:
@@ -309,28 +298,7 @@ _decoder = msgspec.json.Decoder(_Manifest)
 
 
 def _read_manifest(view: memoryview) -> tuple[_Manifest, int]:
-    if len(view) < _HEADER.size:
-        raise ArtifactError(f"{len(view)} bytes are too few for an artifact")
-    magic, version, length, digest = _HEADER.unpack_from(view)
-    if magic != MAGIC:
-        raise ArtifactError("these bytes are no tunefarm artifact", hint="the first 8 bytes must be TUNEFARM")
-    if version != FORMAT_VERSION:
-        raise ArtifactError(
-            f"the artifact has format version {version}; this tunefarm reads version {FORMAT_VERSION}",
-            hint="build it again, or use the same tunefarm version on both sides",
-        )
-    end = _HEADER.size + length
-    if length > MAX_MANIFEST_BYTES or end > len(view):
-        raise ArtifactError(f"the artifact is cut short or damaged: its manifest claims {length} bytes")
-    text = bytes(view[_HEADER.size : end])
-    if hashlib.sha256(text).digest() != digest:
-        raise ArtifactError("the artifact is damaged: its manifest does not match its sha256")
-    try:
-        manifest = _decoder.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ArtifactError(f"the artifact's manifest is not valid: {error}") from None
-    if manifest.format != version:
-        raise ArtifactError(f"the artifact's manifest says format {manifest.format}, its header {version}")
+    manifest, end = FRAMING.read(view, _decoder)
     if len(manifest.blobs) > MAX_BLOBS or any(not 0 <= b.size <= MAX_BLOB_BYTES for b in manifest.blobs):
         raise ArtifactError("the artifact's manifest lists blobs of impossible number or size")
     return manifest, end

@@ -1,8 +1,7 @@
 """An executable in a file: instructions, kernels and constants, laid out so that constants are mapped, not copied.
 
-Little endian: 8 bytes magic, u32 format version, u32 that is 0, u64 length of the manifest, 32 bytes sha256 of the
-manifest; the manifest (JSON); zeros up to a multiple of 4096; then the blobs, each at a multiple of 64 bytes. Equal
-programs give equal bytes. Equal constants are stored once.
+A header and a manifest (see `framed_manifest`); zeros up to a multiple of 4096; then the blobs, each at a multiple of
+64 bytes. Equal programs give equal bytes. Equal constants are stored once.
 
 Reading trusts nothing: sizes and offsets are checked before use, and the hashes of instructions and kernels are
 compared. The constants' hashes are compared by `verify`, as that takes time with their size.
@@ -11,9 +10,7 @@ compared. The constants' hashes are compared by `verify`, as that takes time wit
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -25,6 +22,7 @@ import numpy as np
 
 from compiler.artifact import MAX_NDIM, Artifact
 from compiler.errors import ArgumentError, ArtifactError
+from compiler.framed_manifest import Framing
 from compiler.runtime.core.device import cpu
 from compiler.runtime.core.dtypes import dtype_name, storage_dtype
 from compiler.runtime.core.host import ALIGNMENT, HostBuffer
@@ -38,7 +36,7 @@ FORMAT_VERSION = 1
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_CONSTANTS = 1 << 22
 _PAGE = 4096
-_HEADER = struct.Struct("<8sIIQ32s")
+_FRAMING = Framing("model", "a", MAGIC, FORMAT_VERSION, MAX_MANIFEST_BYTES)
 
 
 class _Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,12 +151,9 @@ def layout(program: Program) -> Layout:
         dict(program.meta),
         program.interpreted,
     )
-    manifest = json.dumps(msgspec.to_builtins(described), sort_keys=True, separators=(",", ":")).encode("ascii")
-    if len(manifest) > MAX_MANIFEST_BYTES:
-        raise ArtifactError(f"the manifest takes {len(manifest):,} bytes, more than {MAX_MANIFEST_BYTES:,}")
-    head = _HEADER.pack(MAGIC, FORMAT_VERSION, 0, len(manifest), hashlib.sha256(manifest).digest())
-    parts: list[bytes | memoryview] = [head, manifest]
-    at = len(head) + len(manifest)
+    head = _FRAMING.begin(msgspec.to_builtins(described))
+    parts: list[bytes | memoryview] = [head]
+    at = len(head)
     start = _aligned(at, _PAGE)
     for record, data in zip(blobs.records, blobs.data):
         parts += [bytes(start + record.offset - at), data]
@@ -258,28 +253,9 @@ def verify(data: bytes | memoryview) -> None:
 
 
 def _contents(view: memoryview) -> _Contents:
-    if len(view) < _HEADER.size:
-        raise ArtifactError(f"{len(view)} bytes are too few for a model")
-    magic, version, reserved, length, digest = _HEADER.unpack_from(view)
-    if magic != MAGIC:
-        raise ArtifactError("these bytes are no tunefarm model", hint=f"the first 8 bytes must be {MAGIC.decode()}")
-    if version != FORMAT_VERSION or reserved:
-        raise ArtifactError(
-            f"the model has format version {version}; this tunefarm reads version {FORMAT_VERSION}",
-            hint="build it again, or use the same tunefarm version on both sides",
-        )
-    end = _HEADER.size + length
-    if length > MAX_MANIFEST_BYTES or end > len(view):
-        raise ArtifactError(f"the model is cut short or damaged: its manifest claims {length} bytes")
-    text = view[_HEADER.size : end]
-    if hashlib.sha256(text).digest() != digest:
-        raise ArtifactError("the model is damaged: its manifest does not match its sha256")
-    try:
-        manifest = _manifest_decoder.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ArtifactError(f"the model's manifest is not valid: {error}") from None
-    if manifest.format != version or len(manifest.constants) > MAX_CONSTANTS:
-        raise ArtifactError("the model's manifest is not valid")
+    manifest, end = _FRAMING.read(view, _manifest_decoder)
+    if len(manifest.constants) > MAX_CONSTANTS:
+        raise ArtifactError(f"the model's manifest lists {len(manifest.constants):,} constants")
     return _Contents(manifest, view, _aligned(end, _PAGE))
 
 

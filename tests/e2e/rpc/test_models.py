@@ -181,7 +181,7 @@ def test_a_model_that_hangs_or_eats_memory_costs_its_session(server: Any, file: 
         with open_session("127.0.0.1", server.port, wait_s=60) as one:
             one.upload(str(tmp_path / "greedy.tunefarm"))
             vm = relax.VirtualMachine(one.load_module("greedy.tunefarm"), one.cpu())
-            with pytest.raises((DeviceError, OutOfMemory, ExecutorCrashed), match="memory|allocate"):
+            with pytest.raises((DeviceError, OutOfMemory, ExecutorCrashed), match=r"memory|allocate"):
                 vm["main"](np.zeros((1024, 1), "float32"))
         with open_session("127.0.0.1", server.port, wait_s=60) as one:
             one.upload(str(tmp_path / "hang.tunefarm"))
