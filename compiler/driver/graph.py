@@ -72,6 +72,9 @@ def build_graph(
     own = NativeFunctions({}, ())
     if exec_mode == "compiled" and chosen.is_cpu:
         own = native_functions(module, lambda constant: constants.operand(constant).index)
+    elif exec_mode == "compiled":
+        names = [name.name_hint for name in graphs]
+        own = NativeFunctions({}, tuple(f"{name}: kernels of another device than a CPU" for name in names))
     entries = {GlobalVar(name): function.func for name, function in own.functions.items()}
     artifacts = _compiled(module.with_functions({**kernels, **entries}), chosen)
     native = {name: Native(name, function.results) for name, function in own.functions.items()}
@@ -87,13 +90,14 @@ def compile_module(
 ) -> VMExecutable | Module:
     """Compile a module: graphs become an executable for a `VirtualMachine`, kernels alone a module that runs.
 
+    Functions of graphs are machine code where they can be, as `build_graph` has it with the `exec_mode` "compiled".
     Raises what `relax.build` and `build` raise.
     """
     graph = isinstance(mod, Function) or (
         isinstance(mod, IRModule) and any(isinstance(func, Function) for func in mod.values())
     )
     if graph:
-        return build_graph(mod, target, relax_pipeline=relax_pipeline, tir_pipeline=tir_pipeline)
+        return build_graph(mod, target, None, relax_pipeline, tir_pipeline, exec_mode="compiled")
     if isinstance(mod, IRModule) and tir_pipeline not in (None, "default"):
         mod = _run(tir_pipeline, mod, _tir_pipeline)
     return build(mod, target=target)

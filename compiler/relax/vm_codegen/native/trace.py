@@ -55,6 +55,7 @@ from compiler.relax.vm_codegen.native.values import (
 )
 from compiler.te.where import at
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 
 NOTHING: tuple[Value, ...] = ()
@@ -342,7 +343,8 @@ class Trace:
                 raise NotNative(f"{name} writes a constant")
             self.written.add(storage)
         self._use(*given)
-        self._emit(Invoke(name, (*given, *implicit)))
+        passed = [v if isinstance(v, Tensor) else ops.cast(p.dtype, v) for p, v in zip(header.params, given)]
+        self._emit(Invoke(name, (*passed, *implicit)))
 
     def _graph(self, name: str, func: Function, args: list[Value]) -> Value:
         """The call of another graph function: its results are memory of this one."""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 import tunefarm as tvm
 from compiler.errors import ArgumentError, ArtifactError
@@ -20,6 +21,8 @@ from compiler.relax.interp import run
 from compiler.runtime.core.registry import remove_global_func
 from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Percent, Report
+from compiler.runtime.vm.bytecode import Native
+from compiler.runtime.vm.executable import Program
 from tests.kit.compiler.library import needs_cc
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
@@ -349,3 +352,39 @@ def test_profiles_say_what_each_kernel_does(exec_mode: str) -> None:
     assert [event["name"] for event in events] == [call["Name"] for call in report.calls]
     assert all(b["ts"] >= a["ts"] + a["dur"] - 1e-6 for a, b in pairwise(events))
     assert report.csv().count("\n") == len(report.calls) + 1
+
+
+def test_kernels_take_scalars() -> None:
+    from tunefarm.script import tir as T
+
+    @T.prim_func
+    def shifted(x: T.Buffer((4,), "float32"), k: T.int64, y: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def,valid-type]
+        T.func_attr({"tir.noalias": True})
+        for i in range(4):
+            with T.block("shifted"):
+                v = T.axis.spatial(4, i)
+                y[v] = x[(v + k) % 4]
+
+    bb = BlockBuilder()
+    x, s = Var("x", tensor(4)), Var("s", relax.ShapeStructInfo([N]))
+    with bb.function("main", [x, s]):
+        gvar = bb.add_func(reordered(shifted), "shifted")
+        bb.emit_func_output(bb.emit(relax.call_tir(gvar, (x,), tensor(4), tir_vars=relax.ShapeExpr([N]))))
+    got = compiled(bb.get())["main"](data(4), tvm.runtime.ShapeTuple([3]))
+    np.testing.assert_array_equal(got.numpy(), np.roll(data(4), -3))
+
+
+def reordered(func: Any) -> Any:
+    """The function with its scalar behind its arrays, where graphs pass scalars."""
+    x, k, y = func.params
+    return tir.PrimFunc((x, y, k), func.body, None, func.buffer_map, func.attrs)
+
+
+def test_executables_that_name_what_is_not_there_are_refused() -> None:
+    program = relax.build(small_network(), "llvm", exec_mode="compiled").program
+    main = program.function("main")
+    assert main is not None
+    for native in (Native("other", (0,)), Native("main", (1,)), Native("main", (-3,)), Native("matmul", (0,))):
+        functions = tuple(replace(f, native=native) if f is main else f for f in program.functions)
+        with pytest.raises(ArtifactError, match=r"has no machine code|gives what its machine code has not"):
+            Program(functions, program.constants, program.kernels, program.target)
