@@ -131,8 +131,8 @@ class VirtualMachine:
     # -- calling ---------------------------------------------------------------------------------
     def __getitem__(self, key: str) -> PackedFunc:
         """A function of the executable, or one that `save_function` made. Raises MissingFunctionError."""
-        saved = self._saved.get(key)
-        return saved if saved is not None else self._own[self._function(key).name]
+        found = self._saved.get(key) or self._own.get(key)
+        return self._own[self._function(key).name] if found is None else found
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""

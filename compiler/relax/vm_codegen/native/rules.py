@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from compiler.relax.nodes.dims import int64
-from compiler.relax.vm_codegen.native.values import Heap, NotNative, Shape, Storage, Tensor, Text, Value, bytes_of
+from compiler.relax.vm_codegen.native.values import (
+    Follows,
+    Heap,
+    NotNative,
+    Shape,
+    Storage,
+    Tensor,
+    Text,
+    Value,
+    bytes_of,
+)
 from compiler.runtime.vm.builtins import MatchCode
 from compiler.tir import nodes as n
 from compiler.tir import ops
@@ -103,7 +113,7 @@ def _match(made: Function, extent: PrimExpr, heap: Value, code: Value, number: V
         case MatchCode.EQUAL_NUMBER:
             _same(made, extent, int64(_known(number)), what)
         case MatchCode.EQUAL_HEAP:
-            _same(made, extent, _slots(heap)[_known(number)], what)
+            _same(made, extent, _slot(heap, number), what)
         case MatchCode.IGNORE:
             pass
 
@@ -116,12 +126,12 @@ def _same(made: Function, extent: PrimExpr, wanted: PrimExpr, what: str) -> None
 @_rule("make_shape")
 def _make_shape(made: Function, heap: Value, size: Value, *codes: Value) -> Value:
     pairs = zip(codes[::2], codes[1::2])
-    return Shape(tuple([_slots(heap)[_known(x)] if _known(code) else int64(_known(x)) for code, x in pairs]))
+    return Shape(tuple([_slot(heap, x) if _known(code) else int64(_known(x)) for code, x in pairs]))
 
 
 @_rule("make_prim_value")
 def _make_number(made: Function, heap: Value, code: Value, number: Value) -> Value:
-    return _slots(heap)[_known(number)] if _known(code) else int64(_known(number))
+    return _slot(heap, number) if _known(code) else int64(_known(number))
 
 
 @_rule("compute_extent")
@@ -256,6 +266,14 @@ def _slots(heap: Value) -> dict[int, PrimExpr]:
     return heap.slots
 
 
+def _slot(heap: Value, number: Value) -> PrimExpr:
+    """A number on the heap. What belongs to a value of the interpreter's is not there."""
+    found = _slots(heap).get(_known(number))
+    if found is None:
+        raise Follows("an extent that the interpreter finds out")
+    return found
+
+
 def extent_expression(text: str, names: Mapping[str, PrimExpr]) -> PrimExpr:
     """An extent's text, as `compiler.extents` has it, as an expression over what the names stand for."""
     return _expression(ast.parse(text, mode="eval").body, names)
@@ -276,6 +294,8 @@ def _expression(node: ast.expr, names: Mapping[str, PrimExpr]) -> PrimExpr:
             return int64(value)
         case ast.Name(id=name) if name in names:
             return names[name]
+        case ast.Name(id=name) if name[:1] == "s":
+            raise Follows("an extent that the interpreter finds out")
         case ast.BinOp(left, operator, right) if type(operator) in _BINARY:
             return _BINARY[type(operator)](_expression(left, names), _expression(right, names))
         case ast.UnaryOp(ast.USub(), operand):

@@ -114,8 +114,9 @@ class Trace:
         assert isinstance(func.body, SeqExpr)
         try:
             self.result = self._sequence(func.body)
-        except Follows:
-            assert self._refused
+        except Follows as error:
+            if not self._refused:
+                raise NotNative(error.message) from None
         if self._refused:
             raise NotNative(self._refused[0], self._refused)
 
