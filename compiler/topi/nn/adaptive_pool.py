@@ -11,7 +11,7 @@ from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi.checks import is_float, refusal
-from compiler.topi.nn.pool import spatial_dims
+from compiler.topi.nn.pool import global_pool, spatial_dims
 
 
 def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Tensor:
@@ -38,6 +38,8 @@ def _adaptive(op: str, data: Tensor, output_size: Any, pool_type: str, layout: s
     if len(given) != len(dims) or any((ops.as_int(size) or 1) < 1 or isinstance(size, bool) for size in given):
         raise refusal(op, f"output_size {output_size!r} is not one or {len(dims)} positive integers")
     outs = {d: ops.as_expr(size) for d, size in zip(dims, given)}
+    if all(ops.is_const(size, 1) for size in outs.values()):
+        return global_pool(data, pool_type, layout)  # one window: rows along memory
     ins = {d: data.shape[d] for d in dims}
     shape = [outs.get(d, size) for d, size in enumerate(data.shape)]
 

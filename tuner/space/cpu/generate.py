@@ -25,6 +25,7 @@ from tuner.space.cpu.panels import panel_dim
 from tuner.space.cpu.pixels import Flat, flatten, flatten_consumer, has_gaps, has_pixels, has_steps, is_dense, unfold
 from tuner.space.cpu.rows import row_sketches
 from tuner.space.cpu.skinny import skinny_shapes
+from tuner.space.cpu.turned import turned_sketch
 from tuner.space.cpu.winograd import winograd_sketches
 from tuner.space.recorder import Recorder
 from tuner.space.sketch import Sketch, Values, anything, level
@@ -49,7 +50,8 @@ class CPUTuningBackend(TuningBackend):
         main = _main(blocks)
         roles = None if main is None else assign_roles(main)
         if main is None or roles is None:
-            return (_plain(func, target),)
+            turned = turned_sketch(func, Hardware.of(target, blocks[-1].output.buffer.dtype))
+            return (_plain(func, target),) if turned is None else (turned, _plain(func, target))
         units = _unit_sketches(func, main, roles, target)
         if units:
             return units  # no other instruction comes near

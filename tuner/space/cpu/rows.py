@@ -23,6 +23,7 @@ from compiler.errors import ScheduleError
 from compiler.lower.blocks.in_place import IN_PLACE
 from compiler.lower.loops.inject_prefetch import SOFTWARE_PREFETCH, WHOLE_LOOP
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule
+from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from tuner.space.analysis import BlockInfo, blocks_of
 from tuner.space.cpu.elementwise import inline_chains
@@ -36,6 +37,7 @@ _STEPS = (1, 2, 4, 8)  # vectors of a row worked on at a time
 _ABREAST = (1, 2, 4, 8)  # rows read at the same time
 _LINES_ABREAST = (*_ABREAST, 16)  # where a vector is a whole line, of which nothing has to stay in a cache meanwhile
 _LINE = 64  # bytes
+_FEW_LANES = 4  # fewer are no vector
 _TASKS = (1, 2, 4, 8, 16, 32, 64)  # rows that a thread takes at a time
 _PARTS = (2, 4, 8, 16, 32, 64, 128)
 _SHARED = 1 << 15  # elements worth handing to other threads
@@ -137,7 +139,7 @@ def _sketch(name: str, sch: Schedule, recorder: Recorder, rows: Rows, hardware: 
 def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware, parts: tuple[int, ...] = ()) -> None:
     last = rows.blocks[-1]
     vectors = recorder.choose("vectors", _fitting(_VECTORS, rows.length, hardware.lanes)).rv
-    computed = [b for b in rows.blocks if not b.reduced]
+    computed = [b for b in rows.blocks if not b.reduced and len(b.axes) > rows.kept]
     steps = recorder.choose("steps", _fitting(_STEPS, rows.length, hardware.lanes)).rv if computed else 1
     chains = {b.name: _in_vectors(sch, b, vectors, hardware.lanes) for b in rows.blocks if b.reduced}
     out = sch.get_block(last.name)
@@ -149,7 +151,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
         abreast = [] if computed else [recorder.choose("abreast", _abreast(rows, parts, hardware)).rv]
         outer, place, *_ = sch.split(fuse_all(sch, row), [None, task, *abreast])
         sch.parallel(outer)
-    if not last.reduced:
+    if not last.reduced and len(last.axes) > rows.kept:  # else it is a number a row
         _vectorise(sch, out, sch.get_loops(out)[-(len(last.axes) - rows.kept) :], steps, hardware.lanes)
         if _bytes(last) >= _PAST_CACHES:
             sch.annotate(sch.get_loops(out)[-2], "pragma_nontemporal", 1)
@@ -159,7 +161,7 @@ def _schedule(sch: Schedule, recorder: Recorder, rows: Rows, hardware: Hardware,
         block = sch.get_block(info.name)
         if info is not last and place is not None:
             sch.compute_at(block, place, preserve_unit_loops=True)
-        if not info.reduced and info is not last:
+        if not info.reduced and info is not last and len(info.axes) > rows.kept:
             _vectorise(sch, block, sch.get_loops(block)[-(len(info.axes) - rows.kept) :], steps, hardware.lanes)
         for partial in reversed(chains.get(info.name, [])):
             _place_partial(sch, partial, place, rows.kept)
@@ -180,14 +182,40 @@ def _asks_ahead(rows: Rows, hardware: Hardware) -> bool:
 
 def _in_vectors(sch: Schedule, info: BlockInfo, vectors: ExprRV, lanes: int) -> list[BlockRV]:
     """Reduce to `vectors` vectors, these to one, and that to a number; returns the blocks of the first two."""
-    if lanes < 2 or info.reduced[-1].extent < lanes:
+    if lanes < 2:
         return []
     block = sch.get_block(info.name)
+    if info.reduced[-1].extent < lanes:
+        if not _dense(info):
+            return []
+        lanes = _even_lanes(math.prod(a.extent for a in info.reduced), lanes)
+        if lanes < _FEW_LANES:
+            return []
+        fuse_all(sch, sch.get_loops(block)[len(info.spatial) :])
     _, vector, lane = sch.split(sch.get_loops(block)[-1], [None, vectors, lanes])
     innermost = len(info.spatial)
     first = sch.rfactor(sch.fuse(vector, lane), innermost)
     _, lane = sch.split(sch.get_loops(block)[-1], [None, lanes])
     return [first, sch.rfactor(lane, innermost)]
+
+
+def _dense(info: BlockInfo) -> bool:
+    """Whether the axes of the reduction are the whole of the last dimensions of what is read, in their order."""
+    count = len(info.reduced)
+    for access in info.inputs:
+        if access.axes.isdisjoint(a.position for a in info.reduced):
+            continue
+        dims, sizes = access.axes_by_dim[-count:], access.buffer.shape[-count:]
+        if not access.straight or [frozenset({a.position}) for a in info.reduced] != list(dims):
+            return False
+        if [ops.as_int(size) for size in sizes] != [a.extent for a in info.reduced]:
+            return False
+    return True
+
+
+def _even_lanes(length: int, most: int) -> int:
+    """The most lanes that leave nothing over of so many elements."""
+    return max(n for n in range(1, most + 1) if length % n == 0)
 
 
 def _place_partial(sch: Schedule, partial: BlockRV, place: LoopRV | None, kept: int) -> None:
@@ -221,7 +249,8 @@ def _fitting(counts: tuple[int, ...], length: int, lanes: int) -> tuple[int, ...
 
 def _abreast(rows: Rows, parts: tuple[int, ...], hardware: Hardware) -> tuple[int, ...]:
     """How many rows (or parts) can be read at the same time, none left over."""
-    counts = parts or (rows.blocks[-1].axes[rows.kept - 1].extent,)
+    extents = [a.extent for a in rows.blocks[-1].axes[: rows.kept] if a.extent > 1]
+    counts = parts or (extents[-1] if extents else 1,)
     known = _LINES_ABREAST if _takes_lines(rows, hardware) else _ABREAST
     return tuple(a for a in known if any(count % a == 0 for count in counts))
 

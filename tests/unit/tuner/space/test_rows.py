@@ -42,8 +42,14 @@ CASES = {
     "few long rows": (((2, 40000),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows", "parts"}),
     "rows of images": (((5, 36, 300),), lambda x: topi.sum(x, -1), lambda x: x.sum(-1), {"rows"}),
     "sum of all": (((200, 203),), topi.sum, lambda x: x.sum(), {"parts"}),
+    "global pooling": (((2, 24, 7, 7),), lambda x: topi.nn.global_pool(x, "avg"),
+                       lambda x: x.mean((2, 3), keepdims=True), {"rows"}),
+    "mean of even images": (((3, 40, 14, 14),), lambda x: topi.mean(x, (2, 3)), lambda x: x.mean((2, 3)), {"rows"}),
+    "largest of prime images": (((2, 600, 1, 5),), lambda x: topi.max(x, (2, 3)), lambda x: x.max((2, 3)), {"rows"}),
+    "adaptive pooling to one": (((2, 64, 8, 6),), lambda x: topi.nn.adaptive_pool(x, (1, 1), "avg"),
+                                lambda x: x.mean((2, 3), keepdims=True), {"rows"}),
     "product with a vector": (((1, 130), (75, 130)), topi.nn.dense, lambda x, w: x @ w.T, {"rows"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
