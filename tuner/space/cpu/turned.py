@@ -21,7 +21,7 @@ from tuner.space.cpu.elementwise import inline_chains
 from tuner.space.cpu.hardware import Hardware
 from tuner.space.loops import fuse_all
 from tuner.space.recorder import Recorder
-from tuner.space.sketch import Sketch, Values
+from tuner.space.sketch import Sketch, Values, anything
 
 _ROWS = (4, 8, 16, 32)
 _VECTORS = (1, 2, 4)  # of a tile's columns
@@ -61,8 +61,8 @@ def turned_sketch(func: PrimFunc, hardware: Hardware) -> Sketch | None:
     turn = turn_of(sch.func)
     if turn is None or hardware.lanes < 2:
         return None
-    rows = tuple(r for r in _ROWS if r <= turn.read.extent)
-    columns = tuple(v * hardware.lanes for v in _VECTORS if v * hardware.lanes <= turn.written.extent)
+    rows = _fitting(turn.read, _ROWS)
+    columns = _fitting(turn.written, tuple(v * hardware.lanes for v in _VECTORS))
     if not rows or not columns:
         return None
     recorder = Recorder(sch)
@@ -71,7 +71,12 @@ def turned_sketch(func: PrimFunc, hardware: Hardware) -> Sketch | None:
     except ScheduleError:
         return None
     judge = _Judge(turn, hardware)
-    return Sketch("turned", sch.trace, tuple(recorder.decisions), judge.allowed, judge.draft)
+    return Sketch("turned", sch.trace, tuple(recorder.decisions), anything, judge.draft)
+
+
+def _fitting(axis: Axis, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of tiles that leave little over at the edge."""
+    return tuple(size for size in sizes if size <= axis.extent and -(-axis.extent // size) * size <= 1.5 * axis.extent)
 
 
 def _schedule(sch: Schedule, recorder: Recorder, turn: Turn, rows: tuple[int, ...], columns: tuple[int, ...]) -> None:
@@ -90,14 +95,6 @@ def _schedule(sch: Schedule, recorder: Recorder, turn: Turn, rows: tuple[int, ..
 class _Judge:
     turn: Turn
     hardware: Hardware
-
-    def allowed(self, values: Values) -> bool:
-        """Little is left over at the edges."""
-        over = [
-            -(-axis.extent // values[name]) * values[name] / axis.extent
-            for axis, name in ((self.turn.read, "rows"), (self.turn.written, "columns"))
-        ]
-        return max(over) <= 1.5
 
     def draft(self, values: Values) -> float:
         """Whole lines are read, of which a tile needs no more than a cache holds at one distance."""
