@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from compiler.dtype import parse_dtype
 from compiler.errors import CodegenError, IRError
-from compiler.ir.base import RelaxExpr
+from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
 from compiler.lower.blocks.shape_vars import extent_text
@@ -36,6 +37,7 @@ from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.normalize import merged
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.relax.transform.vm_builtin_lower import call_builtin, number, with_machine
+from compiler.runtime.vm.number_builtins import UNARY
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -238,12 +240,43 @@ class _Lower(PyExprMutator):
             self._shapes[key] = self.builder_.emit(call_builtin("make_shape", args, op.struct_info), "shape")
         return self._shapes[key]
 
+    def _steps(self, value: PrimExpr) -> list[RelaxExpr]:
+        """How the machine computes a number that is no integer: see `compiler.runtime.vm.number_builtins`."""
+        match value:
+            case n.FloatImm():
+                return [StringImm("number"), StringImm(value.dtype), PrimValue(value)]
+            case n.Cast() if parse_dtype(value.dtype).is_float:
+                return [*self._steps(value.value), StringImm("cast"), StringImm(value.dtype)]
+            case n.BinaryOp() if type(value) in _STEPS and parse_dtype(value.dtype).is_float:
+                return [*self._steps(value.a), *self._steps(value.b), StringImm(_STEPS[type(value)])]
+            case n.Call(op=Op(name=name), args=args) if name.removeprefix("tir.") in (*UNARY, "pow"):
+                inner = [step for arg in args for step in self._steps(arg)]
+                return [*inner, StringImm(name.removeprefix("tir."))]
+            case _ if parse_dtype(value.dtype).is_int:
+                return [StringImm("slot"), number(self._value(ops.cast("int64", value)))]
+        what = f"{self._function_name}: the number {value!r} cannot be computed"
+        raise IRError(what, hint="it is made of dimensions by arithmetic, sqrt, rsqrt, exp, log, pow, floor and ceil")
+
     def visit_prim_value_(self, op: PrimValue) -> Any:
         if isinstance(op.value, n.IntImm | n.FloatImm):
             return op
+        if parse_dtype(op.value.dtype).is_float:
+            steps = self._steps(op.value)
+            self._size = max(self._size, 1)  # compute_number takes the heap in any case
+            return self.builder_.emit(call_builtin("compute_number", [self._heap, *steps], op.struct_info), "number")
         slot = self._value(_as_number(op.value))
         args = [self._heap, number(LOAD), number(slot)]
         return self.builder_.emit(call_builtin("make_prim_value", args, op.struct_info), "extent")
+
+
+_STEPS: dict[type[n.BinaryOp], str] = {
+    n.Add: "add",
+    n.Sub: "sub",
+    n.Mul: "mul",
+    n.Div: "div",
+    n.Min: "min",
+    n.Max: "max",
+}
 
 
 def _as_number(value: PrimExpr) -> PrimExpr:

@@ -172,6 +172,11 @@ class VMExecutable:
     def __repr__(self) -> str:
         return f"<VMExecutable {', '.join(self.program.names)}>"
 
+    @property
+    def interpreted(self) -> tuple[str, ...]:
+        """Each call that keeps a function from being machine code, a line each: "main: the packed function f"."""
+        return self.program.interpreted
+
     def measurable(self, func_name: str = "main") -> Artifact:
         """A function that is machine code as an artifact of its own, with the constants in it.
 

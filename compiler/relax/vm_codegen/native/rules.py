@@ -19,8 +19,10 @@ from compiler.relax.vm_codegen.native.values import (
     bytes_of,
 )
 from compiler.runtime.vm.builtins import MatchCode
+from compiler.runtime.vm.number_builtins import UNARY
 from compiler.tir import nodes as n
 from compiler.tir import ops
+from compiler.tir.intrin.intrin import call_intrin
 from compiler.tir.nodes import PrimExpr
 
 
@@ -140,6 +142,46 @@ def _compute(made: Function, heap: Value, slot: Value, text: Value) -> Value:
         _text(text), {f"s{index}": value for index, value in _slots(heap).items()}
     )
     return ()
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], PrimExpr]] = {
+    "add": ops.add,
+    "sub": ops.sub,
+    "mul": ops.mul,
+    "div": ops.div,
+    "min": ops.minimum,
+    "max": ops.maximum,
+}
+
+
+@_rule("compute_number")
+def _compute_number(made: Function, heap: Value, *steps: Value) -> Value:
+    stack: list[PrimExpr] = []
+    rest = iter(steps)
+    for step in rest:
+        match _text(step):
+            case "slot":
+                stack.append(_slot(heap, next(rest)))
+            case "number":
+                dtype, value = _text(next(rest)), next(rest)
+                if not isinstance(value, PrimExpr):
+                    raise NotNative("a number that is none")
+                stack.append(ops.cast(dtype, value))
+            case "cast":
+                stack.append(ops.cast(_text(next(rest)), stack.pop()))
+            case word if word in UNARY:
+                argument = stack.pop()
+                stack.append(call_intrin(argument.dtype, f"tir.{word}", argument))
+            case "pow":
+                power, base = stack.pop(), stack.pop()
+                stack.append(call_intrin(base.dtype, "tir.pow", base, power))
+            case word if word in _ARITHMETIC:
+                right, left = stack.pop(), stack.pop()
+                stack.append(_ARITHMETIC[word](left, right))
+            case word:
+                raise NotNative(f"a number that is computed by {word}")
+    (result,) = stack
+    return result
 
 
 @_rule("shape_of")
