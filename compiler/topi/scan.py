@@ -14,6 +14,8 @@ from compiler.topi.reduction import normal_axes
 from compiler.topi.rows import int64, rows
 from compiler.topi.transform import reshape
 
+_PART = 256  # elements of the last dimension that a thread works on at a time
+_FEW = 8  # elements, of which no vectors are made
 Combine = Callable[[PrimExpr, PrimExpr], PrimExpr]
 
 
@@ -62,5 +64,31 @@ def _scan(
                 out[row.at(here)] = combine(out[row.at(before)], added)
         return ib.get()
 
-    result: Tensor = extern(data.shape, [data], body, name=f"T_{op}", dtype=out_dtype, tag="scan")
+    def across(ins: Any, outs: Any) -> Stmt:
+        """Sums of neighbours in memory at the same time: a part of the last dimension, at every place along `dim`."""
+        ib = create()
+        values, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        last = data.ndim - 1
+        width = int64(data.shape[last])
+        parts = [ops.ceildiv(width, _PART) if d == last else s for d, s in enumerate(data.shape)]
+        with rows(ib, parts, dim) as row, ib.for_range(ops.const(0, "int64"), size, "i") as i:
+            here = ops.sub(ops.sub(size, 1), i) if reverse else i
+            before = ops.add(here, 1) if reverse else ops.sub(here, 1)
+            begin = ib.let("begin", int64(row.at(here)[last]) * _PART)
+
+            def point(k: PrimExpr, j: PrimExpr) -> tuple[PrimExpr, ...]:
+                return (*row.at(k)[:last], begin + j)
+
+            with ib.if_scope(ops.equal(i, 0)), ib.for_range(0, ops.minimum(width - begin, _PART), "j") as j:
+                first = values[point(here, j)].astype(out_dtype)
+                out[point(here, j)] = ops.const(unit, out_dtype) if exclusive else first
+            with ib.else_scope(), ib.for_range(0, ops.minimum(width - begin, _PART), "j") as j:
+                added = values[point(before if exclusive else here, j)].astype(out_dtype)
+                out[point(here, j)] = combine(out[point(before, j)], added)
+        return ib.get()
+
+    wide = dim < data.ndim - 1 and (ops.as_int(data.shape[-1]) or _PART) >= _FEW
+    result: Tensor = extern(
+        data.shape, [data], across if wide else body, name=f"T_{op}", dtype=out_dtype, tag="scan"
+    )
     return result

@@ -141,6 +141,20 @@ def test_running_sums_and_products(axis: int | None, exclusive: bool, reverse: b
     )
 
 
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, True)])
+def test_running_sums_across_memory(exclusive: bool, reverse: bool) -> None:
+    """Parts of the last dimension, of which the last is not whole, side by side."""
+
+    def running(a: np.ndarray) -> np.ndarray:
+        a = np.flip(a, 1) if reverse else a
+        out = np.cumsum(a, 1)
+        out = out - a if exclusive else out
+        return np.flip(out, 1) if reverse else out
+
+    cases = [(data(*s, dtype="int64"),) for s in [(2, 3, 300), (1, 1, 8), (2, 0, 257), (1, 4, 512), (0, 2, 9)]]
+    verify(lambda a: topi.cumsum(a, 1, None, exclusive, reverse), running, ["nmk"], *cases)
+
+
 def test_a_running_sum_in_another_dtype() -> None:
     verify(lambda a: topi.cumsum(a, 0, "float64"), lambda a: np.cumsum(a, 0, "float64"), ["n"], (data(9),))
     verify(lambda a: topi.cumsum(a, 0), lambda a: np.cumsum(a, 0), ["n"], (data(9, dtype="bool"),))
