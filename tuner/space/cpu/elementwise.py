@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from compiler.ir.visit import walk
 from compiler.schedule.core.schedule import BlockRV, Schedule
+from compiler.tir import nodes as n
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 from tuner.space.loops import fuse_all
 
@@ -39,7 +41,7 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
         elements *= axis.extent
     last = info.axes[-1]
     inner_is_contiguous = last.position in info.output.innermost
-    if inner_is_contiguous and last.extent >= lanes > 1:
+    if inner_is_contiguous and last.extent >= lanes > 1 and not reads_by_data(sch, block):
         outer, inner = sch.split(loops[-1], [None, lanes])
         sch.vectorize(inner)
         loops = [*loops[:-1], outer]
@@ -47,6 +49,15 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
         keep = 1 if len(loops) > 1 else 0  # leave the row loop whole: its address arithmetic stays simple
         fused = fuse_all(sch, loops[: len(loops) - keep])
         sch.parallel(fused)
+
+
+def reads_by_data(sch: Schedule, block: BlockRV) -> bool:
+    """Whether a block reads where a tensor says, as taking rows does.
+
+    A vector would be gathered lane by lane; a plain loop is a copy that the code generator makes vectors of.
+    """
+    loads = [node for node in walk(sch.get(block).body) if isinstance(node, n.BufferLoad)]
+    return any(isinstance(part, n.BufferLoad) for load in loads for index in load.indices for part in walk(index))
 
 
 def vectorize_tail(sch: Schedule, block: BlockRV, lanes: int, depth: int) -> None:

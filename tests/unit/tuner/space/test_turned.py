@@ -88,3 +88,18 @@ def test_tiles_read_whole_lines() -> None:
     edges = generate(function((40, 33), topi.transpose), TARGET)[0]
     assert edges.decisions[0].values == (4, 8, 16)  # the second tile of 32 would hold one row
     assert generate(function((40, 20), topi.transpose), TARGET)[0].decisions[0].values == (4, 8)  # 16 + 4 of 16
+
+
+def test_rows_that_data_chooses_are_copied_in_plain_loops() -> None:
+    table, places = placeholder((500, 64), name="X"), placeholder((40, 7), "int64", name="I")
+    func = create_prim_func([table, places, topi.take(table, places, 0)])
+    [sketch] = generate(func, HOST)
+    scheduled = apply_trace(func, Trace.from_json(sketch.trace_json(()))).func
+    assert "T.parallel" in scheduled.script()
+    assert "T.vectorized" not in scheduled.script()  # lane by lane, a vector would be gathered
+    module = load_artifact(compile_artifact(scheduled, HOST, name="main"))
+    rng = np.random.default_rng(0)
+    a, i = rng.standard_normal((500, 64)).astype("float32"), rng.integers(0, 500, (40, 7))
+    out = empty((40, 7, 64), "float32")
+    module["main"](array(a), array(i), out)
+    np.testing.assert_array_equal(out.numpy(), a[i])
