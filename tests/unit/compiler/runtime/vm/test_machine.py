@@ -23,11 +23,11 @@ from tunefarm import nd, te
 @pytest.fixture(autouse=True)
 def functions() -> Iterator[None]:
     added = {
-        "test.vm.add": lambda a, b: nd.array(a.numpy() + b.numpy()),
-        "test.vm.mul": lambda a, b: nd.array(a.numpy() * b.numpy()),
-        "test.vm.minus_one": lambda a: nd.array(a.numpy() - 1),
-        "test.vm.positive": lambda a: int(a.numpy() > 0),
-        "test.vm.count": lambda n: n + 1,
+        "test.machine.add": lambda a, b: nd.array(a.numpy() + b.numpy()),
+        "test.machine.mul": lambda a, b: nd.array(a.numpy() * b.numpy()),
+        "test.machine.minus_one": lambda a: nd.array(a.numpy() - 1),
+        "test.machine.positive": lambda a: int(a.numpy() > 0),
+        "test.machine.count": lambda n: n + 1,
     }
     for name, function in added.items():
         register_func(name, function)
@@ -43,8 +43,8 @@ def machine(builder: ExecBuilder) -> VirtualMachine:
 def simple() -> ExecBuilder:
     ib = ExecBuilder()
     with ib.function("func0", num_inputs=2, param_names=["a", "b"]):
-        ib.emit_call("test.vm.add", args=[ib.r(0), ib.r(1)], dst=ib.r(2))
-        ib.emit_call("test.vm.mul", args=[ib.r(2), ib.r(1)], dst=ib.r(3))
+        ib.emit_call("test.machine.add", args=[ib.r(0), ib.r(1)], dst=ib.r(2))
+        ib.emit_call("test.machine.mul", args=[ib.r(2), ib.r(1)], dst=ib.r(3))
         ib.emit_ret(ib.r(3))
     return ib
 
@@ -59,7 +59,7 @@ def test_calls_and_registers() -> None:
 def test_listing_python_and_numbers() -> None:
     executable = simple().get()
     assert "@func0(a, b):" in executable.as_text()
-    assert "call  test.vm.add" in executable.as_text()
+    assert "call  test.machine.add" in executable.as_text()
     assert "ret   %3" in executable.as_text()
     assert "instructions: 3" in executable.stats()
     from compiler.runtime.vm import exec_builder
@@ -75,10 +75,10 @@ def test_listing_python_and_numbers() -> None:
 def test_conditions_and_jumps() -> None:
     ib = ExecBuilder()
     with ib.function("factorial_loop", num_inputs=2):
-        ib.emit_call("test.vm.positive", args=[ib.r(0)], dst=ib.r(2))
+        ib.emit_call("test.machine.positive", args=[ib.r(0)], dst=ib.r(2))
         ib.emit_if(ib.r(2), 4)
-        ib.emit_call("test.vm.mul", args=[ib.r(1), ib.r(0)], dst=ib.r(1))
-        ib.emit_call("test.vm.minus_one", args=[ib.r(0)], dst=ib.r(0))
+        ib.emit_call("test.machine.mul", args=[ib.r(1), ib.r(0)], dst=ib.r(1))
+        ib.emit_call("test.machine.minus_one", args=[ib.r(0)], dst=ib.r(0))
         ib.emit_goto(-4)
         ib.emit_ret(ib.r(1))
     bad = ExecBuilder()
@@ -95,7 +95,7 @@ def test_functions_call_each_other_deeply() -> None:
     with ib.function("down", num_inputs=1):
         ib.emit_call("vm.builtin.read_if_cond", args=[ib.r(0)], dst=ib.r(1))
         ib.emit_if(ib.r(1), 4)
-        ib.emit_call("test.vm.minus_one", args=[ib.r(0)], dst=ib.r(0))
+        ib.emit_call("test.machine.minus_one", args=[ib.r(0)], dst=ib.r(0))
         ib.emit_call("down", args=[ib.r(0)], dst=ib.r(0))
         ib.emit_ret(ib.r(0))
         ib.emit_ret(ib.r(0))
@@ -111,7 +111,7 @@ def test_functions_call_each_other_deeply() -> None:
 def test_closures_hold_values() -> None:
     ib = ExecBuilder()
     with ib.function("inner", num_inputs=2):
-        ib.emit_call("test.vm.add", args=[ib.r(0), ib.r(1)], dst=ib.r(2))
+        ib.emit_call("test.machine.add", args=[ib.r(0), ib.r(1)], dst=ib.r(2))
         ib.emit_ret(ib.r(2))
     with ib.function("make", num_inputs=1):
         ib.emit_call("vm.builtin.make_closure", args=[ib.vm_state(), ib.f("inner"), ib.r(0)], dst=ib.r(1))
@@ -259,11 +259,11 @@ def test_instruments_see_and_skip_calls() -> None:
 
     def watch(func: object, name: str, before_run: bool, ret_value: object, *args: object) -> int:
         seen.append((name, before_run))
-        return InstrumentReturn.SKIP_RUN if name == "test.vm.mul" else InstrumentReturn.NO_OP
+        return InstrumentReturn.SKIP_RUN if name == "test.machine.mul" else InstrumentReturn.NO_OP
 
     vm.set_instrument(watch)
     assert vm["func0"](np.ones(1), np.ones(1)) is None
-    assert seen == [("test.vm.add", True), ("test.vm.add", False), ("test.vm.mul", True)]
+    assert seen == [("test.machine.add", True), ("test.machine.add", False), ("test.machine.mul", True)]
     vm.set_instrument(None)
     assert vm["func0"](np.ones(1), np.ones(1)).numpy() == 2
 
@@ -284,9 +284,9 @@ def test_timing_and_profile() -> None:
 def test_messages_of_missing_functions_and_values() -> None:
     ib = ExecBuilder()
     with ib.function("f", num_inputs=1, param_names=["x"]):
-        ib.emit_call("test.vm.not_there", args=[ib.r(0)], dst=ib.r(1))
+        ib.emit_call("test.machine.not_there", args=[ib.r(0)], dst=ib.r(1))
         ib.emit_ret(ib.r(1))
-    with pytest.raises(VMError, match=r"'test.vm.not_there', which is neither a kernel nor a registered function"):
+    with pytest.raises(VMError, match=r"'test.machine.not_there', which is neither a kernel nor a registered function"):
         machine(ib)["f"](np.ones(1))
     with pytest.raises(ArgumentError, match="f takes 1 argument, 2 given"):
         machine(ib)["f"](1, 2)
