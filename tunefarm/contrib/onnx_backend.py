@@ -36,7 +36,7 @@ class _Program:
 
     def __init__(self, imported: ImportedModel, target: Target | None) -> None:
         self._imported = imported
-        self._machine = VirtualMachine(build_graph(imported.module, target), cpu(0))
+        self._machine = VirtualMachine(build_graph(imported.module, target, exec_mode="compiled"), cpu(0))
         self._main = self._machine["main"]
 
     def run(self, inputs: Mapping[str, Any], elems: Mapping[str, int]) -> tuple[Any, ...]:

@@ -127,7 +127,7 @@ def build(
     given = dict(params or {})
     names = _names(ir_mod)
     module = to_relax(ir_mod, {name: value for name, value in given.items() if name in names})
-    executable = build_graph(module, _target(target))
+    executable = build_graph(module, _target(target), exec_mode="compiled")
     return GraphExecutorFactoryModule(executable, mod_name, module, given)
 
 
@@ -183,7 +183,9 @@ class ProgramExecutor:
         main = module["main"]
         assert isinstance(main, Function)
         order = [param.name_hint for param in main.params]
-        machine = None if self.kind == "debug" else VirtualMachine(build_graph(module, self.target), self.device)
+        machine = None
+        if self.kind != "debug":
+            machine = VirtualMachine(build_graph(module, self.target, exec_mode="compiled"), self.device)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             given = [*args, *(kwargs[name] for name in order[len(args) :] if name in kwargs)]
