@@ -124,6 +124,41 @@ def onnxruntime_chain() -> Callable[[], float]:
     return lambda: per_call_ns(lambda: session.run(None, given), 20)
 
 
+# -- profiles ---------------------------------------------------------------------------------------
+def layers(count: int, size: int) -> Any:
+    bb = BlockBuilder()
+    x = Var("x", TensorStructInfo(relax.ShapeExpr([size, size]), "float32"))
+    with bb.function("main", [x]):
+        y: Any = x
+        with bb.dataflow():
+            for i in range(count):
+                weights = np.random.default_rng(i).standard_normal((size, size)).astype("float32") / size**0.5
+                y = bb.emit(op.nn.relu(op.matmul(y, relax.const(weights))))
+            out = bb.emit_output(y)
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def profiles(rounds: int) -> None:
+    """What share of a model's own time the times of its kernels add up to, and what the watched run costs."""
+    vm = machine(layers(8, 256), "compiled")
+    x = tvm.nd.array(np.ones((256, 256), "float32"))
+    shares, ratios = [], []
+    for _ in range(max(rounds, 2)):
+        report = vm.profile("main", x)
+        explained, whole = (report.device_metrics["cpu0"][name] for name in ("Percent", "Duration (us)"))
+        assert isinstance(explained, tvm.runtime.profiling.Percent)
+        assert isinstance(whole, tvm.runtime.profiling.Duration)
+        shares.append(explained.percent)
+        began = time.perf_counter_ns()
+        vm.set_instrument(lambda *_: 0)
+        vm["main"](x)
+        vm.set_instrument(None)
+        ratios.append((time.perf_counter_ns() - began) / 1e3 / whole.microseconds)
+    print(f"{'kernels of a profile, of the model':34}{median(shares):10.1f} %{95:8} %")
+    print(f"{'a watched run, of a plain one':34}{min(ratios):10.2f}")
+
+
 # -- loading and memory -----------------------------------------------------------------------------
 def big_model(path: Path, megabytes: int) -> None:
     rows, columns = 4096, megabytes * (1 << 20) // 4 // 4096
@@ -180,6 +215,7 @@ def main() -> None:
         loaded(args.loaded)
         return
     kernels_and_calls(args.rounds, args.ort)
+    profiles(args.rounds)
     loading(args.rounds, args.megabytes)
 
 
