@@ -10,6 +10,7 @@ from compiler.tir import nodes as n
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 from tuner.space.loops import fuse_all
 
+_FEW_LANES = 4  # fewer are no vector
 _SMALL = 4096  # elements below which threads cost more than they save
 
 
@@ -42,13 +43,19 @@ def spread(sch: Schedule, info: BlockInfo, lanes: int) -> None:
     last = info.axes[-1]
     inner_is_contiguous = last.position in info.output.innermost
     if inner_is_contiguous and last.extent >= lanes > 1 and not reads_by_data(sch, block):
-        outer, inner = sch.split(loops[-1], [None, lanes])
+        outer, inner = sch.split(loops[-1], [None, even_lanes(last.extent, lanes)])
         sch.vectorize(inner)
         loops = [*loops[:-1], outer]
     if elements >= _SMALL and len(loops) >= 1:
         keep = 1 if len(loops) > 1 else 0  # leave the row loop whole: its address arithmetic stays simple
         fused = fuse_all(sch, loops[: len(loops) - keep])
         sch.parallel(fused)
+
+
+def even_lanes(extent: int, lanes: int) -> int:
+    """`lanes`, or the half or quarter of them that leaves nothing over of `extent`: no condition a vector then."""
+    parts = (lanes, lanes // 2, lanes // 4)
+    return next((part for part in parts if part >= _FEW_LANES and extent % part == 0), lanes)
 
 
 def reads_by_data(sch: Schedule, block: BlockRV) -> bool:
