@@ -14,6 +14,7 @@ import zmq
 
 from compiler.runtime.core import ndarray as nd
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
+from tests.kit.farm import rpc_models
 from tests.kit.farm.rpc_kernels import kernel
 from tests.kit.fuzzing import cases
 from tests.kit.process_tree import resident
@@ -159,3 +160,4 @@ def use_more(session) -> None:
     use(session)
     artifact = kernel("add_one", 64)
     assert session.measure(MeasureRequest(artifact.digest, options=EvaluatorOptions(number=1)), [artifact]).ok
+    rpc_models.run(session)

@@ -17,8 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from compiler.runtime.core import ndarray as nd
-from compiler.runtime.vm import model_file
-from compiler.runtime.vm.machine import VirtualMachine
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, RPCError
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest
@@ -85,7 +83,7 @@ def work(remote: RPCSession, rng: random.Random, journal: Journal) -> None:
                 result = remote.measure(MeasureRequest(whole.digest, options=QUICK, timeout_s=20.0), [whole])
                 assert result.ok or result.failure in FailureKind, result
             case 6:
-                run_model(remote, rng)
+                rpc_models.run(remote, rng.randrange(1000))
             case _:
                 time.sleep(rng.random() * 0.2)
         np.testing.assert_array_equal(array.numpy(), np.float32(expected), "an acknowledged call is lost")
@@ -98,17 +96,6 @@ def work(remote: RPCSession, rng: random.Random, journal: Journal) -> None:
         # A box that was stopped meanwhile ran out of time whatever it ran.
         assert result.failure in (BAD[kind], FailureKind.CRASH, FailureKind.UPLOAD, FailureKind.RUN_TIMEOUT), result
         journal.say("bad", kind)
-
-
-def run_model(remote: RPCSession, rng: random.Random) -> None:
-    """Have a whole model run on the box, with its state there between calls."""
-    remote.upload(model_file.to_bytes(rpc_models.model().program), "model.tunefarm")
-    machine = VirtualMachine(remote.load_module("model.tunefarm"), remote.cpu())
-    x, y = np.random.default_rng(rng.randrange(1000)).random((2, rpc_models.ROWS, rpc_models.WIDTH), dtype=np.float32)
-    machine.set_input("main", x, y)
-    machine.invoke_stateful("main")
-    got = machine.get_outputs("main")[0].numpy()
-    np.testing.assert_allclose(got, rpc_models.expected(x, y), rtol=1e-4, atol=1e-5, err_msg="a model is wrong")
 
 
 def run(tracker: TrackerSession, rng: random.Random, journal: Journal) -> None:

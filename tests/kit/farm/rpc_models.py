@@ -12,7 +12,10 @@ from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import ShapeExpr, TensorStructInfo, Tuple, Var
 from compiler.relax.nodes.expr import const
 from compiler.relax.op import add, matmul, tanh
+from compiler.runtime.vm.machine import VirtualMachine
+from compiler.runtime.vm.model_file import to_bytes
 from compiler.runtime.vm.vm_executable import VMExecutable
+from rpc_server.client.session import RPCSession
 
 ROWS, WIDTH = 4, 8
 
@@ -29,6 +32,19 @@ def model() -> VMExecutable:
             out = bb.emit_output(Tuple((add(h, y), h)))
         bb.emit_func_output(out)
     return build_graph(bb.get(), "llvm", exec_mode="compiled")
+
+
+def run(session: RPCSession, seed: int = 0) -> None:
+    """Have the model run on a box, in every way that there is. Raises AssertionError for a wrong result."""
+    session.upload(to_bytes(model().program), "model.tunefarm")
+    machine = VirtualMachine(session.load_module("model.tunefarm"), session.cpu())
+    x, y = np.random.default_rng(seed).random((2, ROWS, WIDTH), dtype=np.float32)
+    machine.set_input("main", x, y)
+    machine.invoke_stateful("main")
+    for first, _ in (machine.get_outputs("main"), machine["main"](x, y=y)):
+        np.testing.assert_allclose(first.numpy(), expected(x, y), rtol=1e-4, atol=1e-5, err_msg="a model is wrong")
+    assert machine.time_evaluator("main", session.cpu(), number=1)(x, y).mean > 0
+    assert machine.profile("main", x, y).calls
 
 
 def weights() -> Any:
