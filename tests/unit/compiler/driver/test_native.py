@@ -1,9 +1,7 @@
 """`relax.build(exec_mode="compiled")`: graph functions as machine code give what their bytecode gives."""
 
 import json
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +21,7 @@ from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Percent, Report
 from compiler.runtime.vm.bytecode import Native
 from compiler.runtime.vm.executable import Program
+from tests.kit.compiler.c_models import run_in_c
 from tests.kit.compiler.library import needs_cc
 from tunefarm import relax, tir
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
@@ -288,32 +287,14 @@ def test_kernels_may_be_called_as_functions_of_c_are() -> None:
 
 @needs_cc
 def test_a_program_in_c_runs_a_model_and_maps_no_python(tmp_path: Path) -> None:
-    mod, x = small_network(), data(8, 16)
-    executable = relax.build(mod, "llvm", exec_mode="compiled")
-    library, program = tmp_path / "model.so", tmp_path / "run_model"
-    executable.export_library(str(library))
-    executable.save(str(tmp_path / "model.h"))
-    source = Path(__file__).parents[4] / "examples" / "run_model.c"
-    command = ["cc", "-O1", "-Wall", "-Werror", "-DCOLUMNS=16", f"-I{tmp_path}", "-o", program, source, library]
-    subprocess.run([*command, "-lm", "-lpthread"], check=True)
-    with subprocess.Popen([program, "8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin is not None
-        maps = wait_for(lambda: text if "model.so" in (text := Path(f"/proc/{running.pid}/maps").read_text()) else "")
-        out, _ = running.communicate(x.tobytes(), timeout=60)
+    executable, x = relax.build(small_network(), "llvm", exec_mode="compiled"), data(8, 16)
+    got, maps = run_in_c(executable, x, tmp_path)
     assert "libpython" not in maps
     assert "/python" not in maps
     wanted = relax.VirtualMachine(executable, tvm.cpu())["main"](x).numpy()
-    np.testing.assert_array_equal(np.frombuffer(out, "float32").reshape(8, 16), wanted)
-    again = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    np.testing.assert_array_equal(got, wanted)
+    again = relax.VirtualMachine(tvm.runtime.load_module(str(tmp_path / "model.so")), tvm.cpu())
     np.testing.assert_array_equal(again["main"](x).numpy(), wanted)
-
-
-def wait_for(probe: Any) -> Any:
-    for _ in range(500):
-        if found := probe():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it did not come")
 
 
 def test_what_cannot_be_a_library_is_refused(tmp_path: Path) -> None:
