@@ -95,7 +95,7 @@ class _Legalizer(PyExprMutator):
         gvar = self.builder_.add_func(kernel.func, operator.short_name)
         infos = list(kernel.outputs) if kernel.several else kernel.outputs[0]
         tir_vars = kernel.tir_vars or None
-        if key is not None:
+        if key is not None and len(kernel.args) == len(tensors_of(call.args)):  # no attribute is a tensor
             self._kernels[operator.name, key] = gvar, infos, tir_vars
         return call_tir(gvar, kernel.args, infos, tir_vars)
 
