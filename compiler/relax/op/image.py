@@ -11,7 +11,7 @@ from compiler.relax.nodes import Call, Expr, StructInfo
 from compiler.relax.nodes.dims import int64
 from compiler.relax.op.core.layout import LayoutResult, LayoutRule, LayoutUse, as_written
 from compiler.relax.op.core.params import OptionalDtype, ShapeArg, TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, operator, refused
+from compiler.relax.op.core.registry import OpPatternKind, operator
 from compiler.relax.op.core.rules import tensor
 from compiler.relax.op.core.use import Use
 from compiler.relax.op.core.work import per_output
@@ -191,7 +191,7 @@ def _grid_sample(
     pattern=OpPatternKind.OPAQUE,
     flops=per_output(16),
     layout=as_written,
-    gradient=refused("where an image is read depends on the data, and scattering back is not written"),
+    gradient=slopes.grid_sample,
 )
 def grid_sample(
     data: TensorArg,

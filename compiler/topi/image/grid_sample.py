@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
+from compiler.te.extern import extern
 from compiler.te.operation import compute, const, reduce_axis
 from compiler.te.operation import sum as te_sum
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
-from compiler.tir.nodes import PrimExpr, Var
+from compiler.tir.ir_builder import create
+from compiler.tir.nodes import PrimExpr, Stmt, Var
 from compiler.topi.checks import described, differ, need_floats, need_one_of, need_rank, need_shape, refusal
 from compiler.topi.image.sampling import Read, clamped, cubic, inside, linear, whole
+from compiler.topi.rows import points, rows
 
 
 def affine_grid(data: Tensor, target_shape: Sequence[Any], align_corners: bool = True) -> Tensor:
@@ -137,3 +141,120 @@ def _reflected(place: PrimExpr, size: PrimExpr, align_corners: bool) -> PrimExpr
     even = ops.equal(turns - const(2.0, dtype) * intrin.floor(turns * const(0.5, dtype)), zero)
     mirrored = intrin.select(even, extra + low, span - extra + low)
     return intrin.select(ops.greater(span, zero), mirrored, zero)
+
+
+# ----------------------------------------------------------------------------------- gradients
+
+
+def grid_sample_data_backward(
+    grad: Tensor, data: Tensor, grid: Tensor, method: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool = True,
+) -> Tensor:  # fmt: skip
+    """The gradient of `data` in `grid_sample`: each place gives to the pixels that it read. `method` is not bicubic."""
+    op = "grid_sample_data_backward"
+    need_one_of(op, "method", method, ("bilinear", "nearest"))
+    sizes = list(data.shape[2:])
+    wide = "float64" if data.dtype == "float64" else "float32"
+
+    def body(ins: Any, outs: Any) -> Stmt:
+        ib = create()
+        given, where, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+        with points(ib, data.shape) as point:
+            out[point] = const(0.0, data.dtype)
+        with rows(ib, (data.shape[0], data.shape[1], ops.const(1)), 2) as row:
+            n, c = row.at(0)[:2]
+            with points(ib, grid.shape[2:]) as at:
+                places = _places(lambda a: where[(n, a, *at)], sizes, padding_mode, align_corners, wide)
+                whole_of = intrin.nearbyint if method == "nearest" else intrin.floor
+                below = [ib.let("below", whole(whole_of(place))) for place in places]
+                parts = [place - ops.cast(wide, low) for place, low in zip(places, below)]
+                bits = [0] if method == "nearest" else [0, 1]
+                for corner in product(bits, repeat=len(sizes)):
+                    pixel = [ops.add(low, bit) for low, bit in zip(below, corner)]
+                    weight = _weight(parts, corner, wide) if method == "bilinear" else const(1.0, wide)
+                    kept = tuple(clamped(p, s) for p, s in zip(pixel, sizes))
+                    added = out[(n, c, *kept)] + ops.cast(data.dtype, given[(n, c, *at)].astype(wide) * weight)
+                    if padding_mode != "zeros":
+                        out[(n, c, *kept)] = added
+                        continue
+                    with ib.if_scope(ops.logical_and(*(inside(p, s) for p, s in zip(pixel, sizes)))):
+                        out[(n, c, *kept)] = added
+        return ib.get()
+
+    made: Tensor = extern(data.shape, [grad, grid], body, name="T_grid_sample_data", dtype=data.dtype, tag="scatter")
+    return made
+
+
+def grid_sample_grid_backward(
+    grad: Tensor, data: Tensor, grid: Tensor, padding_mode: str = "zeros", align_corners: bool = True
+) -> Tensor:
+    """The gradient of `grid`, (N, 2 or 3, …), in bilinear `grid_sample`."""
+    sizes = list(data.shape[2:])
+    rank, wide = len(sizes), "float64" if data.dtype == "float64" else "float32"
+    k = reduce_axis((0, data.shape[1]), name="k")
+
+    def value(n: Var, axis: Var, *at: Var) -> PrimExpr:
+        raw = [_unnormalised(grid(n, ops.const(rank - 1 - d), *at).astype(wide), size, align_corners, wide)
+               for d, size in enumerate(sizes)]  # fmt: skip
+        places = _places(lambda a: grid(n, a, *at), sizes, padding_mode, align_corners, wide)
+        below = [whole(place) for place in places]
+        parts = [place - ops.cast(wide, low) for place, low in zip(places, below)]
+
+        def pixel(corner: Sequence[int]) -> PrimExpr:
+            spot = [ops.add(low, bit) for low, bit in zip(below, corner)]
+            read = data(n, k, *(clamped(p, s) for p, s in zip(spot, sizes))).astype(wide)
+            held = ops.logical_and(*(inside(p, s) for p, s in zip(spot, sizes)))
+            return intrin.select(held, read, const(0.0, wide)) if padding_mode == "zeros" else read
+
+        slope: PrimExpr = const(0.0, wide)
+        for d, size in enumerate(sizes):
+            found: PrimExpr = const(0.0, wide)
+            for corner in product([0, 1], repeat=rank):
+                others = [part for n_, part in enumerate(parts) if n_ != d]
+                weight = _weight(others, [bit for n_, bit in enumerate(corner) if n_ != d], wide)
+                signed = pixel(corner) * weight
+                found = found + signed if corner[d] else found - signed
+            count = ops.cast(wide, size)
+            scale = (count - const(1.0, wide) if align_corners else count) * const(0.5, wide)
+            steep = found * scale * _slope_inside(raw[d], size, padding_mode, align_corners)
+            slope = intrin.select(ops.equal(axis, rank - 1 - d), steep, slope)
+        result: PrimExpr = te_sum(grad(n, k, *at).astype(wide) * slope, axis=k)
+        return result
+
+    summed: Tensor = compute(grid.shape, value, name="T_grid_sample_grid", tag="comm_reduce")
+    if wide == grid.dtype:
+        return summed
+    made: Tensor = compute(grid.shape, lambda *i: summed(*i).astype(grid.dtype), name="T_narrow", tag="elemwise")
+    return made
+
+
+def _places(
+    read: Callable[[PrimExpr], PrimExpr], sizes: Sequence[PrimExpr], mode: str, align_corners: bool, wide: str
+) -> list[PrimExpr]:
+    """Where a point of the grid is in the image, a number for each of its dimensions; `read(a)` is a number of it."""
+    last = len(sizes) - 1
+    found = [
+        _unnormalised(read(ops.const(last - d)).astype(wide), size, align_corners, wide)
+        for d, size in enumerate(sizes)
+    ]
+    return found if mode == "zeros" else [_brought_in(p, s, mode, align_corners) for p, s in zip(found, sizes)]
+
+
+def _weight(parts: Sequence[PrimExpr], corner: Sequence[int], wide: str) -> PrimExpr:
+    """The share of a corner of the pixels around a place."""
+    total: PrimExpr = const(1.0, wide)
+    for part, bit in zip(parts, corner):
+        total = total * (part if bit else const(1.0, wide) - part)
+    return total
+
+
+def _slope_inside(place: PrimExpr, size: PrimExpr, mode: str, align_corners: bool) -> PrimExpr:
+    """How a place moves when the one before it was brought into the image moves: 1, -1 when mirrored, 0 at a border."""
+    dtype = place.dtype
+    one, zero, last = const(1.0, dtype), const(0.0, dtype), ops.cast(dtype, ops.sub(size, 1))
+    if mode == "zeros":
+        return one
+    step = const(1e-3, dtype)
+    moved = [_reflected(p, size, align_corners) if mode == "reflection" else p for p in (place, place + step)]
+    within = ops.logical_and(moved[0] > zero, moved[0] < last)
+    return intrin.select(within, intrin.select(moved[1] > moved[0], one, const(-1.0, dtype)), zero)

@@ -97,3 +97,17 @@ def affine_grid(use: Backward) -> Gradients:
     places = use.reshape(use.concat([base, ones], 1), [int64(rank + 1), total])
     flat = use.reshape(use.grad, [dims[0], int64(rank), total])
     return use.matmul(flat, use.permute_dims(places, [1, 0])), None
+
+
+def grid_sample(use: Backward) -> Gradients:
+    x, grid = use.call.args
+    method, last = use.attrs["method"], use.rank(grid) - 1
+    if method == "bicubic":
+        use.fail("there is none for 'bicubic', only for 'bilinear' and 'nearest'")
+    options = {name: use.attrs[name] for name in ("padding_mode", "align_corners")}
+    places = use.permute_dims(grid, [0, last, *range(1, last)])
+    data = use.te(topi.image.grid_sample_data_backward, use.grad, x, places, method=method, **options)
+    if method == "nearest":
+        return data, use.zeros_like(grid)
+    moved = use.te(topi.image.grid_sample_grid_backward, use.grad, x, places, **options)
+    return data, use.permute_dims(moved, [0, *range(2, last + 1), 1])

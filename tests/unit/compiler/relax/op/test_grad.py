@@ -10,6 +10,7 @@ import pytest
 from compiler.errors import IRError
 from compiler.relax import op
 from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.interp import run
 from compiler.relax.nodes import Call, TensorStructInfo, Tuple, Var, const
 from compiler.relax.op.core.registry import OPERATORS, Refused, operator_of
 from compiler.tir import nodes as n
@@ -165,6 +166,25 @@ def test_gradients(build: Any, numpy: Any, arrays: list[Array]) -> None:
         return out
 
     assert check_gradient(build, numpy or written, arrays, "here") == len(arrays)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("method", "corners"), [("bilinear", True), ("bilinear", False), ("nearest", False)])
+def test_gradients_of_sampled_images(mode: str, method: str, corners: bool) -> None:
+    def build(x: Any, g: Any) -> Any:
+        return op.image.grid_sample(x, g, method, "NCHW", mode, corners)
+
+    def forward(a: Array, g: Array) -> Array:
+        """The operator itself, which is tested against numpy elsewhere."""
+        params = [Var("x", TensorStructInfo(a.shape, "float64")), Var("g", TensorStructInfo(g.shape, "float64"))]  # type: ignore[arg-type]
+        bb = BlockBuilder()
+        with bb.function("main", params):
+            bb.emit_func_output(bb.emit(build(*params)))
+        found: Array = run(bb.get(), a, g)
+        return found
+
+    places = RNG.random((2, 2, 3, 2)) * 2.6 - 1.3
+    assert check_gradient(build, forward, [data(2, 2, 4, 5), places], f"{method} {mode} {corners}") == 2
 
 
 def op_const(values: Any) -> Any:
