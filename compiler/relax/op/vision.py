@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 _CHOICE = refused("it chooses among boxes, and is constant nearly everywhere")
-_DETECTOR = refused("detectors are trained with losses on what it takes, not through it")
+_DETECTOR = refused("detectors are run here, they are not trained")
 
 
 def _check_extent(use: Use, what: str, size: PrimExpr, wanted: PrimExpr | int, *names: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo, TensorStructInfo
-from compiler.relax.op.core.families import NOT_SMOOTH
 from compiler.relax.op.core.layout import follows_with_axis
 from compiler.relax.op.core.params import Dtype, TensorArg
-from compiler.relax.op.core.registry import OpPatternKind, operator
+from compiler.relax.op.core.registry import OpPatternKind, operator, refused
 from compiler.relax.op.core.rules import with_dtype
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import per_output
@@ -16,6 +15,7 @@ from compiler.tir import ops
 
 __all__ = ["dequantize", "quantize"]
 
+_AFTER_TRAINING = refused("models are quantised after they are trained")
 _QUANTISED = ("int8", "uint8", "int16", "uint16", "int32")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -53,7 +53,7 @@ def _quantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_dt
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(4),
     layout=follows_with_axis("axis"),
-    gradient=NOT_SMOOTH,
+    gradient=_AFTER_TRAINING,
     precision="never",
 )
 def quantize(
@@ -84,7 +84,7 @@ def _dequantize(data: Tensor, scale: Tensor, zero_point: Tensor, axis: int, out_
     pattern=OpPatternKind.BROADCAST,
     flops=per_output(2),
     layout=follows_with_axis("axis"),
-    gradient=NOT_SMOOTH,
+    gradient=_AFTER_TRAINING,
     precision="never",
 )
 def dequantize(
