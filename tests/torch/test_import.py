@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from compiler.errors import ArgumentError
+from compiler.frontend.params import detach_params
 from compiler.frontend.torch.errors import UnsupportedOperatorError
-from compiler.frontend.torch.exported import detach_params, from_exported_program
+from compiler.frontend.torch.exported import from_exported_program
 from compiler.frontend.torch.fx import from_fx
 from compiler.frontend.torch.writes import plan_renames
 from compiler.relax import op

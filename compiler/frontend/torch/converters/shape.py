@@ -61,8 +61,14 @@ def permute(c: Conversion, self: Any, dims: Any) -> Any:
     return _permuted(c, self, [c.axis(axis, ndim) for axis in dims])
 
 
-@converts("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default", "aten.transpose_copy.int")
-def transpose(c: Conversion, self: Any, dim0: Any = None, dim1: Any = None) -> Any:
+@converts("aten.swapaxes.default", "aten.swapdims.default")
+def swapaxes(c: Conversion, self: Any, axis0: Any = None, axis1: Any = None, dim0: Any = None, dim1: Any = None) -> Any:
+    """Torch calls the axes `axis0` in the one operator and `dim0` in the other."""
+    return transpose(c, self, axis0 if dim0 is None else dim0, axis1 if dim1 is None else dim1)
+
+
+@converts("aten.transpose.int", "aten.transpose_copy.int")
+def transpose(c: Conversion, self: Any, dim0: Any, dim1: Any) -> Any:
     ndim = c.ndim(self)
     axes = list(range(ndim))
     if ndim:
@@ -240,7 +246,8 @@ def _parts(c: Conversion, x: Any, dim: Any) -> tuple[Any, ...]:
 
 
 @converts("aten.split.Tensor", "aten.split.sizes", "aten.split_with_sizes.default", "aten.chunk.default",
-          "aten.tensor_split.sections", "aten.split_copy.Tensor", "aten.split_with_sizes_copy.default",
+          "aten.tensor_split.sections", "aten.tensor_split.indices", "aten.split_copy.Tensor",
+          "aten.split_with_sizes_copy.default",
           "aten.unsafe_split.Tensor", "aten.unsafe_chunk.default")  # fmt: skip
 def split(c: Conversion, self: Any, dim: Any) -> Any:
     return _parts(c, self, dim)
