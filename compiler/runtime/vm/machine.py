@@ -26,6 +26,7 @@ from compiler.runtime.measure.preprocess import preprocessor
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.runtime.vm import data_builtins as data_builtins  # registers functions of the machine
+from compiler.runtime.vm import kv_cache as kv_cache
 from compiler.runtime.vm import number_builtins as number_builtins
 from compiler.runtime.vm.builtins import BUILTINS, VMClosure, VMError, as_array
 from compiler.runtime.vm.bytecode import VMFunction

@@ -1,0 +1,80 @@
+"""Operators on the tensors of modules. Each adds to the function that is being built."""
+
+from compiler.frontend.nn.op.calls import extern, tensor_expr_op, tensor_ir_inplace_op, tensor_ir_op
+from compiler.frontend.nn.op.debug import debug_func, print_
+from compiler.frontend.nn.op.elementwise import (
+    add,
+    astype,
+    divide,
+    equal,
+    exp,
+    gelu,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    not_equal,
+    prelu,
+    relu,
+    relu6,
+    rsqrt,
+    sigmoid,
+    silu,
+    softplus,
+    sqrt,
+    square,
+    subtract,
+    tanh,
+    where,
+)
+from compiler.frontend.nn.op.layers import (
+    conv1d,
+    conv1d_transpose,
+    conv2d,
+    conv3d,
+    group_norm,
+    interpolate,
+    layer_norm,
+    matmul,
+    pad,
+    rms_norm,
+    scaled_dot_product_attention,
+    softmax,
+)
+from compiler.frontend.nn.op.movement import (
+    arange,
+    broadcast_to,
+    chunk,
+    concat,
+    empty,
+    full,
+    ones,
+    permute,
+    permute_dims,
+    repeat,
+    reshape,
+    split,
+    squeeze,
+    take,
+    topk,
+    triu,
+    unsqueeze,
+    zeros,
+)
+from compiler.frontend.nn.op.reduction import argsort, cumsum, max, mean, min, sort, sum
+from compiler.frontend.nn.values import wrap_nested
+
+__all__ = [
+    "add", "arange", "argsort", "astype", "broadcast_to", "chunk", "concat", "conv1d", "conv1d_transpose", "conv2d",
+    "conv3d", "cumsum", "debug_func", "divide", "empty", "equal", "exp", "extern", "full", "gelu", "greater",
+    "greater_equal", "group_norm", "interpolate", "layer_norm", "less", "less_equal", "matmul", "max", "maximum",
+    "mean", "min", "minimum", "multiply", "negative", "not_equal", "ones", "pad", "permute", "permute_dims", "prelu",
+    "print_", "relu", "relu6", "repeat", "reshape", "rms_norm", "rsqrt", "scaled_dot_product_attention", "sigmoid",
+    "silu", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "subtract", "sum", "take", "tanh",
+    "tensor_expr_op", "tensor_ir_inplace_op", "tensor_ir_op", "topk", "triu", "unsqueeze", "where", "wrap_nested",
+    "zeros",
+]  # fmt: skip
