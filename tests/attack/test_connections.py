@@ -159,7 +159,7 @@ def test_an_address_opens_so_many_connections_a_second(host):
         before = -1
         while before != guard._accepted:  # what waited before the kernel refused is accepted still
             before = guard._accepted
-            time.sleep(0.5)
+            time.sleep(0.15)
         for _ in range(5):
             with pytest.raises(TimeoutError):
                 socket.create_connection((host, port), timeout=0.1)
