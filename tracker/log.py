@@ -6,6 +6,7 @@ from collections import deque
 from enum import StrEnum
 from itertools import islice
 
+from rpc_server.wire.codec import that_fit
 from rpc_server.wire.tracker_records import LogEvent
 
 
@@ -45,7 +46,8 @@ class EventLog:
         return self._events[0].seq if self._events else 1
 
     def page(self, after: int, limit: int) -> tuple[tuple[LogEvent, ...], bool]:
-        """Up to `limit` events with a seq greater than `after`, and whether there are more."""
+        """Up to `limit` events with a seq greater than `after`, as many as fit in a message, and whether there are
+        more."""
         skip = max(0, after + 1 - self.first)
-        found = tuple(islice(self._events, skip, skip + limit))
+        found = that_fit(islice(self._events, skip, skip + limit))
         return found, skip + len(found) < len(self._events)

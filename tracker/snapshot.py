@@ -1,22 +1,33 @@
-"""What the tracker shows of itself."""
+"""What the tracker shows of itself.
+
+Much of it is what boxes and clients said. Whatever they say within their messages' bounds, an answer keeps to its own:
+times are cut to the longest there is, names to their length, and pages to what fits in a message.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from heapq import nsmallest
 
+from rpc_server.wire.codec import that_fit
 from rpc_server.wire.tracker_messages import DevicePage, FarmNumbers, QueuePage
 from rpc_server.wire.tracker_records import CheckInfo, DeviceInfo, QueueInfo, QueueNumbers
 from tracker.farm import Device, DeviceState, Farm
 
 _MOST_QUEUES = 400
 """So that the answer fits in a message."""
+_LONGEST_S = 1e9
+_LONGEST_KEY, _LONGEST_EXPR = 200, 300
+
+
+def _seconds(since: float, now: float) -> float:
+    return min(max(0.0, now - since), _LONGEST_S)
 
 
 def device_page(farm: Farm, after: str, limit: int, now: float) -> DevicePage:
     ids = nsmallest(limit + 1, (device for device in farm.devices if device > after))
-    infos = tuple(device_info(farm.devices[device], now) for device in ids[:limit])
-    return DevicePage(infos, len(ids) > limit)
+    infos = that_fit(device_info(farm.devices[device], now) for device in ids[:limit])
+    return DevicePage(infos, len(ids) > len(infos))
 
 
 def device_info(device: Device, now: float) -> DeviceInfo:
@@ -58,7 +69,7 @@ def _check_info(device: Device, now: float) -> CheckInfo | None:
     return CheckInfo(
         passed=last.passed,
         text=last.text,
-        age_s=now - last.at,
+        age_s=_seconds(last.at, now),
         failures=device.failures,
         scores=last.scores,
         baseline=device.baseline,
@@ -66,14 +77,15 @@ def _check_info(device: Device, now: float) -> CheckInfo | None:
 
 
 def queue_page(farm: Farm) -> QueuePage:
-    pending = Counter(str(waiting.predicate) for waiting in farm.allocator.waiting())
+    pending = Counter(str(waiting.predicate)[:_LONGEST_KEY] for waiting in farm.allocator.waiting())
     devices: Counter[str] = Counter()
     free: Counter[str] = Counter()
     for device in farm.devices.values():
         if not device.box.gone:
             devices[device.spec.key] += 1
             free[device.spec.key] += device.state is DeviceState.READY
-    names = sorted({*devices, *pending})
+    most_asked = sorted(pending, key=lambda name: -pending[name])
+    names = sorted(list(dict.fromkeys((*devices, *most_asked)))[:_MOST_QUEUES])
     return QueuePage(
         tuple(QueueInfo(key=name, free=free[name], pending=pending[name], devices=devices[name]) for name in names)
     )
@@ -89,7 +101,8 @@ def numbers(farm: Farm, now: float) -> FarmNumbers:
     for expr in sorted({*waiting, *farm.granted})[:_MOST_QUEUES]:
         count, since = waiting.get(expr, (0, now))
         granted, seconds = farm.granted.get(expr, (0, 0.0))
-        queues.append(QueueNumbers(expr=expr, waiting=count, oldest_s=now - since, granted=granted, waited_s=seconds))
+        shown = expr[:_LONGEST_EXPR]
+        queues.append(QueueNumbers(expr=shown, waiting=count, oldest_s=now - since, granted=granted, waited_s=seconds))
     return FarmNumbers(
         now - (farm.started if farm.started is not None else now),
         len(farm.leases),

@@ -28,6 +28,7 @@ from webui.fleet import DeviceSource, Fleet
 from webui.guard import Guard
 from webui.launcher import Launcher
 from webui.left_runs import LeftRuns
+from webui.limits import Streams
 from webui.pages.render import error_page
 from webui.pages.table import PAGES
 from webui.remembered import Freshness, Remembered
@@ -55,6 +56,7 @@ def create_app(
     launcher: Launcher | None = None,
     stopping: Callable[[], bool] = lambda: False,
     limit: Limit | None = None,
+    streams: Streams | None = None,
     writes_checks: bool = True,
 ) -> FastAPI:
     """The app over an open store. It closes neither the store nor the tracker.
@@ -62,8 +64,8 @@ def create_app(
     `hosts` are the names it answers to (None: any). `open_role` is what a request without a token may do (None: every
     request needs one, of the store's or of `tokens`, which may read; when there are any of those, every request does).
     `launcher` starts the runs that clients ask for; `stopping` tells live streams that the server is about to end.
-    `limit` counts wrong tokens, and `writes_checks` says whether to write the tracker's health checks down: of several
-    apps on one socket, one does.
+    `limit` counts wrong tokens, and `streams` live streams. `writes_checks` says whether to write the tracker's health
+    checks down: of several apps on one socket, one does.
     """
     fleet = Fleet(store, tracker)
     access = Access(store, tokens, None if tokens else open_role, limit)
@@ -92,7 +94,13 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.context = Context(
-        store=store, freshness=freshness, fleet=fleet, version=_version(), stopping=stopping, launcher=launcher
+        store=store,
+        freshness=freshness,
+        fleet=fleet,
+        version=_version(),
+        stopping=stopping,
+        launcher=launcher,
+        streams=streams or Streams(),
     )
     routers = [("/api/v1", router) for router in _API]
     routers += [("", router) for router in (metrics.router, *(page.load() for page in PAGES), export.router)]

@@ -1,4 +1,7 @@
-"""How much one client may have of the web app at a time: connections, requests that do not end, live streams."""
+"""How much one client may have of the web app at a time: connections, requests that do not end, live streams.
+
+Where several processes answer, they count together (`webui.shared_limit`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -19,8 +22,34 @@ _LOOK_S = 2.0
 STREAMS, STREAMS_OF_ONE = 64, 16
 
 
+class Counts(Protocol):
+    """How many of something each client has, in all processes that count together."""
+
+    def add(self, client: str) -> tuple[int, int]:
+        """One more: how many the client and all together have now."""
+
+    def remove(self, client: str) -> None: ...
+
+
+class OwnCounts:
+    """Of this process alone."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+
+    def add(self, client: str) -> tuple[int, int]:
+        self._open[client] += 1
+        return self._open[client], self._open.total()
+
+    def remove(self, client: str) -> None:
+        self._open[client] -= 1
+        if self._open[client] <= 0:
+            del self._open[client]
+
+
 def bounded_protocol(
     proxies: Collection[str] = (),
+    counts: Counts | None = None,
     *,
     most: int = CONNECTIONS,
     most_of_one: int = CONNECTIONS_OF_ONE,
@@ -28,7 +57,7 @@ def bounded_protocol(
 ) -> type[asyncio.Protocol]:
     """HTTP over connections of which an address has so many; `proxies`, which speak for many, count in total only. One
     on which a request's head does not come in time is closed."""
-    open_: Counter[str] = Counter()
+    open_ = counts or OwnCounts()
     known = frozenset(proxies)
     look_s = min(_LOOK_S, request_s / 2)
 
@@ -41,19 +70,16 @@ def bounded_protocol(
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             peer = transport.get_extra_info("peername")
             self._address = str(peer[0]) if isinstance(peer, tuple) else ""
-            open_[self._address] += 1
+            of_one, of_all = open_.add(self._address)
             super().connection_made(transport)
-            of_one = self._address not in known and open_[self._address] > most_of_one
-            if of_one or open_.total() > most:
+            if of_all > most or (of_one > most_of_one and self._address not in known):
                 transport.abort()
                 return
             self._since = self.loop.time()
             self._timer = self.loop.call_later(look_s, self._look)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            open_[self._address] -= 1
-            if not open_[self._address]:
-                del open_[self._address]
+            open_.remove(self._address)
             if self._timer is not None:
                 self._timer.cancel()
             super().connection_lost(exc)
@@ -74,22 +100,23 @@ def bounded_protocol(
 class Streams:
     """Live streams of events: each looks at the records again and again. Usable in any thread."""
 
-    def __init__(self, most: int = STREAMS, most_of_one: int = STREAMS_OF_ONE) -> None:
+    def __init__(
+        self, most: int = STREAMS, most_of_one: int = STREAMS_OF_ONE, counts: Counts | None = None
+    ) -> None:
         self._most, self._most_of_one = most, most_of_one
-        self._open: Counter[str] = Counter()
+        self._counts = counts or OwnCounts()
         self._lock = threading.Lock()
 
     def open(self, client: str) -> Callable[[], None]:
         """Count a stream of `client`; call the result when it ends. Raises TooManyStreams."""
         with self._lock:
-            if self._open[client] >= self._most_of_one or self._open.total() >= self._most:
-                whose = "you have" if self._open[client] >= self._most_of_one else "there are"
+            of_one, of_all = self._counts.add(client)
+            if of_one > self._most_of_one or of_all > self._most:
+                self._counts.remove(client)
+                whose = "you have" if of_one > self._most_of_one else "there are"
                 raise TooManyStreams(f"{whose} too many live streams open", hint="close one, or ask again later")
-            self._open[client] += 1
         return lambda: self._close(client)
 
     def _close(self, client: str) -> None:
         with self._lock:
-            self._open[client] -= 1
-            if self._open[client] <= 0:
-                del self._open[client]
+            self._counts.remove(client)

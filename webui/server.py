@@ -26,7 +26,7 @@ from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
 from webui.launcher import ProcessLauncher
-from webui.limits import bounded_protocol
+from webui.limits import Counts, Streams, bounded_protocol
 from webui.pages.templates import compile_all
 from webui.tracker_link import TrackerLink
 
@@ -93,10 +93,19 @@ def serve_app(
         _run(server, listener)
 
 
+@dataclass(frozen=True)
+class Together:
+    """What several processes that answer on one socket count together."""
+
+    failures: Limit
+    connections: Counts
+    streams: Counts
+
+
 def serve_worker(
     options: WebOptions,
     listener: socket.socket,
-    limit: Limit,
+    together: Together,
     *,
     writes_checks: bool,
     ready: Callable[[], None],
@@ -104,7 +113,7 @@ def serve_worker(
 ) -> None:
     """Be one of several processes that answer on `listener`, until `until` returns."""
     with _opened(options) as (store, tracker):
-        server = _server(store, tracker, options, ready, limit, writes_checks)
+        server = _server(store, tracker, options, ready, together, writes_checks)
 
         def wait() -> None:
             until()
@@ -124,7 +133,7 @@ def _server(
     tracker: DeviceSource | None,
     options: WebOptions,
     on_start: Callable[[], object],
-    limit: Limit | None = None,
+    together: Together | None = None,
     writes_checks: bool = True,
 ) -> _Server:
     app = create_app(
@@ -135,7 +144,8 @@ def _server(
         open_role=check_access(store, options),
         launcher=_launcher(store, options),
         stopping=lambda: server.should_exit,
-        limit=limit,
+        limit=None if together is None else together.failures,
+        streams=None if together is None else Streams(counts=together.streams),
         writes_checks=writes_checks,
     )
     _prepare(app)
@@ -144,7 +154,7 @@ def _server(
         log_level="warning",
         access_log=False,
         server_header=False,
-        http=bounded_protocol(options.proxies),
+        http=bounded_protocol(options.proxies, None if together is None else together.connections),
         ws="none",
         proxy_headers=bool(options.proxies),
         forwarded_allow_ips=list(options.proxies),

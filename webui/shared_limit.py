@@ -1,4 +1,4 @@
-"""Wrong tokens, counted by several processes together in a file they share."""
+"""What several processes count together, in a file they share: wrong tokens, connections and live streams."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _KEY = 16
 _SLOT = struct.Struct(f"{_KEY}s{MOST_FAILURES}d")
 _HEAD = 32
 """Before the slots: a key of this file's, so that nobody can choose addresses that share one."""
+_COUNT = struct.Struct("I")
+_ROW = _SLOTS + 1  # counts by slot, and their sum
 
 
 class SharedLimit:
@@ -63,3 +65,40 @@ class SharedLimit:
             yield
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN, _SLOT.size, at)
+
+
+class SharedCounts:
+    """`webui.limits.Counts` of `workers` processes, over a file that `prepare` made. Clients that share a slot count as
+    one. Each process writes a row of its own, which it clears when it starts: what one had that died is forgotten."""
+
+    def __init__(self, file: IO[bytes], workers: int, number: int) -> None:
+        self._map = mmap.mmap(file.fileno(), _HEAD + workers * _ROW * _COUNT.size)
+        self._workers = workers
+        self._row = _HEAD + number * _ROW * _COUNT.size
+        self._map[self._row : self._row + _ROW * _COUNT.size] = bytes(_ROW * _COUNT.size)
+
+    @staticmethod
+    def prepare(file: IO[bytes], workers: int) -> None:
+        file.write(os.urandom(_HEAD))
+        file.truncate(_HEAD + workers * _ROW * _COUNT.size)
+        file.flush()
+
+    def add(self, client: str) -> tuple[int, int]:
+        slot = self._change(client, 1)
+        return self._sum(slot), self._sum(_SLOTS)
+
+    def remove(self, client: str) -> None:
+        self._change(client, -1)
+
+    def _change(self, client: str, by: int) -> int:
+        key = hashlib.blake2b(client.encode(), key=self._map[:_HEAD], digest_size=_KEY).digest()
+        slot = int.from_bytes(key[:4]) % _SLOTS
+        for place in (slot, _SLOTS):
+            at = self._row + place * _COUNT.size
+            (count,) = _COUNT.unpack_from(self._map, at)
+            _COUNT.pack_into(self._map, at, count + by)
+        return slot
+
+    def _sum(self, place: int) -> int:
+        ats = (_HEAD + (row * _ROW + place) * _COUNT.size for row in range(self._workers))
+        return sum(_COUNT.unpack_from(self._map, at)[0] for at in ats)

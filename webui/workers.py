@@ -1,8 +1,8 @@
 """The web app in several processes, which share one listening socket: `tunefarm web --workers N`.
 
 This one only minds the others: it starts them anew when they die, and they end when it does, however it ends, as it
-holds their standard input. Each has connections and caches of its own; wrong tokens are counted together, and one alone
-writes the tracker's health checks down.
+holds their standard input. Each has connections and caches of its own. Connections, live streams and wrong tokens of a
+client are counted together, and one alone writes the tracker's health checks down.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO
@@ -26,8 +26,8 @@ from typing import IO
 from rpc_server.machine.children import PYTHON, environment
 from tuner.records.store import RecordStore
 from webui.errors import WebStartError
-from webui.server import GRACE_S, WebOptions, bind, check_access, serve_worker, started
-from webui.shared_limit import SharedLimit
+from webui.server import GRACE_S, Together, WebOptions, bind, check_access, serve_worker, started
+from webui.shared_limit import SharedCounts, SharedLimit
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ class Task:
     number: int
     listener: int
     failures: int
+    connections: int
+    streams: int
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,11 @@ def serve_workers(options: WebOptions, announce: Callable[[str], None] = print) 
         check_access(store, options)
     with ExitStack() as stack:
         listener = stack.enter_context(bind(options.host, options.port))
-        failures = stack.enter_context(tempfile.TemporaryFile())
+        failures, connections, streams = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         SharedLimit.prepare(failures)
-        workers = stack.enter_context(_running(options, listener, failures))
+        for counts in (connections, streams):
+            SharedCounts.prepare(counts, options.workers)
+        workers = stack.enter_context(_running(options, listener, (failures, connections, streams)))
         said = stack.enter_context(_signals())
         for number in range(options.workers):
             workers.start(number, said)
@@ -88,8 +92,8 @@ def _signals() -> Iterator[News]:
 
 
 @contextmanager
-def _running(options: WebOptions, listener: socket.socket, failures: IO[bytes]) -> Iterator[_Workers]:
-    workers = _Workers(options, listener, failures)
+def _running(options: WebOptions, listener: socket.socket, counted: Sequence[IO[bytes]]) -> Iterator[_Workers]:
+    workers = _Workers(options, listener, counted)
     try:
         yield workers
     finally:
@@ -97,9 +101,9 @@ def _running(options: WebOptions, listener: socket.socket, failures: IO[bytes]) 
 
 
 class _Workers:
-    def __init__(self, options: WebOptions, listener: socket.socket, failures: IO[bytes]) -> None:
+    def __init__(self, options: WebOptions, listener: socket.socket, counted: Sequence[IO[bytes]]) -> None:
         self._options = options
-        self._listener, self._failures = listener.fileno(), failures.fileno()
+        self._inherited = (listener.fileno(), *(file.fileno() for file in counted))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self, number: int, news: News) -> None:
@@ -108,12 +112,12 @@ class _Workers:
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pass_fds=(self._listener, self._failures),
+            pass_fds=self._inherited,
             start_new_session=True,  # a terminal's Ctrl-C is for the one that minds them
         )
         self._processes[number] = process
         assert process.stdin is not None
-        pickle.dump(Task(self._options, number, self._listener, self._failures), process.stdin)
+        pickle.dump(Task(self._options, number, *self._inherited), process.stdin)
         process.stdin.flush()
         threading.Thread(target=self._watch, args=(number, process, news), daemon=True).start()
 
@@ -164,11 +168,19 @@ def work() -> None:
     """One of the processes: answers until its standard input ends."""
     task: Task = pickle.load(sys.stdin.buffer)
     listener = socket.socket(fileno=task.listener)
-    with open(task.failures, "r+b", buffering=0) as failures:
+    with ExitStack() as stack:
+        failures, connections, streams = (
+            stack.enter_context(open(fd, "r+b", buffering=0))
+            for fd in (task.failures, task.connections, task.streams)
+        )
         serve_worker(
             task.options,
             listener,
-            SharedLimit(failures),
+            Together(
+                SharedLimit(failures),
+                SharedCounts(connections, task.options.workers, task.number),
+                SharedCounts(streams, task.options.workers, task.number),
+            ),
             writes_checks=task.number == 0,
             ready=lambda: print("ready", flush=True),
             until=lambda: sys.stdin.buffer.read(),

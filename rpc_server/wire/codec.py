@@ -25,6 +25,7 @@ MAGIC = b"TFRM"
 
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
+U = TypeVar("U")
 
 # magic, version, kind, address, buffers, request id, timeout in ms, reserved
 _HEADER = struct.Struct("<4sBBBBQII")
@@ -190,6 +191,21 @@ class Codec(Generic[T]):
         if header.kind is Kind.ERROR:
             raise decode_error(frames)
         return Message(header, self.decode_body(frames[1]), [memoryview(frame) for frame in frames[2:]])
+
+
+_PAGE = 3 << 18
+
+
+def that_fit(items: Iterable[U]) -> tuple[U, ...]:
+    """The first items of a page that fit in one message of a MiB together with what is beside them; one at least."""
+    found: list[U] = []
+    left = _PAGE
+    for item in items:
+        left -= len(_encoder.encode(item))
+        if left < 0 and found:
+            break
+        found.append(item)
+    return tuple(found)
 
 
 def encode_error(error: BaseException, request_id: int = 0) -> list[Buffer]:

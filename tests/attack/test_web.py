@@ -130,7 +130,7 @@ def assert_closes(sock):
 
 
 def test_half_a_request_is_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("webui.server.bounded_protocol", lambda proxies: bounded_protocol(proxies, request_s=0.5))
+    monkeypatch.setattr("webui.server.bounded_protocol", lambda *more: bounded_protocol(*more, request_s=0.5))
     with served(tmp_path) as web:
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "):
             with socket.create_connection((web.host, web.port), timeout=30) as sock:
@@ -145,7 +145,7 @@ def test_half_a_request_is_closed(tmp_path, monkeypatch):
 
 
 def test_connections_of_one_address_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("webui.server.bounded_protocol", lambda proxies: bounded_protocol(proxies, most_of_one=10))
+    monkeypatch.setattr("webui.server.bounded_protocol", lambda *more: bounded_protocol(*more, most_of_one=10))
     with served(tmp_path) as web, contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection((web.host, web.port), timeout=30)) for _ in range(10)]
         with socket.create_connection((web.host, web.port), timeout=30) as sock:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
@@ -21,7 +22,8 @@ from tests.kit.records.farm import KEY, V3, ZEN3, Farm
 from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
 from webui.access import MOST_FAILURES
-from webui.shared_limit import SharedLimit
+from webui.limits import STREAMS_OF_ONE
+from webui.shared_limit import SharedCounts, SharedLimit
 
 SERVE = """
 import sys
@@ -47,6 +49,14 @@ def get(port: int, path: str, token: str) -> tuple[int, bytes]:
         return reply.status, reply.read()
     finally:
         connection.close()
+
+
+@contextmanager
+def stream(port: int, path: str, token: str) -> Iterator[int]:
+    """The status of an answer that goes on."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        yield connection.getresponse().status
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
@@ -87,6 +97,10 @@ def test_two_processes_from_start_to_end(farm: Farm, tmp_path: Path) -> None:
             assert costs() == {0.5}
             statuses = [get(port, "/api/v1/health", "wrong")[0] for _ in range(MOST_FAILURES + 2)]
             assert statuses == [401] * MOST_FAILURES + [429] * 2
+            with ExitStack() as stack:
+                path = f"/api/v1/runs/{run.id}/events"
+                streams = [stack.enter_context(stream(port, path, token)) for _ in range(STREAMS_OF_ONE + 2)]
+                assert streams == [200] * STREAMS_OF_ONE + [429] * 2
             workers = psutil.Process(process.pid).children()
             os.kill(process.pid, signal.SIGTERM)
             assert process.wait(60) == 0
@@ -106,6 +120,22 @@ def test_failures_are_counted_by_several_together() -> None:
         assert 0 < one.wait_s("a") <= 60
         assert 0 < other.wait_s("a") <= 60
         assert other.wait_s("b") == 0
+
+
+def test_what_clients_have_is_counted_by_several_together() -> None:
+    with tempfile.TemporaryFile() as file:
+        SharedCounts.prepare(file, 2)
+        one, other = (SharedCounts(file, 2, number) for number in range(2))
+        assert one.add("a") == (1, 1)
+        assert other.add("a") == (2, 2)
+        assert other.add("b") == (1, 3)
+        one.remove("a")
+        assert one.add("a") == (2, 3)
+        again = SharedCounts(file, 2, 0)  # the process that had them died
+        assert again.add("a") == (2, 3)
+        other.remove("a")
+        other.remove("b")
+        assert again.add("c") == (1, 2)
 
 
 def test_failures_long_ago_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
