@@ -27,7 +27,8 @@ _item: Callable[..., TupleGetItem] = _unbound
 
 def install(apply: Callable[..., Expr], call: Callable[..., Call], item: Callable[..., TupleGetItem]) -> None:
     """Bind what the Python operators build with; called by `compiler.relax.nodes.expr` once its nodes exist."""
-    globals().update(_apply=apply, _call=call, _item=item)
+    global _apply, _call, _item
+    _apply, _call, _item = apply, call, item
 
 
 class BaseCheckResult(enum.IntEnum):
