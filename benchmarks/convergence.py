@@ -147,7 +147,7 @@ class Bench:
 
 def incumbents(store: RecordStore, run: int) -> Iterator[Incumbent]:
     best = float("inf")
-    searched = (trial for trial in store.all_trials(run) if trial.purpose is TrialPurpose.SEARCH)
+    searched = (trial for trial in store.trials.all(run) if trial.purpose is TrialPurpose.SEARCH)
     for number, trial in enumerate(searched, start=1):
         if trial.cost is not None and trial.trace is not None and trial.verified and trial.cost < best:
             best = trial.cost

@@ -154,7 +154,7 @@ def tuned(func: Any, trials: int, builders: int) -> tuple[Any, str]:
             task = TuningTask("gpu", func, Target(options.target))
             ledger = Ledger.create(store, [task], options, command="benchmarks/gpu.py")
             found = TuningRun([sketch_search(task)], fleet, builder, ledger, options, Silent()).run()
-            best = store.best(task.key, str(task.target), None)
+            best = store.best.look_up(task.key, str(task.target), None)
     finally:
         builder.close()
         fleet.close()

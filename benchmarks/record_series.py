@@ -65,7 +65,7 @@ def record(count: int, pause_s: float) -> dict[str, list[float]]:
         workshop, stand = Workshop(SUITE, store), Stand("this machine", lent(session))
         new = NewBenchRun(suite=SUITE.name, spec=SUITE.to_json(), devices="this machine", toolchain=toolchain())
         for _ in range(count):
-            run = store.start_bench_run(new)
+            run = store.benches.start(new)
             for event in run_bench(store, workshop, [stand], options, run.id):
                 match event:
                     case Measured(_, kernel, 1, float(cost)):  # not what was measured again

@@ -89,7 +89,7 @@ def record(
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, RecordStore.open(Path(folder, "r.db"), create=True) as store:
         outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store)
-        trials = list(store.all_trials(outcome.snapshot.run_id))
+        trials = list(store.trials.all(outcome.snapshot.run_id))
     searched = [t for t in trials if t.purpose is TrialPurpose.SEARCH]
     by_digest = {t.digest: min(t.samples) if t.samples else None for t in searched}
     if sum(cost is not None for cost in by_digest.values()) < len(everything) // 2:

@@ -65,7 +65,7 @@ def main() -> None:
         if args.postgres:
             address = own_server(stack)
         with RecordStore.open(address, create=True) as store:
-            empty = not store.runs(1)
+            empty = not store.runs.newest(1)
         if empty:
             began, cpu = time.perf_counter(), time.process_time()
             fill(address, contents, args.trials)
@@ -109,10 +109,10 @@ def in_the_store(address: str, contents: Contents, args: argparse.Namespace) -> 
         first = TuningTask.from_spec(Contents.spec(0), target)
         keys = tuned_keys(store)
         lookups: dict[str, Callable[[str], object]] = {
-            "exact": lambda key: store.best(key, target, CLASS),
-            "exact, no device class asked for": lambda key: store.best(key, target),
-            "compatible": lambda key: store.best(key, target, SERVED_CLASS),
-            "a miss explained": lambda key: store.best(key, target, "another"),
+            "exact": lambda key: store.best.look_up(key, target, CLASS),
+            "exact, no device class asked for": lambda key: store.best.look_up(key, target),
+            "compatible": lambda key: store.best.look_up(key, target, SERVED_CLASS),
+            "a miss explained": lambda key: store.best.look_up(key, target, "another"),
         }
         for name, ask in lookups.items():
             actions = [lambda key=key, ask=ask: ask(key) for key in keys]  # type: ignore[misc]
@@ -124,9 +124,9 @@ def in_the_store(address: str, contents: Contents, args: argparse.Namespace) -> 
             [lambda t=t: best_or_nearest(store, t.key, target, CLASS, function=t.func.script()) for t in strangers],  # type: ignore[misc]
             1,
         )
-        page = median(lambda: store.trials(1, after=500, limit=100, with_trace=False))
+        page = median(lambda: store.trials.page(1, after=500, limit=100, with_trace=False))
         yield "a page of 100 trials", 1e3 * page, "ms"
-        yield f"resume a run of {store.run(1).trials:,} trials", 1e3 * least(lambda: resume(store, first), 2), "ms"
+        yield f"resume a run of {store.runs.get(1).trials:,} trials", 1e3 * least(lambda: resume(store, first), 2), "ms"
 
 
 def spread(name: str, actions: Sequence[Callable[[], object]], rounds: int = 0) -> Iterator[Line]:
@@ -142,15 +142,15 @@ def spread(name: str, actions: Sequence[Callable[[], object]], rounds: int = 0) 
 
 
 def tuned_keys(store: RecordStore) -> list[str]:
-    return [config.workload_key for config in store.best_configs(limit=1000)]
+    return [config.workload_key for config in store.best.page(limit=1000)]
 
 
 def added(address: str, contents: Contents, args: argparse.Namespace) -> Iterator[Line]:
     """To the run of the most trials: real traces, one sample in a thousand the best so far."""
     with RecordStore.open(address) as store:
-        run = store.runs(1)[0]
+        run = store.runs.newest(1)[0]
         task, number = run.tasks[0].id, count()
-        trace = store.best_configs(limit=1)[0].trace
+        trace = store.best.page(limit=1)[0].trace
         stamp = f"{time.monotonic_ns():x}"
 
         def new() -> NewTrial:
@@ -159,18 +159,18 @@ def added(address: str, contents: Contents, args: argparse.Namespace) -> Iterato
                 digest=f"{stamp}-{next(number)}", build_s=0.1, measure_s=0.2, environment={"load_1m": 0.5},
             )  # fmt: skip
 
-        yield "claim a candidate", 1e3 * median(lambda: store.claim(task, 1, [f"{stamp}-{next(number)}"])), "ms"
-        yield "add a trial", 1e3 * median(lambda: store.add_trial(new())), "ms"
+        yield "claim a candidate", 1e3 * median(lambda: store.trials.claim(task, 1, [f"{stamp}-{next(number)}"])), "ms"
+        yield "add a trial", 1e3 * median(lambda: store.trials.add(new())), "ms"
         for size, batches in ((100, 50), (1000, 10)):
             made = [[new() for _ in range(size)] for _ in range(batches)]
             cpu = time.process_time()
-            took = timed(lambda made=made: [store.add_trials(batch) for batch in made])  # type: ignore[misc]
+            took = timed(lambda made=made: [store.trials.add_all(batch) for batch in made])  # type: ignore[misc]
             busy = time.process_time() - cpu
             name = f"trials added in batches of {size}"
             yield name, size * batches / took, "a second"
             yield f"{name}, CPU time here", 1e6 * busy / (size * batches), "us a trial"
         fast = [replace(new(), samples=(1e-9 / (1 + n),)) for n in range(20)]
-        yield from spread("add a trial that becomes best", [lambda t=t: store.add_trial(t) for t in fast], 1)  # type: ignore[misc]
+        yield from spread("add a trial that becomes best", [lambda t=t: store.trials.add(t) for t in fast], 1)  # type: ignore[misc]
 
 
 def resume(store: RecordStore, task: TuningTask) -> None:
@@ -190,8 +190,8 @@ def resume(store: RecordStore, task: TuningTask) -> None:
 def over_http(address: str, contents: Contents, args: argparse.Namespace) -> Iterator[Line]:
     with RecordStore.open(address) as store:
         keys = tuned_keys(store)
-        run = store.runs(1)[0]
-        trial = store.trials(run.id, limit=1)[0].id
+        run = store.runs.newest(1)[0]
+        trial = store.trials.page(run.id, limit=1)[0].id
     place = {"target": contents.target, "device_class": CLASS}
     with web(address, args.workers) as (port, processes):
         yield from pages(port, run.id, trial, keys[0], place, args.repeat)
@@ -225,14 +225,14 @@ def while_tuning(address: str, port: int, requests: list[str], seconds: float) -
 
     done = Event()
     with RecordStore.open(address) as store:
-        run = store.runs(1)[0]
+        run = store.runs.newest(1)[0]
         stamp, number = f"{time.monotonic_ns():x}", count()
 
         def tune() -> None:
             while not done.wait(0.05):
                 digest = f"{stamp}-{next(number)}"
                 new = NewTrial(task_id=run.tasks[0].id, device_id=1, samples=(1.0,), trace="[]", digest=digest)
-                store.add_trial(replace(new, verified=True))
+                store.trials.add(replace(new, verified=True))
 
         tuner = Thread(target=tune)
         tuner.start()

@@ -104,7 +104,7 @@ def build_best(db: str, workload: str, path: Path) -> Path:
     from tuner.task import TuningTask
 
     with RecordStore.open(db) as store:
-        [best] = store.best_configs(limit=1)
+        [best] = store.best.page(limit=1)
     task = TuningTask.from_spec(workload, best.target)
     artifact = compile_artifact(apply_trace(task.func, Trace.from_json(best.trace)).func, task.target, name="main")
     path.write_bytes(artifact.to_bytes())

@@ -60,12 +60,12 @@ class TuningRun:
     def record(self) -> Run:
         """The run as the store has it: state, options, tasks, counts."""
         with RecordStore.open(self.address) as store:
-            return store.run(self.run_id)
+            return store.runs.get(self.run_id)
 
     def trials(self) -> tuple[Trial, ...]:
         """Every trial, in the order of arrival."""
         with RecordStore.open(self.address) as store:
-            return tuple(store.all_trials(self.run_id))
+            return tuple(store.trials.all(self.run_id))
 
     def best(self) -> tuple[BestTrial | None, ...]:
         """The fastest of each kernel, in the run's order; None where nothing was measured."""
@@ -100,7 +100,7 @@ class TuningRun:
 
     def _read(self) -> tuple[Run, list[Trial]]:
         with RecordStore.open(self.address) as store:
-            return store.run(self.run_id), list(store.all_trials(self.run_id))
+            return store.runs.get(self.run_id), list(store.trials.all(self.run_id))
 
     def _repr_html_(self) -> str:
         run, trials = self._read()
@@ -130,8 +130,8 @@ def load_run(db: str | Path | None = None, run_id: int | None = None) -> TuningR
     address = str(db) if db is not None else load().db
     with RecordStore.open(address) as store:
         if run_id is not None:
-            return TuningRun(address, store.run(run_id).id)
-        newest = store.runs(limit=1)
+            return TuningRun(address, store.runs.get(run_id).id)
+        newest = store.runs.newest(limit=1)
         if not newest:
             raise RecordNotFound(f"{store.address} has no run", hint="tunefarm tune makes one")
         return TuningRun(address, newest[0].id)

@@ -118,7 +118,7 @@ class Access:
         until, token = self._known.get(digest, (0.0, None))
         if time.monotonic() >= until:
             async with self._guesses if slowly else contextlib.nullcontext():
-                token = await run_in_threadpool(self._store.find_token, secret)
+                token = await run_in_threadpool(self._store.tokens.find, secret)
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[digest] = (time.monotonic() + REMEMBER_S, token)
@@ -134,7 +134,7 @@ class Access:
 
     def _try_note(self, token_id: int) -> None:
         try:
-            self._store.note_token_use(token_id)
+            self._store.tokens.note_use(token_id)
         except TunefarmError as error:
             _log.warning("the use of a token could not be noted: %s", error.message)
 

@@ -69,7 +69,7 @@ def create_app(
     """
     fleet = Fleet(store, tracker)
     access = Access(store, tokens, None if tokens else open_role, limit)
-    freshness = Freshness(store.watch())
+    freshness = Freshness(store.best.watch())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -90,8 +90,8 @@ class CheckLog(threading.Thread):
                 continue
             known = newest_by_name(self._store) if known is None else known
             if (device := known.get(info.id)) is not None:
-                for news in news_of(info, self._store.device_events(info.id, 20), now):
-                    self._store.record_device_event(device.id, news.kind, news.message, at=news.at, data=news.data)
+                for news in news_of(info, self._store.devices.events(info.id, 20), now):
+                    self._store.devices.record_event(device.id, news.kind, news.message, at=news.at, data=news.data)
                 self._seen[info.id] = about
 
 

@@ -58,7 +58,7 @@ def _pages(read: Callable[[int], tuple[Any, ...]], cursor: Callable[[Any], int])
 
 def _runs(context: Context, filters: Filters) -> Iterator[Row]:
     """A row a workload; of one run when it is given."""
-    runs = _every_run(context.store) if filters.run is None else iter([context.store.run(filters.run)])
+    runs = _every_run(context.store) if filters.run is None else iter([context.store.runs.get(filters.run)])
     for run in runs:
         for task in run.tasks:
             yield {
@@ -82,7 +82,7 @@ def _runs(context: Context, filters: Filters) -> Iterator[Row]:
 
 def _every_run(store: RecordStore) -> Iterator[Run]:
     before: int | None = None
-    while page := store.runs(_PAGE, before):
+    while page := store.runs.newest(_PAGE, before):
         yield from page
         before = page[-1].id
 
@@ -90,13 +90,13 @@ def _every_run(store: RecordStore) -> Iterator[Run]:
 def _trials(context: Context, filters: Filters) -> Iterator[Row]:
     if filters.run is None:
         raise BadRequest("say which run's trials: /export/trials.csv?run=7")
-    run_id = context.store.run(filters.run).id
-    names = {task.id: task.workload.name for task in context.store.run(run_id).tasks}
+    run_id = context.store.runs.get(filters.run).id
+    names = {task.id: task.workload.name for task in context.store.runs.get(run_id).tasks}
     return (_trial(trial, names) for trial in _every_trial(context.store, run_id))
 
 
 def _every_trial(store: RecordStore, run_id: int) -> Iterator[Trial]:
-    return _pages(lambda after: store.trials(run_id, after, _PAGE, with_trace=False), lambda trial: trial.sequence)
+    return _pages(lambda after: store.trials.page(run_id, after, _PAGE, with_trace=False), lambda trial: trial.sequence)
 
 
 def _trial(trial: Trial, names: Mapping[int, str]) -> Row:
@@ -125,7 +125,7 @@ def _trial(trial: Trial, names: Mapping[int, str]) -> Row:
 
 def _best(context: Context, filters: Filters) -> Iterator[Row]:
     def read(after: int) -> tuple[Any, ...]:
-        return context.store.best_configs(
+        return context.store.best.page(
             after, _PAGE, workload=filters.workload, target=filters.target, device_class=filters.device_class
         )
 
@@ -151,7 +151,7 @@ def _best(context: Context, filters: Filters) -> Iterator[Row]:
 
 
 def _workloads(context: Context, _: Filters) -> Iterator[Row]:
-    for found in _pages(lambda after: context.store.workloads(after, _PAGE), lambda workload: workload.id):
+    for found in _pages(lambda after: context.store.workloads.page(after, _PAGE), lambda workload: workload.id):
         yield {"key": found.key, "name": found.name, "flops": found.flops, "created_at": found.created_at}
 
 
@@ -185,7 +185,7 @@ def _queues(context: Context, _: Filters) -> Iterator[Row]:
 
 
 def _events(context: Context, filters: Filters) -> Iterator[Row]:
-    for event in context.store.device_events(filters.needed("device"), _PAGE):
+    for event in context.store.devices.events(filters.needed("device"), _PAGE):
         yield {
             "device": event.device,
             "kind": str(event.kind),
@@ -199,18 +199,18 @@ def _events(context: Context, filters: Filters) -> Iterator[Row]:
 
 def _device_trials(context: Context, filters: Filters) -> Iterator[Row]:
     """The last thousand."""
-    trials = context.store.device_trials(filters.needed("device"), _PAGE)
+    trials = context.store.devices.trials(filters.needed("device"), _PAGE)
     names = {task: name for task, (name, _) in task_names(context.store, trials).items()}
     return ({"run": trial.run_id, **_trial(trial, names)} for trial in trials)
 
 
 def _device_benchmarks(context: Context, filters: Filters) -> Iterator[Row]:
-    return map(_bench_result, context.store.device_benchmarks(filters.needed("device")))
+    return map(_bench_result, context.store.devices.benchmarks(filters.needed("device")))
 
 
 def _series(context: Context, filters: Filters) -> Iterator[Row]:
     kernel, device = filters.needed("kernel"), filters.needed("device")
-    return map(_bench_result, context.store.bench_series(kernel, device, _PAGE))
+    return map(_bench_result, context.store.benches.series(kernel, device, _PAGE))
 
 
 def _bench_result(result: BenchResult) -> Row:
@@ -234,7 +234,7 @@ def _bench_result(result: BenchResult) -> Row:
 
 def _benchmark_runs(context: Context, _: Filters) -> Iterator[Row]:
     before: int | None = None
-    while page := context.store.bench_runs(_PAGE, before):
+    while page := context.store.benches.newest(_PAGE, before):
         for run in page:
             yield {
                 "benchmark": run.id,
@@ -253,7 +253,7 @@ def _benchmark_runs(context: Context, _: Filters) -> Iterator[Row]:
 
 def _releases(context: Context, _: Filters) -> Iterator[Row]:
     before: int | None = None
-    while page := context.store.releases(_PAGE, before):
+    while page := context.store.releases.newest(_PAGE, before):
         for release in page:
             yield {
                 "release": release.name,
@@ -269,7 +269,7 @@ def _releases(context: Context, _: Filters) -> Iterator[Row]:
 
 
 def _release(context: Context, filters: Filters) -> Iterator[Row]:
-    for entry in context.store.release_entries(filters.needed("release")):
+    for entry in context.store.releases.entries(filters.needed("release")):
         yield {
             "workload": entry.workload_name,
             "workload_key": entry.workload_key,
@@ -287,7 +287,7 @@ def _release(context: Context, filters: Filters) -> Iterator[Row]:
 
 
 def _release_diff(context: Context, filters: Filters) -> Iterator[Row]:
-    diff = context.store.diff_releases(filters.needed("old"), filters.needed("release"))
+    diff = context.store.releases.diff(filters.needed("old"), filters.needed("release"))
     for what, before, after in changes_of(diff):
         entry = after or before
         assert entry is not None
@@ -312,7 +312,7 @@ _INTERVAL: tuple[tuple[str, Callable[[Interval], float]], ...] = (
 def _compared(context: Context, filters: Filters) -> Iterator[Row]:
     if filters.run is None or filters.other is None:
         raise BadRequest("say which runs: /export/compared.csv?run=7&other=8")
-    for pair in pairs_of(context.store, context.store.run(filters.run), context.store.run(filters.other)):
+    for pair in pairs_of(context.store, context.store.runs.get(filters.run), context.store.runs.get(filters.other)):
         row: dict[str, Any] = {"workload": pair.name, "target": pair.target, "flops": pair.flops}
         for name, side in (("a", pair.a), ("b", pair.b)):
             best = None if side is None else side.best
@@ -336,7 +336,7 @@ def _choices(context: Context, filters: Filters) -> Iterator[Row]:
 def _benchmarks(context: Context, filters: Filters) -> Iterator[Row]:
     if filters.run is None:
         raise BadRequest("say which benchmark's results: /export/benchmarks.csv?run=7")
-    run = context.store.bench_run(filters.run)
+    run = context.store.benches.get(filters.run)
     return (as_row(line) for line in lines_of(context.store, run))
 
 

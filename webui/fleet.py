@@ -159,7 +159,7 @@ def newest_by_name(store: RecordStore) -> dict[str, Device]:
     """The newest fingerprint of each device on record, by name."""
     newest: dict[str, Device] = {}
     after = 0
-    while page := store.devices(after, _PAGE):
+    while page := store.devices.page(after, _PAGE):
         for device in page:
             known = newest.get(device.name)
             if known is None or device.last_seen >= known.last_seen:

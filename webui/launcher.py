@@ -57,7 +57,7 @@ class ProcessLauncher:
             words += [f"--tracker={self.tracker}", f"--key={key or '*'}"]
         said = tempfile.TemporaryFile()  # noqa: SIM115 (the thread below closes it)
         nothing = subprocess.DEVNULL
-        queued_at = self.store.run(run_id).updated_at
+        queued_at = self.store.runs.get(run_id).updated_at
         try:
             process = subprocess.Popen(
                 words,
@@ -85,10 +85,10 @@ class ProcessLauncher:
         was killed. A run that was queued again meanwhile waits for another process."""
         how = f"the tuning process was killed by {signal_name(-status)}" if status < 0 else said
         try:
-            if self.store.end_left_run(run_id, is_gone, how or "the tuning process ended at once"):
+            if self.store.runs.end_left(run_id, is_gone, how or "the tuning process ended at once"):
                 return
-            run = self.store.run(run_id)
+            run = self.store.runs.get(run_id)
             if run.state is RunState.QUEUED and run.updated_at == queued_at:
-                self.store.set_run_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
+                self.store.runs.set_state(run_id, RunState.FAILED, how or "the tuning process ended at once")
         except TunefarmError as error:
             _log.warning("run %d ended, and the store could not be told why: %s", run_id, error.message)

@@ -40,6 +40,6 @@ class LeftRuns(threading.Thread):
 
     def look(self) -> None:
         """Interrupt those there are. Raises StoreUnavailable."""
-        for run_id in self._store.left_runs(is_gone):
-            if self._store.end_left_run(run_id, is_gone, MESSAGE):
+        for run_id in self._store.runs.left(is_gone):
+            if self._store.runs.end_left(run_id, is_gone, MESSAGE):
                 _log.warning("run %d was left by its process; it can be resumed", run_id)

@@ -65,7 +65,7 @@ METRICS = (
 @router.get("/metrics")
 def metrics(context: Ctx) -> PlainTextResponse:
     """Everything known, now. Without a tracker: the runs alone."""
-    runs = [run for run in context.store.runs(limit=_NEWEST_RUNS) if not run.state.ended]
+    runs = [run for run in context.store.runs.newest(limit=_NEWEST_RUNS) if not run.state.ended]
     view = context.fleet.view() if context.fleet.tracked else None
     return PlainTextResponse(exposition(view, runs), media_type=_CONTENT_TYPE)
 

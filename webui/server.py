@@ -125,7 +125,7 @@ def serve_worker(
 
 def check_access(store: RecordStore, options: WebOptions) -> Role | None:
     """What a request without a token may do. Raises WebStartError where it must not be up to that."""
-    return role_without_token(options, any(token.valid(utcnow()) for token in store.tokens()))
+    return role_without_token(options, any(token.valid(utcnow()) for token in store.tokens.all()))
 
 
 def _server(

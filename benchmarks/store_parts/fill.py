@@ -66,13 +66,13 @@ def fill(address: str, contents: Contents, trials: int) -> None:
     of all trials. Says how it gets on."""
     tasks = contents.tasks(trials)
     with RecordStore.open(address) as store:
-        device = store.upsert_device(NewDevice(name="box", key="cpu", device_class=CLASS)).id
-        store.upsert_device(NewDevice(name="box-16", key="cpu", device_class=SERVED_CLASS))
-        store.declare_compatible(SERVED_CLASS, [CLASS])
+        device = store.devices.upsert(NewDevice(name="box", key="cpu", device_class=CLASS)).id
+        store.devices.upsert(NewDevice(name="box-16", key="cpu", device_class=SERVED_CLASS))
+        store.devices.declare_compatible(SERVED_CLASS, [CLASS])
         firsts = [_start(store, task) for task in tasks]
         for run in firsts:
-            store.set_run_state(run.id, RunState.INTERRUPTED)
-        target = store.targets(1)[0].id
+            store.runs.set_state(run.id, RunState.INTERRUPTED)
+        target = store.targets.page(1)[0].id
     engine = connect(parse_url(address))
     with engine.connect() as connection:
         filler = _Filler(connection, target, device)
@@ -96,10 +96,10 @@ def _runs(trials: int) -> int:
 def _start(store: RecordStore, task: TuningTask) -> Run:
     spec = None if task.spec is None else task.spec.to_json()
     new = NewWorkload(key=task.key, name=task.name, spec=spec, function=task.func.script(), flops=task.flops)
-    workload = store.upsert_workload(new)
-    row = NewRunTask(workload_id=workload.id, target_id=store.upsert_target(str(task.target)).id, budget=2 * A_RUN)
+    workload = store.workloads.upsert(new)
+    row = NewRunTask(workload_id=workload.id, target_id=store.targets.upsert(str(task.target)).id, budget=2 * A_RUN)
     options = RunOptions(trials=2 * A_RUN).to_json()
-    return store.start_run(NewRun(tasks=(row,), toolchain=toolchain(), name=task.name, options=options))
+    return store.runs.start(NewRun(tasks=(row,), toolchain=toolchain(), name=task.name, options=options))
 
 
 def _elect(engine: Engine, keys: list[int]) -> None:

@@ -55,7 +55,7 @@ def test_a_run_from_a_file_is_not_resumed(lab, store, tmp_path):
     with (tmp_path / "records.jsonl").open("wb") as out:
         jsonl.dump(read(lab.store), out)
     write(store, jsonl.load(tmp_path / "records.jsonl"))
-    (run,) = store.runs()
+    (run,) = store.runs.newest()
     assert set(run.options) == {IMPORTED}
     with pytest.raises(TuningError, match="came from a file"):
         _resumed_options(store, {**ASKED, "resume": run.id})
@@ -65,18 +65,18 @@ def test_what_it_was_run_with_is_handed_on(lab, store, tmp_path):
     run = evil_run(lab)
     write(store, read(lab.store))
     (entry,) = [entry for entry in read(store) if getattr(entry, "options", None)]
-    assert entry.options == lab.store.run(run.id).options
+    assert entry.options == lab.store.runs.get(run.id).options
 
 
 def test_a_user_moves_his_own_runs_whole(lab, store):
     run = evil_run(lab)
     copy(lab.store, store)
-    assert store.runs()[0].options == lab.store.run(run.id).options
+    assert store.runs.newest()[0].options == lab.store.runs.get(run.id).options
 
 
 def test_where_code_is_sent_is_not_taken_from_records(lab):
     run = evil_run(lab)
-    lab.store.set_run_state(run.id, RunState.INTERRUPTED)
+    lab.store.runs.set_state(run.id, RunState.INTERRUPTED)
     with pytest.raises(TuningError, match="built on a cluster"):
         _resumed_options(lab.store, {**ASKED, "resume": run.id})
     assert _resumed_options(lab.store, {**ASKED, "resume": run.id, "builders": "2"}).builders == "2"

@@ -50,7 +50,7 @@ def served(folder, **more):
 
     with RecordStore.open(db, create=True) as store, pytest.MonkeyPatch.context() as patch:
         running = seed(store).running
-        tokens = {role: store.new_token(str(role), role)[1] for role in Role}
+        tokens = {role: store.tokens.new(str(role), role)[1] for role in Role}
         patch.setattr("webui.server._run", run)
         options = WebOptions(db=str(db), port=0, require_token=True, **more)
         thread = threading.Thread(target=serve_app, args=(store, None, options, announce))

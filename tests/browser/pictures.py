@@ -38,7 +38,7 @@ def main() -> None:
     with RecordStore.open(args.store) as store, running_app(store) as root:
         if args.to.suffix == ".png":
             with opened(WIDE, "light") as page:
-                page.goto(root + (args.page or f"/runs/{store.runs(1)[0].id}"))
+                page.goto(root + (args.page or f"/runs/{store.runs.newest(1)[0].id}"))
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=args.to)
             return
@@ -75,16 +75,17 @@ def opened(width: int, scheme: Scheme) -> Iterator[playwright.Page]:
 
 def paths(store: RecordStore) -> list[str]:
     """One page of each kind."""
-    runs, config = store.runs(2), store.best_configs(limit=1)[0]
+    runs, config = store.runs.newest(2), store.best.page(limit=1)[0]
     run = runs[0]
-    device = store.devices(limit=1)[0].name
-    trial = store.trials(run.id, limit=1)[0].id
+    device = store.devices.page(limit=1)[0].name
+    trial = store.trials.page(run.id, limit=1)[0].id
     found = ["/", "/runs", f"/runs/{run.id}", f"/runs/{run.id}/choices", "/compare"]
     if len(runs) > 1:  # a run is not compared with itself
         found.append(f"/compare?a={runs[1].id}&b={run.id}")
     found += [f"/trials/{trial}", "/workloads", f"/workloads/{config.workload_key}", "/best", f"/best/{config.id}"]
-    found += [f"/devices/{device}", "/releases", *(f"/releases/{release.name}" for release in store.releases(limit=1))]
-    benchmarks = store.bench_runs(limit=1)
+    releases = store.releases.newest(limit=1)
+    found += [f"/devices/{device}", "/releases", *(f"/releases/{release.name}" for release in releases)]
+    benchmarks = store.benches.newest(limit=1)
     return [*found, "/benchmarks", *(f"/benchmarks/{run.id}" for run in benchmarks), "/nowhere"]
 
 

@@ -52,10 +52,10 @@ def test_a_live_run(page: Page, root: str, store: RecordStore, ids: Seeded) -> N
     finally:
         stop.set()
         tuner.join()
-    store.set_run_state(ids.running, RunState.FINISHED)
+    store.runs.set_state(ids.running, RunState.FINISHED)
     expect(page.locator("#run-head .badge")).to_have_text("finished")
     expect(page.locator("#live")).to_have_text("")
-    run = store.run(ids.running)
+    run = store.runs.get(ids.running)
     expect(page.locator("#run-tiles .value").first).to_have_text(f"{run.trials} of {run.budget}")
     assert dots.count() == run.tasks[0].trials
 

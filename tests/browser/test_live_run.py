@@ -35,9 +35,9 @@ def root(store: RecordStore, tmp_path: Path) -> Iterator[str]:
     launcher = ProcessLauncher(store, (sys.executable, "-m", "tunefarm"), str(tmp_path / "records.db"))
     with running_app(store, launcher=launcher) as address:
         yield address
-        for run in store.runs():
+        for run in store.runs.newest():
             if not run.state.ended:
-                store.request_stop(run.id, "the end of the test")
+                store.runs.request_stop(run.id, "the end of the test")
 
 
 def test_a_run_is_begun_watched_and_cancelled(page: Page, root: str, store: RecordStore, problems: Problems) -> None:
@@ -67,7 +67,7 @@ def test_a_run_is_begun_watched_and_cancelled(page: Page, root: str, store: Reco
     expect(page.locator("#run-head .badge")).to_have_text("interrupted")
     expect(page.locator("#run-head .notice")).to_have_text("Interrupted: stopped by the web app")
     expect(page.locator("#live")).to_have_text("")
-    run = store.run(1)
+    run = store.runs.get(1)
     assert run.state is RunState.INTERRUPTED
     expect(page.locator("#run-tiles .value").first).to_contain_text(f"{run.trials:,}".replace(",", "\u202f"))
     page.get_by_role("button", name="Go on with the run").click()

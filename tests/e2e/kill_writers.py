@@ -40,10 +40,10 @@ BATCH = 7
 def tune(address: str, life: int) -> None:
     """Write as a tuner does until killed; a line on stdout for each batch that the store has."""
     with RecordStore.open(address) as store:
-        device, run = store.devices()[0], store.runs(1)[0]
+        device, run = store.devices.page()[0], store.runs.newest(1)[0]
         task, number = run.tasks[0].id, 0
-        store.take_run(run.id, f"tuner-{life}", lambda _: True)
-        store.claim(task, device.id, batch(life, 0))
+        store.runs.take(run.id, f"tuner-{life}", lambda _: True)
+        store.trials.claim(task, device.id, batch(life, 0))
         while True:
             digests = batch(life, number)
             trials = [
@@ -54,8 +54,8 @@ def tune(address: str, life: int) -> None:
                 for d in digests
             ]  # fmt: skip
             following = Wanted(task, device.id, batch(life, number + 1))
-            store.add_trials_and_claim(trials, [following], f"tuner-{life}")
-            store.renew_run(run.id, f"tuner-{life}")
+            store.trials.add_and_claim(trials, [following], f"tuner-{life}")
+            store.runs.renew(run.id, f"tuner-{life}")
             print(json.dumps(digests), flush=True)
             number += 1
 
@@ -73,10 +73,10 @@ def serve(address: str) -> None:
 
 def prepare(address: str) -> None:
     with RecordStore.open(address, create=True) as store:
-        workload = store.upsert_workload(NewWorkload(key="w" * 64, name="w"))
-        store.upsert_device(NewDevice(name="d", key="cpu", device_class="c"))
-        task = NewRunTask(workload_id=workload.id, target_id=store.upsert_target(TARGET).id, budget=10**6)
-        store.start_run(NewRun(tasks=(task,), toolchain={}))
+        workload = store.workloads.upsert(NewWorkload(key="w" * 64, name="w"))
+        store.devices.upsert(NewDevice(name="d", key="cpu", device_class="c"))
+        task = NewRunTask(workload_id=workload.id, target_id=store.targets.upsert(TARGET).id, budget=10**6)
+        store.runs.start(NewRun(tasks=(task,), toolchain={}))
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def kill_tuner(address: str, life: int, rng: random.Random) -> None:
     """One life of a tuner: some batches, then death in the middle of another."""
     promised: list[str] = []
     with RecordStore.open(address) as store:
-        before = store.runs(1)[0].trials
+        before = store.runs.newest(1)[0].trials
     with running("tune", address, str(life)) as (process, said):
         for _ in range(rng.randint(1, 6)):
             promised += json.loads(heard(said))
@@ -135,7 +135,7 @@ def check_trials(address: str, life: int, promised: list[str], before: int) -> N
     """What a life added to the `before` trials of those before it; `check_all` looks at these again."""
     wait_for_the_end(address)
     with RecordStore.open(address) as store:
-        run = store.run(store.runs(1)[0].id)
+        run = store.runs.get(store.runs.newest(1)[0].id)
         trials = tuple(_trials_after(store, run.id, before))
         found = [t.digest for t in trials]
         assert set(promised) <= set(found), f"lost: {sorted(set(promised) - set(found))[:3]}"
@@ -148,11 +148,11 @@ def check_trials(address: str, life: int, promised: list[str], before: int) -> N
 def check_all(address: str) -> None:
     """The trials of all lives, in the end."""
     with RecordStore.open(address) as store:
-        run = store.run(store.runs(1)[0].id)
+        run = store.runs.get(store.runs.newest(1)[0].id)
         trials = tuple(_trials_after(store, run.id, 0))
         check_whole(trials, 0)
         assert run.trials == run.tasks[0].trials == len(trials), "counts and trials differ"
-        best = store.best("w" * 64, TARGET, "c").config
+        best = store.best.look_up("w" * 64, TARGET, "c").config
         assert best is not None
         assert best.digest in {t.digest for t in trials}
 
@@ -163,7 +163,7 @@ def check_whole(trials: Sequence[Trial], before: int) -> None:
 
 
 def _trials_after(store: RecordStore, run: int, after: int) -> Iterator[Trial]:
-    while page := store.trials(run, after, 1000):
+    while page := store.trials.page(run, after, 1000):
         yield from page
         after = page[-1].sequence
 
@@ -185,11 +185,11 @@ def kill_web(address: str, life: int, rng: random.Random) -> None:
         process.kill()
     wait_for_the_end(address)
     with RecordStore.open(address) as store:
-        names = {release.name for release in store.releases(1000)}
+        names = {release.name for release in store.releases.newest(1000)}
         assert set(promised) <= names, f"lost: {sorted(set(promised) - names)}"
-        for release in store.releases(5):
-            assert len(store.release_entries(release.name)) == release.entry_count, "a release in part"
-            store.approve_release(release.name, "checker")  # refuses one whose rows do not agree with its digest
+        for release in store.releases.newest(5):
+            assert len(store.releases.entries(release.name)) == release.entry_count, "a release in part"
+            store.releases.approve(release.name, "checker")  # refuses one whose rows do not agree with its digest
 
 
 def send_and_leave(host: str, port: int, body: bytes) -> None:

@@ -17,7 +17,7 @@ def lines_of(store: RecordStore, run: BenchRun) -> list[Line]:
     works: dict[str, Work] = {}
     found = []
     for result in _results(store, run.id):
-        series = store.bench_series(result.kernel, result.device, WINDOW)
+        series = store.benches.series(result.kernel, result.device, WINDOW)
         work = works.setdefault(result.kernel, Work.of(result.kernel))
         found.append(line(result, [r for r in series if r.measured_at < result.measured_at], work))
     return found
@@ -25,6 +25,6 @@ def lines_of(store: RecordStore, run: BenchRun) -> list[Line]:
 
 def _results(store: RecordStore, run_id: int) -> Iterator[BenchResult]:
     after = 0
-    while page := store.bench_results(run_id, after, _PAGE):
+    while page := store.benches.results(run_id, after, _PAGE):
         yield from page
         after = page[-1].sequence

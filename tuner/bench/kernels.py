@@ -79,7 +79,7 @@ class Workshop:
     def _build(self, task: TuningTask, device_class: str, config: Config) -> Built:
         try:
             untuned = compile_artifact(runnable(task.func, task.target), task.target, name="main")
-            best = self._store.best(task.key, str(task.target), device_class) if config == "best" else None
+            best = self._store.best.look_up(task.key, str(task.target), device_class) if config == "best" else None
             if best is None or best.config is None:
                 return Built(task, untuned)
             func = apply_trace(task.func, Trace.from_json(best.config.trace)).func

@@ -122,7 +122,7 @@ def run_bench(
             event = news.get()
             if isinstance(event, Ended):
                 left -= 1
-                store.add_bench_results(run_id, [finding.result for finding in event.findings])
+                store.benches.add_results(run_id, [finding.result for finding in event.findings])
             yield event
     finally:
         stop.set()
@@ -194,7 +194,7 @@ class _Device:
                 if self._stop.is_set():
                     return []
                 self._take(series, number)
-        device_id = self._store.upsert_device(device_row(self._info)).id
+        device_id = self._store.devices.upsert(device_row(self._info)).id
         return [self._finding(series, device_id) for series in everything]
 
     def _take(self, series: _Series, number: int) -> float | None:
@@ -237,7 +237,7 @@ class _Device:
 
     def _finding(self, series: _Series, device_id: int) -> Finding:
         kernel, how = series.built.task.name, series.built.how
-        history = [r for r in self._store.bench_series(kernel, self._info.name, WINDOW) if r.cost is not None]
+        history = [r for r in self._store.benches.series(kernel, self._info.name, WINDOW) if r.cost is not None]
         judgement, real, why = None, False, ""
         if series.samples:
             judgement = judge([r.cost for r in history if r.cost is not None], median(series.samples))
@@ -258,10 +258,10 @@ class _Device:
 
     def _result(self, series: _Series, device_id: int, notes: tuple[str, ...]) -> NewBenchResult:
         task = series.built.task
-        workload = self._store.upsert_workload(workload_row(task))
+        workload = self._store.workloads.upsert(workload_row(task))
         return NewBenchResult(
             kernel=task.name,
-            target_id=self._store.upsert_target(self._target).id,
+            target_id=self._store.targets.upsert(self._target).id,
             device_id=device_id,
             workload_id=workload.id,
             config_digest=series.built.digest,

@@ -61,11 +61,11 @@ def write_down(
     """Record a new run of these tasks, and what they are."""
     rows = []
     for task in tasks:
-        workload = store.upsert_workload(workload_row(task))
-        target = store.upsert_target(str(task.target))
+        workload = store.workloads.upsert(workload_row(task))
+        target = store.targets.upsert(str(task.target))
         budget = options.trials or options.total_trials
         rows.append(NewRunTask(workload_id=workload.id, target_id=target.id, budget=budget))
-    return store.start_run(
+    return store.runs.start(
         NewRun(
             tasks=tuple(rows),
             toolchain=toolchain(),
@@ -90,7 +90,7 @@ class Ledger:
         self._devices: dict[int, _Device] = {}
         self._any_device: _Device | None = None
         self._baselines = {i: task.baseline_cost for i, task in enumerate(run.tasks)}
-        store.take_run(run.id, self._owner, is_gone, queued_only)
+        store.runs.take(run.id, self._owner, is_gone, queued_only)
 
     @staticmethod
     def create(store: RecordStore, tasks: Sequence[TuningTask], options: RunOptions, command: str = "") -> Ledger:
@@ -101,7 +101,7 @@ class Ledger:
     def resume(store: RecordStore, run_id: int, tasks: Sequence[TuningTask], queued_only: bool = False) -> Ledger:
         """Take up an earlier run of the same tasks. Raises TuningError when they are not the same, RunBusy while
         another process works on it; with `queued_only`, RunStopped when it was stopped before it began."""
-        run = store.run(run_id)
+        run = store.runs.get(run_id)
         if [t.workload.key for t in run.tasks] != [t.key for t in tasks]:
             raise TuningError(
                 f"run {run_id} tuned other functions: the workloads' definitions have changed since",
@@ -116,33 +116,33 @@ class Ledger:
     # -- the run's state
 
     def begin(self) -> None:
-        self._store.set_run_state(self.run_id, RunState.RUNNING, "")
+        self._store.runs.set_state(self.run_id, RunState.RUNNING, "")
 
     def renew(self) -> None:
         """Say that this process is still at it."""
-        self._store.renew_run(self.run_id, self._owner)
+        self._store.runs.renew(self.run_id, self._owner)
 
     def finish(self, problems: str) -> None:
         """The run is over; `problems` names tasks that gave up."""
         state = RunState.FAILED if problems else RunState.FINISHED
-        self._store.leave_run(self.run_id, self._owner, state, problems)
+        self._store.runs.leave(self.run_id, self._owner, state, problems)
 
     def interrupt(self, reason: str) -> None:
-        self._store.leave_run(self.run_id, self._owner, RunState.INTERRUPTED, reason)
+        self._store.runs.leave(self.run_id, self._owner, RunState.INTERRUPTED, reason)
 
     # -- what happens
 
     def device(self, slot: int, device: DeviceInfo) -> None:
         """The device that `slot` holds from now on."""
         fingerprint = device.fingerprint
-        row = self._store.upsert_device(device_row(device))
+        row = self._store.devices.upsert(device_row(device))
         self._any_device = _Device(row.id, device.name, fingerprint.device_class, fingerprint.cores)
         self._devices[slot] = self._any_device
 
     def release(self, job: Job) -> None:
         """A claimed candidate that will not be measured."""
         assert self._any_device is not None
-        self._store.release(self._run.tasks[job.task].id, self._any_device.id, [_digest(job)])
+        self._store.trials.release(self._run.tasks[job.task].id, self._any_device.id, [_digest(job)])
 
     def book(
         self, events: Sequence[RecordTrial], jobs: Sequence[Job]
@@ -154,7 +154,7 @@ class Ledger:
         for job in jobs:
             by_task[job.task].append(job)
         wanted = [self._wanted(task, of_task) for task, of_task in by_task.items()]
-        _, found = self._store.add_trials_and_claim(trials, wanted, self._owner)
+        _, found = self._store.trials.add_and_claim(trials, wanted, self._owner)
         answers = dict(zip(by_task, found))
         claimed = [_event(job, answers[job.task][_digest(job)]) for job in jobs]
         return [self._done(event, trial) for event, trial in zip(events, trials)], claimed
@@ -223,7 +223,7 @@ class Ledger:
         assert self._any_device is not None
         row = self._run.tasks[task]
         key = toolchain_key(self._run.toolchain)
-        found = self._store.best(row.workload.key, row.target, self._any_device.device_class, key)
+        found = self._store.best.look_up(row.workload.key, row.target, self._any_device.device_class, key)
         if found.config is None or found.match != "exact":
             return None
         return Recorded(found.config.digest, found.config.trace)
@@ -232,7 +232,7 @@ class Ledger:
         """For each task the baseline's cost and every search trial recorded."""
         place = {row.id: i for i, row in enumerate(self._run.tasks)}
         found: list[list[Restored]] = [[] for _ in self._run.tasks]
-        for trial in self._store.all_trials(self.run_id):
+        for trial in self._store.trials.all(self.run_id):
             if trial.purpose is TrialPurpose.SEARCH:
                 task = place[trial.task_id]
                 known = trial.digest is not None and trial.trace is not None

@@ -35,7 +35,7 @@ def recorded(store: RecordStore, workload_key: str, target: str | None = None) -
     """Every result that the store has for a workload, by candidate: its first verified one, else its first failure."""
     found: dict[str, MeasureResult] = {}
     for run in _all_runs(store):
-        for trial in store.all_trials(run):
+        for trial in store.trials.all(run):
             if trial.workload_key != workload_key or (target is not None and trial.target != target):
                 continue
             name = UNTUNED if trial.purpose is TrialPurpose.BASELINE else trial.digest or ""
@@ -53,7 +53,7 @@ def recorded(store: RecordStore, workload_key: str, target: str | None = None) -
 
 def _all_runs(store: RecordStore) -> list[int]:
     numbers: list[int] = []
-    while page := store.runs(limit=100, before=numbers[-1] if numbers else None):
+    while page := store.runs.newest(limit=100, before=numbers[-1] if numbers else None):
         numbers += [run.id for run in page]
     return numbers[::-1]
 

@@ -62,18 +62,18 @@ def store_trials(
 ) -> None:
     """Put those that are new into a run of their own, and count them."""
     brought.workloads.add(workload.key)
-    known = store.measured_digests(workload.key, target, DEVICE_CLASS)
+    known = store.trials.measured_digests(workload.key, target, DEVICE_CLASS)
     new = {candidate_digest(t.trace): t for t in trials}
     new = {digest: trial for digest, trial in new.items() if digest not in known}
     brought.known += len(trials) - len(new)
     if not new:
         return
     task = NewRunTask(
-        workload_id=store.upsert_workload(workload).id, target_id=store.upsert_target(target).id, budget=len(new)
+        workload_id=store.workloads.upsert(workload).id, target_id=store.targets.upsert(target).id, budget=len(new)
     )
-    run = store.start_run(NewRun(tasks=(task,), toolchain=_TOOLCHAIN, name=f"Apache TVM: {workload.name}"))
-    device = store.upsert_device(NewDevice(name="apache-tvm/log", key="cpu", device_class=DEVICE_CLASS)).id
-    store.add_trials(
+    run = store.runs.start(NewRun(tasks=(task,), toolchain=_TOOLCHAIN, name=f"Apache TVM: {workload.name}"))
+    device = store.devices.upsert(NewDevice(name="apache-tvm/log", key="cpu", device_class=DEVICE_CLASS)).id
+    store.trials.add_all(
         [
             NewTrial(
                 task_id=run.tasks[0].id,
@@ -89,5 +89,5 @@ def store_trials(
             for digest, trial in new.items()
         ]
     )
-    store.set_run_state(run.id, RunState.FINISHED, "imported from a log of Apache TVM; its times are of TVM's code")
+    store.runs.set_state(run.id, RunState.FINISHED, "imported from a log of Apache TVM; its times are of TVM's code")
     brought.trials += len(new)

@@ -59,14 +59,14 @@ class Selection:
 def selected_runs(store: RecordStore, selection: Selection) -> Iterator[Run]:
     """The runs, oldest first. Raises RecordNotFound for a number there is no run of."""
     if selection.runs:
-        yield from (run for number in sorted(selection.runs) if selection.takes(run := store.run(number)))
+        yield from (run for number in sorted(selection.runs) if selection.takes(run := store.runs.get(number)))
         return
     yield from (run for run in reversed(list(_all_runs(store))) if selection.takes(run))
 
 
 def _all_runs(store: RecordStore) -> Iterator[Run]:
     before = None
-    while page := store.runs(_PAGE, before):
+    while page := store.runs.newest(_PAGE, before):
         yield from page
         before = page[-1].id
 
@@ -88,9 +88,9 @@ def read(store: RecordStore, selection: Selection = Selection(), written_by: str
         yield _run_entry(run)
         runs += 1
         position = {(task.workload.key, task.target): task.position for task in run.tasks}
-        for trial in store.all_trials(run.id):
+        for trial in store.trials.all(run.id):
             if trial.device_id is not None and trial.device_id not in devices:
-                device = store.device(trial.device_id)
+                device = store.devices.get(trial.device_id)
                 devices[trial.device_id] = device_ref(device)
                 yield _device_entry(device)
             task_at = position[trial.workload_key, trial.target]
@@ -199,7 +199,7 @@ class _Writer:
                 new = NewWorkload(
                     key=entry.key, name=entry.name, spec=entry.spec, function=entry.function, flops=entry.flops
                 )
-                self.workloads[entry.key] = self.store.upsert_workload(new).id
+                self.workloads[entry.key] = self.store.workloads.upsert(new).id
             case DeviceEntry():
                 self._device(entry)
             case RunEntry():
@@ -221,19 +221,19 @@ class _Writer:
                 fingerprint=entry.fingerprint,
                 features=entry.features,
             )
-            self.devices[entry.ref] = self.store.upsert_device(new).id
+            self.devices[entry.ref] = self.store.devices.upsert(new).id
 
     def _begin_run(self, entry: RunEntry) -> None:
         self.entry, self.last, self.diverged = entry, None, False
         number = self.known.get(entry.ref)
         if number is None:
             # interrupted until it is all here: nobody works on it
-            self.run = self.store.start_run(self._new_run(entry), RunState.INTERRUPTED)
+            self.run = self.store.runs.start(self._new_run(entry), RunState.INTERRUPTED)
             self.known[entry.ref] = self.run.id
             self.absorbed.runs += 1
         else:
-            self.run = self.store.run(number)
-            newest = self.store.trials(number, before=_ANY_SEQUENCE, limit=1, with_trace=False)
+            self.run = self.store.runs.get(number)
+            newest = self.store.trials.page(number, before=_ANY_SEQUENCE, limit=1, with_trace=False)
             self.last = newest[0] if newest else None
             self.absorbed.known_runs += 1
 
@@ -241,7 +241,7 @@ class _Writer:
         tasks = tuple(
             NewRunTask(
                 workload_id=self.workloads[task.workload],
-                target_id=self.store.upsert_target(task.target).id,
+                target_id=self.store.targets.upsert(task.target).id,
                 budget=task.budget,
             )
             for task in entry.tasks
@@ -274,7 +274,7 @@ class _Writer:
     def _flush(self) -> None:
         if not self.waiting:
             return
-        self.store.add_trials(self.waiting)
+        self.store.trials.add_all(self.waiting)
         self.absorbed.trials += len(self.waiting)
         self.waiting = []
         self.progress(self.absorbed.trials)
@@ -284,12 +284,12 @@ class _Writer:
             return
         before = self.run.trials
         self._flush()
-        grew = self.last is None or self.store.run(self.run.id).trials > before
+        grew = self.last is None or self.store.runs.get(self.run.id).trials > before
         if self.diverged:
             self.absorbed.diverged.append(self.run.id)
         elif grew:
             state = RunState(self.entry.state)
-            self.store.set_run_state(
+            self.store.runs.set_state(
                 self.run.id,
                 state if state.ended else RunState.INTERRUPTED,
                 self.entry.message,
@@ -307,7 +307,7 @@ def _is_same(entry: TrialEntry, trial: Trial) -> bool:
 
 def _all_devices(store: RecordStore) -> Iterator[Device]:
     after = 0
-    while page := store.devices(after, 1000):
+    while page := store.devices.page(after, 1000):
         yield from page
         after = page[-1].id
 

@@ -15,7 +15,7 @@ from tuner.model.errors import ModelError
 from tuner.model.features import FEATURE_VERSION
 from tuner.model.forest import MOST_BYTES, Forest
 from tuner.model.training import Group, Trained
-from tuner.records.cost_models import NewModel
+from tuner.records.parts.models import NewModel
 from tuner.records.store import RecordStore
 
 FORMAT = "lightgbm"
@@ -39,7 +39,7 @@ class Found:
 def newest(store: RecordStore | None, family: str) -> Found | None:
     """The model in use for a target family: the store's newest, unless one is shipped and the store's was not shown to
     rank workloads it had not seen. Raises ModelError when it cannot be used."""
-    stored = None if store is None else store.newest_model(family, FEATURE_VERSION)
+    stored = None if store is None else store.models.in_use(family, FEATURE_VERSION)
     made = shipped(family)
     if stored is not None and (made is None or _is_proven(stored)):
         return _found(stored, f"model {stored.version} of {family} in the store")

@@ -63,17 +63,19 @@ def best_or_nearest_of(
     device_class: str | None = None,
     toolchain: str | None = None,
 ) -> list[BestLookup]:
-    """As `RecordStore.best_of`, in the questions' order; where that is a miss, the config of the nearest workload that
-    has one for this target and device class, adapted to the function with this key.
+    """Look up best configs (`BestRecords.look_up_all`), in the questions' order.
+
+    Where that is a miss, the answer is the config of the nearest workload that has one for this target and device class,
+    adapted to the function with this key.
 
     Raises TargetError, and InvalidRecord when a script is none or not of its key, or there are too many questions.
     """
     for asked in questions:
         if asked.function:
             _parsed(asked.workload, asked.function)
-    best = store.best_of({asked.workload for asked in questions}, target, device_class, toolchain)
+    best = store.best.look_up_all({asked.workload for asked in questions}, target, device_class, toolchain)
     unknown = [q.workload for q in questions if not q.function and best[q.workload].config is None]
-    recorded = store.functions(unknown) if unknown else {}
+    recorded = store.workloads.functions(unknown) if unknown else {}
     place = str(Target(target)), device_class
     return [
         found if found.config is not None else _instead(store, asked, recorded.get(asked.workload, ""), found, *place)
@@ -139,8 +141,8 @@ def _nearest(
 def _adapted(store: RecordStore, near: NearConfig, func: PrimFunc, target: str) -> tuple[BestConfig, str] | None:
     """The config as it is now, and its trace made to fit; None where it does not, or is not there any more."""
     try:
-        config = store.best_config(near.id)
-        source = _parsed(near.workload_key, store.functions([near.workload_key])[near.workload_key])
+        config = store.best.get(near.id)
+        source = _parsed(near.workload_key, store.workloads.functions([near.workload_key])[near.workload_key])
     except (RecordNotFound, InvalidRecord, KeyError):
         return None
     trace = _fitted(config.trace, source, func, target)
@@ -200,7 +202,7 @@ class Nearby:
     def _place(self, store: RecordStore, family: str, target: str, device_class: str | None) -> _Place:
         asked = (family, target, device_class)
         known = self._places.get(asked)
-        found = store.near_configs(family, target, device_class, None if known is None else known.version)
+        found = store.best.near_configs(family, target, device_class, None if known is None else known.version)
         if found is None:
             assert known is not None
             return known
@@ -211,7 +213,7 @@ class Nearby:
 
     def _grouped(self, store: RecordStore, configs: Sequence[NearConfig]) -> dict[str, _Group]:
         if unknown := {config.workload_key for config in configs} - self._described.keys():
-            functions = store.functions(unknown)
+            functions = store.workloads.functions(unknown)
             self._described |= {key: _description(key, functions.get(key, "")) for key in unknown}
         members: dict[str, list[tuple[NearConfig, Description]]] = defaultdict(list)
         for config in sorted(configs, key=lambda c: (c.workload_key, c.cost)):

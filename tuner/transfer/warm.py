@@ -48,7 +48,7 @@ def neighbours(store: RecordStore, task: TuningTask) -> list[Neighbour]:
     if here is None:
         return []
     found = []
-    for workload, _ in store.near(workload_family(task.func.script()), str(task.target)):
+    for workload, _ in store.best.near(workload_family(task.func.script()), str(task.target)):
         func = function_of(workload.spec, workload.function)
         there = None if func is None else describe(func)
         away = None if there is None else between(here, there)
@@ -61,7 +61,7 @@ def neighbours(store: RecordStore, task: TuningTask) -> list[Neighbour]:
 
 def _fastest(store: RecordStore, workload: str, target: str) -> tuple[Trace, ...]:
     traces = []
-    for trial in store.top_traces(workload, _TRACES, target):
+    for trial in store.trials.fastest(workload, _TRACES, target):
         try:
             traces.append(Trace.from_json(trial.trace or ""))
         except TunefarmError:  # another tuner's record

@@ -69,7 +69,7 @@ def _find(
     place = target, device_class or None, toolchain or None
     if nearest:
         return best_or_nearest_of(store, asked, *place)
-    found = store.best_of({question.workload for question in asked}, *place)
+    found = store.best.look_up_all({question.workload for question in asked}, *place)
     return [found[question.workload] for question in asked]
 
 
@@ -102,7 +102,7 @@ async def _remembered(context: Context, batch: Batch) -> list[Part]:
 
 def _released(store: RecordStore, batch: Batch, release: str) -> list[Part]:
     place = batch.target, batch.device_class or None, batch.toolchain or None
-    return [_part(Answer.of(q.workload, store.release_best(release, q.workload, *place))) for q in batch.lookups]
+    return [_part(Answer.of(q.workload, store.releases.look_up(release, q.workload, *place))) for q in batch.lookups]
 
 
 def _part(answer: Answer) -> Part:
@@ -115,13 +115,13 @@ def explain(
 ) -> ExplainReply:
     """Why the answer to a lookup is what it is: what matched, how sure it is, and what else there is."""
     store = context.store
-    found = store.best(workload, target, device_class or None, toolchain or None)
-    runners = () if found.config is None else store.runners_up(found.config)
+    found = store.best.look_up(workload, target, device_class or None, toolchain or None)
+    runners = () if found.config is None else store.best.runners_up(found.config)
     ties = sum(r.verdict == "tie" for r in runners)
     lines = list(found.explain)
     if ties:
         lines.append(f"{ties} other candidate{'s' if ties > 1 else ''} cannot be told from it: the intervals overlap")
-    others = [c for c in store.best_configs(limit=_OTHERS, workload=workload) if c != found.config]
+    others = [c for c in store.best.page(limit=_OTHERS, workload=workload) if c != found.config]
     return ExplainReply(
         match=found.match,
         explain=lines,
@@ -142,7 +142,7 @@ def best_configs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> ConfigPage:
     """Best configs of every workload, target, device class and toolchain."""
-    found = context.store.best_configs(after, limit + 1, workload=workload, target=target, device_class=device_class)
+    found = context.store.best.page(after, limit + 1, workload=workload, target=target, device_class=device_class)
     configs = [Config.of(config) for config in found[:limit]]
     return ConfigPage(configs=configs, next=configs[-1].id if len(found) > limit else None)
 
@@ -150,4 +150,4 @@ def best_configs(
 @router.get("/best-configs/{config_id}", response_model=Config)
 def best_config(request: Request, context: Ctx, config_id: Id) -> Response:
     """One best config. Its id stays when a faster candidate takes its place."""
-    return conditional(request, Config.of(context.store.best_config(config_id)))
+    return conditional(request, Config.of(context.store.best.get(config_id)))

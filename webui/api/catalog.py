@@ -23,7 +23,7 @@ def workloads(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> WorkloadPage:
     """Workloads that were ever tuned, in the order they were first seen."""
-    found = context.store.workloads(after, limit + 1)
+    found = context.store.workloads.page(after, limit + 1)
     page = found[:limit]
     return WorkloadPage(
         workloads=[Workload.of(workload) for workload in page], next=page[-1].id if len(found) > limit else None
@@ -33,7 +33,7 @@ def workloads(
 @router.get("/workloads/{key}", response_model=WorkloadDetail)
 def workload(request: Request, context: Ctx, key: str) -> Response:
     """One workload with the text of its function."""
-    found = context.store.workload(key)
+    found = context.store.workloads.find(key)
     if found is None:
         raise RecordNotFound(f"there is no workload with key {key}")
     return conditional(request, WorkloadDetail(**Workload.of(found).model_dump(), function=found.function))
@@ -48,7 +48,7 @@ def devices(context: Ctx) -> DevicesReply:
 @router.get("/health")
 def health(context: Ctx) -> Health:
     """Whether the app can answer: 503 when the record store cannot."""
-    context.store.runs(limit=1)
+    context.store.runs.newest(limit=1)
     view = context.fleet.view()
     return Health(
         status="ok",

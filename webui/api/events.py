@@ -59,7 +59,7 @@ async def events(
     last_event_id: Annotated[str | None, Header(description="where a reconnecting client was")] = None,
 ) -> StreamingResponse:
     """The run's progress, trials, best costs and failures as they happen; the stream ends with the run."""
-    await run_in_threadpool(context.store.run, run_id)
+    await run_in_threadpool(context.store.runs.get, run_id)
     if last_event_id is not None and last_event_id.isdecimal() and len(last_event_id) < 19:
         after = int(last_event_id)
     follower = Follower(context.store, run_id, after)
@@ -120,11 +120,11 @@ class Follower:
 
     def look(self, beat: bool) -> Batch:
         """Events since the last look; with `beat`, the progress even if nothing changed."""
-        run = self._store.run(self._run_id)  # before the trials: an ended run has no later ones
+        run = self._store.runs.get(self._run_id)  # before the trials: an ended run has no later ones
         if self.after is None:
-            latest = self._store.trials(self._run_id, before=2**31 - 1, limit=1, with_trace=False)
+            latest = self._store.trials.page(self._run_id, before=2**31 - 1, limit=1, with_trace=False)
             self.after = latest[0].sequence if latest else 0
-        trials = self._store.trials(self._run_id, after=self.after, limit=_PAGE, with_trace=False)
+        trials = self._store.trials.page(self._run_id, after=self.after, limit=_PAGE, with_trace=False)
         batch = Batch(more=len(trials) == _PAGE)
         if trials:
             self.after = trials[-1].sequence
@@ -150,7 +150,7 @@ class Follower:
                 )
                 events.append(self._event("best", {"task": trial.task_id, **_data(point)}))
         if any(trial.status is model.TrialStatus.FAILED for trial in trials):
-            failures = [_data(FailureCount.of(f)) for f in self._store.failure_histogram(self._run_id)]
+            failures = [_data(FailureCount.of(f)) for f in self._store.runs.failures(self._run_id)]
             events.append(self._event("failures", failures))
         return events
 

@@ -38,9 +38,9 @@ def device_events(
 ) -> DeviceEventPage:
     """Health checks, quarantines and the like, latest first."""
     if device is not None:
-        events = context.store.device_events(device, limit)
+        events = context.store.devices.events(device, limit)
         return DeviceEventPage(events=[DeviceEvent.of(e) for e in events], next=None)
-    found = context.store.newest_device_events(limit + 1, before)
+    found = context.store.devices.newest_events(limit + 1, before)
     page = [DeviceEvent.of(event) for event in found[:limit]]
     return DeviceEventPage(events=page, next=page[-1].id if len(found) > limit else None)
 
@@ -49,11 +49,11 @@ def device_events(
 def add_device_event(context: Ctx, by: Admin, event: NewDeviceEvent) -> DeviceEvent:
     """Write down what happened to a device. A failed check puts what it measured before in doubt, `cleared` takes that
     back."""
-    known = context.store.devices_named(event.device)
+    known = context.store.devices.named(event.device)
     if not known:
         raise RecordNotFound(f"there is no device {event.device!r} on record")
     data = {"by": by} if by else {}
-    return DeviceEvent.of(context.store.record_device_event(known[-1].id, event.kind, event.message, data=data))
+    return DeviceEvent.of(context.store.devices.record_event(known[-1].id, event.kind, event.message, data=data))
 
 
 @router.get("/leases")
@@ -73,7 +73,7 @@ def leases(context: Ctx) -> LeasesReply:
 @router.get("/benchmarks")
 def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> BenchRunPage:
     """Benchmark runs, newest first."""
-    found = context.store.bench_runs(limit + 1, before)
+    found = context.store.benches.newest(limit + 1, before)
     page = [BenchRun.of(run) for run in found[:limit]]
     return BenchRunPage(runs=page, next=page[-1].id if len(found) > limit else None)
 
@@ -81,7 +81,7 @@ def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(
 @router.get("/benchmarks/{run_id}")
 def benchmark(context: Ctx, run_id: Id) -> BenchRun:
     """One benchmark run."""
-    return BenchRun.of(context.store.bench_run(run_id))
+    return BenchRun.of(context.store.benches.get(run_id))
 
 
 @router.get("/benchmarks/{run_id}/results")
@@ -89,8 +89,8 @@ def benchmark_results(
     context: Ctx, run_id: Id, after: After = 0, limit: Annotated[int, Query(ge=1, le=1000)] = 100
 ) -> BenchResultPage:
     """A benchmark run's results, in order."""
-    context.store.bench_run(run_id)
-    found = context.store.bench_results(run_id, after, limit + 1)
+    context.store.benches.get(run_id)
+    found = context.store.benches.results(run_id, after, limit + 1)
     page = [BenchResult.of(result) for result in found[:limit]]
     return BenchResultPage(results=page, next=page[-1].sequence if len(found) > limit else None)
 
@@ -103,7 +103,7 @@ def benchmark_series(
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
 ) -> BenchResultPage:
     """The last results of one kernel on one device, oldest first."""
-    found = context.store.bench_series(kernel, device, limit)
+    found = context.store.benches.series(kernel, device, limit)
     return BenchResultPage(results=[BenchResult.of(result) for result in found], next=None)
 
 

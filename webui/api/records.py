@@ -45,7 +45,7 @@ def records(
         since=_aware(since),
         until=_aware(until),
     )
-    found, cursor = context.store.find_trials(wanted, Cursor.parse(after) if after else None, limit)
+    found, cursor = context.store.trials.find(wanted, Cursor.parse(after) if after else None, limit)
     return RecordPage(trials=[Trial.of(trial) for trial in found], next=None if cursor is None else str(cursor))
 
 

@@ -24,7 +24,7 @@ _UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "you have it
 @router.get("/releases")
 def releases(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> ReleasePage:
     """Releases, newest first."""
-    found = context.store.releases(limit + 1, before)
+    found = context.store.releases.newest(limit + 1, before)
     page = [Release.of(release) for release in found[:limit]]
     return ReleasePage(releases=page, next=found[limit - 1].id if len(found) > limit else None)
 
@@ -32,7 +32,7 @@ def releases(context: Ctx, before: Before = None, limit: Annotated[int, Query(ge
 @router.post("/releases", responses=CHANGE_ERRORS, status_code=201)
 def create_release(context: Ctx, by: Tuner, new: NewRelease) -> Release:
     """Freeze the best configs there are now under a name."""
-    made = context.store.create_release(
+    made = context.store.releases.create(
         new.name,
         note=new.note,
         created_by=by,
@@ -48,21 +48,21 @@ def import_release(
     context: Ctx, by: Admin, file: Annotated[dict[str, Any], Body(description="what `/file` of a release gave")]
 ) -> Release:
     """Take in a release made elsewhere. It has to be approved here."""
-    return Release.of(context.store.import_release(release_files.load(json.dumps(file))))
+    return Release.of(context.store.releases.take_in(release_files.load(json.dumps(file))))
 
 
 @router.get("/releases/{name}", response_model=ReleaseDetail, responses=_UNCHANGED)
 def release(request: Request, context: Ctx, name: Name) -> Response:
     """A release and its configs."""
-    found = context.store.find_release(name)
-    configs = [ReleaseEntry.of(entry) for entry in context.store.release_entries(name)]
+    found = context.store.releases.get(name)
+    configs = [ReleaseEntry.of(entry) for entry in context.store.releases.entries(name)]
     return conditional(request, ReleaseDetail(**Release.fields_of(found), configs=configs))
 
 
 @router.get("/releases/{name}/file", responses={**_UNCHANGED, 200: {"content": {"application/json": {}}}})
 def release_file(request: Request, context: Ctx, name: Name) -> Response:
     """The release as one file, with a checksum."""
-    text = release_files.dump(context.store.find_release(name), context.store.release_entries(name))
+    text = release_files.dump(context.store.releases.get(name), context.store.releases.entries(name))
     return conditional_bytes(request, text.encode())
 
 
@@ -71,10 +71,10 @@ def release_diff(
     context: Ctx, name: Name, since: Annotated[str, Query(max_length=100, description="the older release")]
 ) -> ReleaseDiff:
     """How a release differs from an older one."""
-    return ReleaseDiff.of(context.store.diff_releases(since, name))
+    return ReleaseDiff.of(context.store.releases.diff(since, name))
 
 
 @router.post("/releases/{name}/approve", responses=CHANGE_ERRORS)
 def approve_release(context: Ctx, by: Admin, name: Name) -> Release:
     """Let builds use a release."""
-    return Release.of(context.store.approve_release(name, by))
+    return Release.of(context.store.releases.approve(name, by))

@@ -67,7 +67,7 @@ def create_run(context: Ctx, by: Tuner, new: NewRun) -> Run:
 def cancel_run(context: Ctx, by: Tuner, run_id: Id) -> Run:
     """Ask whoever tunes the run, here or elsewhere, to end it, which takes some seconds. What was measured stays, and
     the run can be resumed."""
-    return Run.of(context.store.request_stop(run_id, by or "the web app"))
+    return Run.of(context.store.runs.request_stop(run_id, by or "the web app"))
 
 
 class Resume(Body):
@@ -81,7 +81,7 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
     """Go on with a run that was interrupted or failed, or, with more `trials`, is finished, on devices of the key it
     began with."""
     launcher = _launcher(context)
-    run = context.store.run(run_id)
+    run = context.store.runs.get(run_id)
     trials = None if how is None else how.trials
     if not run.state.ended:
         raise RunBusy(f"run {run_id} is {run.state} already")
@@ -92,7 +92,7 @@ def resume_run(context: Ctx, by: Tuner, run_id: Id, how: Resume | None = None) -
     if any("file" in record for record in run.options.get("workloads", [])):
         hint = f"where they are: tunefarm tune --resume {run_id}"
         raise NoLauncher(f"run {run_id} is of kernels from files", hint=hint)
-    queued = context.store.set_run_state(run_id, RunState.QUEUED, "")
+    queued = context.store.runs.set_state(run_id, RunState.QUEUED, "")
     launcher.start(run_id, key_of(run), trials)
     return Run.of(queued)
 

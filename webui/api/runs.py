@@ -42,7 +42,7 @@ def runs(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> RunPage:
     """Runs, newest first."""
-    found = context.store.runs(limit + 1, before)
+    found = context.store.runs.newest(limit + 1, before)
     page = [Run.of(run) for run in found[:limit]]
     return RunPage(runs=page, next=page[-1].id if len(found) > limit else None)
 
@@ -54,16 +54,16 @@ def run(context: Ctx, run_id: Id) -> RunDetail:
 
 
 def run_detail(store: RecordStore, run_id: int) -> RunDetail:
-    found = store.run(run_id)
+    found = store.runs.get(run_id)
     return RunDetail(
         **Run.fields_of(found),
-        failures=[FailureCount.of(failure) for failure in store.failure_histogram(run_id)],
+        failures=[FailureCount.of(failure) for failure in store.runs.failures(run_id)],
         progress=RunProgress.of(current_progress(store, found)),
     )
 
 
 def current_progress(store: RecordStore, run: model.Run) -> Progress:
-    latest = store.trials(run.id, before=_LAST, limit=WINDOW, with_trace=False)
+    latest = store.trials.page(run.id, before=_LAST, limit=WINDOW, with_trace=False)
     return progress(run, latest, utcnow())
 
 
@@ -81,7 +81,7 @@ def trials(
     """A run's trials, in order, or from the end with `before`."""
     if after is not None and before is not None:
         raise BadRequest("give after or before, not both")
-    context.store.run(run_id)
+    context.store.runs.get(run_id)
     page, following = trial_page(context.store, run_id, after, before, status, limit)
     return TrialPage(trials=[Trial.of(trial) for trial in page], next=following)
 
@@ -95,7 +95,8 @@ def trial_page(
     limit: int,
 ) -> tuple[tuple[model.Trial, ...], int | None]:
     """A page and the cursor of the next one. `before` 0 starts at the end."""
-    found = store.trials(run_id, after, limit + 1, status, before=_LAST if before == 0 else before, with_trace=False)
+    last = _LAST if before == 0 else before
+    found = store.trials.page(run_id, after, limit + 1, status, before=last, with_trace=False)
     page = found[:limit]
     return page, page[-1].sequence if len(found) > limit else None
 
@@ -103,7 +104,7 @@ def trial_page(
 @router.get("/trials/{trial_id}")
 def trial(context: Ctx, trial_id: Id) -> TrialDetail:
     """One trial with its trace and the full text of its failure."""
-    found = context.store.trial(trial_id)
+    found = context.store.trials.get(trial_id)
     return TrialDetail(
         **Trial.fields_of(found),
         trace=found.trace,
@@ -122,7 +123,7 @@ def curve(
     max_points: Annotated[int, Query(ge=2, le=5000, description="most points a curve")] = 500,
 ) -> CurveReply:
     """The best-so-far curve of each of the run's tasks, and its trials as points, thinned out when many."""
-    found = context.store.run(run_id)
+    found = context.store.runs.get(run_id)
     tasks = [task for task in found.tasks if workload in (None, task.workload.key)]
     curves = [_task_curve(context.store, found, task, max_points) for task in tasks]
     shown = [p.sequence for c in curves for p in c.points] + [t.sequence for c in curves for t in c.trials]
@@ -133,7 +134,7 @@ def _task_curve(store: RecordStore, run: model.Run, task: model.RunTask, max_poi
     key = task.workload.key
     points = [
         CurvePoint(trial=p.trial_id, sequence=p.sequence, elapsed_s=p.elapsed_s, cost_s=p.cost)
-        for p in store.best_curve(run.id, key, max_points, task.target)
+        for p in store.runs.best_curve(run.id, key, max_points, task.target)
     ]
     sampled = [
         TrialPoint(
@@ -141,7 +142,7 @@ def _task_curve(store: RecordStore, run: model.Run, task: model.RunTask, max_poi
             elapsed_s=(t.finished_at - run.started_at).total_seconds(),
             cost_s=t.cost,
         )
-        for t in store.sample_trials(run.id, key, max_points, task.target)
+        for t in store.trials.sample(run.id, key, max_points, task.target)
         if t.purpose is not model.TrialPurpose.BASELINE
     ]
     return TaskCurve(task=RunTask.of(task), points=points, trials=sampled)

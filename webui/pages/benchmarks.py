@@ -23,7 +23,7 @@ _POINTS = 120
 
 @router.get("/benchmarks")
 def benchmarks(context: Ctx, before: Before = None) -> Response:
-    found = context.store.bench_runs(_PAGE + 1, before)
+    found = context.store.benches.newest(_PAGE + 1, before)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None
     return render(context, "benchmarks.html", "Benchmarks", runs=page, next=following, older_than=before)
@@ -31,7 +31,7 @@ def benchmarks(context: Ctx, before: Before = None) -> Response:
 
 @router.get("/benchmarks/series")
 def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
-    found = context.store.bench_series(kernel, device, _POINTS)
+    found = context.store.benches.series(kernel, device, _POINTS)
     if not found:
         raise RecordNotFound(f"nothing was measured of {kernel} on {device}")
     timed = [result for result in found if result.cost is not None]
@@ -51,6 +51,6 @@ def benchmark_series(context: Ctx, kernel: str, device: str) -> Response:
 
 @router.get("/benchmarks/{run_id}")
 def benchmark(context: Ctx, run_id: Id) -> Response:
-    found = context.store.bench_run(run_id)
+    found = context.store.benches.get(run_id)
     lines = lines_of(context.store, found)
     return render(context, "benchmark.html", "Benchmarks", run=found, lines=lines, told=summary(found, lines))

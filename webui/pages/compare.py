@@ -43,11 +43,11 @@ class Chosen:
 
 def chosen_in(store: RecordStore, run_id: int, position: int) -> Chosen:
     """Of a run's workload number `position`, from trials spread over the run. Raises RecordNotFound."""
-    run = store.run(run_id)
+    run = store.runs.get(run_id)
     task = next((t for t in run.tasks if t.position == position), None)
     if task is None:
         raise RecordNotFound(f"run {run_id} has no workload number {position}")
-    trials = store.sample_trials(run_id, task.workload.key, _CANDIDATES, task.target, with_trace=True)
+    trials = store.trials.sample(run_id, task.workload.key, _CANDIDATES, task.target, with_trace=True)
     candidates = _candidates(trials)
     return Chosen(run, task, trials, candidates, rank_choices(candidates))
 
@@ -120,14 +120,14 @@ class Pair:
 @router.get("/compare")
 def compare_runs(context: Ctx, a: Number | None = None, b: Number | None = None) -> Response:
     if a is None:
-        return render(context, "compare_choose.html", "Runs", left=None, others=context.store.runs(limit=30))
-    left = context.store.run(a)
+        return render(context, "compare_choose.html", "Runs", left=None, others=context.store.runs.newest(limit=30))
+    left = context.store.runs.get(a)
     if b is None:
-        others = [run for run in context.store.runs(limit=30) if run.id != a and _share(left, run)]
+        others = [run for run in context.store.runs.newest(limit=30) if run.id != a and _share(left, run)]
         return render(context, "compare_choose.html", "Runs", left=left, others=others)
     if a == b:
         raise BadRequest("compare a run with another one")
-    right = context.store.run(b)
+    right = context.store.runs.get(b)
     pairs = pairs_of(context.store, left, right)
     return render(context, "compare.html", "Runs", left=left, right=right, pairs=pairs)
 
@@ -158,7 +158,7 @@ def _side(store: RecordStore, run: Run, task: RunTask | None) -> Side | None:
     """None when the run does not have the workload, or no verified time of it."""
     if task is None:
         return None
-    result = store.task_result(run.id, task.id)
+    result = store.runs.task_result(run.id, task.id)
     if result is None:
         return None
-    return Side(task, result.interval, store.trial(result.trial_id), result.final)
+    return Side(task, result.interval, store.trials.get(result.trial_id), result.final)

@@ -20,7 +20,7 @@ _CONFIGS = 50
 def configs(context: Ctx, workload: str = "", target: str = "", device_class: str = "", after: After = 0) -> Response:
     given = {"workload": workload.strip(), "target": target.strip(), "device_class": device_class.strip()}
     filters = {name: value for name, value in given.items() if value}
-    found = context.store.best_configs(
+    found = context.store.best.page(
         after,
         _CONFIGS + 1,
         workload=filters.get("workload"),
@@ -37,22 +37,22 @@ def configs(context: Ctx, workload: str = "", target: str = "", device_class: st
         after=after,
         query=urlencode(filters),
         filtered=bool(filters),
-        targets=[t.text for t in context.store.targets(limit=200)],
-        device_classes=context.store.device_classes(limit=200),
+        targets=[t.text for t in context.store.targets.page(limit=200)],
+        device_classes=context.store.devices.classes(limit=200),
         **given,
     )
 
 
 @router.get("/best/{config_id}")
 def config(context: Ctx, request: Request, config_id: Id) -> Response:
-    found = context.store.best_config(config_id)
+    found = context.store.best.get(config_id)
     asked = urlencode({"workload": found.workload_key, "target": found.target, "device_class": found.device_class})
     return render(
         context,
         "config.html",
         "Best configs",
         config=found,
-        workload=context.store.workload(found.workload_key),
+        workload=context.store.workloads.find(found.workload_key),
         base_url=str(request.base_url).rstrip("/"),
         asked=asked,
     )

@@ -28,13 +28,13 @@ _ONLY_OF_GPUS = frozenset({"gpu_memory", "multiprocessors"})
 @router.get("/devices/{name:path}")
 def device(context: Ctx, name: str) -> Response:
     fleet = context.fleet.view()
-    known = context.store.devices_named(name)
+    known = context.store.devices.named(name)
     now = next((found for found in fleet.devices if found.name == name), None)
     if now is None:
         if not known:
             raise RecordNotFound(f"there is no device {name}", hint="the overview lists those there are")
         now = recorded_device(known[-1])  # the tracker has forgotten it
-    trials = context.store.device_trials(name, _TRIALS)
+    trials = context.store.devices.trials(name, _TRIALS)
     return render(
         context,
         "device.html",
@@ -42,8 +42,8 @@ def device(context: Ctx, name: str) -> Response:
         device=now,
         problem=fleet.problem,
         hardware=hardware(known[-1] if known else None, {} if now.info is None else now.info.attributes),
-        events=context.store.device_events(name, _EVENTS),
-        benchmarks=context.store.device_benchmarks(name),
+        events=context.store.devices.events(name, _EVENTS),
+        benchmarks=context.store.devices.benchmarks(name),
         temperature=next((degrees for trial in trials if (degrees := temperature_of(trial)) is not None), None),
         trials=trials,
         names=task_names(context.store, trials),
@@ -85,5 +85,5 @@ def _words(value: object) -> str:
 
 def task_names(store: RecordStore, trials: Iterable[Trial]) -> dict[int, tuple[str, float | None]]:
     """Name and operations of each trial's workload, by task."""
-    runs = [store.run(run_id) for run_id in dict.fromkeys(trial.run_id for trial in trials)]
+    runs = [store.runs.get(run_id) for run_id in dict.fromkeys(trial.run_id for trial in trials)]
     return {task.id: (task.workload.name, task.workload.flops) for run in runs for task in run.tasks}

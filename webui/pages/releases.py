@@ -17,7 +17,7 @@ _PAGE = 30
 
 @router.get("/releases")
 def releases(context: Ctx, before: Before = None) -> Response:
-    found = context.store.releases(_PAGE + 1, before)
+    found = context.store.releases.newest(_PAGE + 1, before)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None
     return render(context, "releases.html", "Releases", releases=page, next=following, older_than=before)
@@ -25,15 +25,15 @@ def releases(context: Ctx, before: Before = None) -> Response:
 
 @router.get("/releases/{name}")
 def release(context: Ctx, name: str) -> Response:
-    found = context.store.find_release(name)
-    entries = context.store.release_entries(name)
-    others = [other for other in context.store.releases(_PAGE) if other.id != found.id]
+    found = context.store.releases.get(name)
+    entries = context.store.releases.entries(name)
+    others = [other for other in context.store.releases.newest(_PAGE) if other.id != found.id]
     return render(context, "release.html", "Releases", release=found, entries=entries, others=others)
 
 
 @router.get("/releases/{name}/diff")
 def release_diff(context: Ctx, name: str, old: str) -> Response:
-    diff = context.store.diff_releases(old, name)
+    diff = context.store.releases.diff(old, name)
     return render(context, "release_diff.html", "Releases", diff=diff, changes=changes_of(diff))
 
 

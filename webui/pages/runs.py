@@ -27,7 +27,7 @@ _FORECASTS = 200
 
 @router.get("/runs")
 def runs(context: Ctx, before: Before = None) -> Response:
-    found = context.store.runs(_RUNS + 1, before)
+    found = context.store.runs.newest(_RUNS + 1, before)
     page = found[:_RUNS]
     following = page[-1].id if len(found) > _RUNS else None
     return render(
@@ -51,7 +51,7 @@ def run(
     before: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
     status: TrialStatus | None = None,
 ) -> Response:
-    found = context.store.run(run_id)
+    found = context.store.runs.get(run_id)
     trials, following = trial_page(context.store, run_id, None, before, status, _TRIALS)
     return render(
         context,
@@ -59,7 +59,7 @@ def run(
         "Runs",
         run=found,
         progress=current_progress(context.store, found),
-        failures=context.store.failure_histogram(run_id),
+        failures=context.store.runs.failures(run_id),
         trials=trials,
         names=_names(found),
         curves=_CURVES,
@@ -75,7 +75,7 @@ def _accuracies(store: RecordStore, run: Run) -> dict[int, Accuracy | None]:
     """How well the model knew, by task, of the tasks whose curves are shown."""
     found = {}
     for task in run.tasks[:_CURVES]:
-        trials = store.sample_trials(run.id, task.workload.key, _FORECASTS, task.target)
+        trials = store.trials.sample(run.id, task.workload.key, _FORECASTS, task.target)
         found[task.id] = accuracy_of(forecasts_of(trials))
     return found
 
@@ -87,6 +87,6 @@ def _names(run: Run) -> dict[int, tuple[str, float | None]]:
 
 @router.get("/trials/{trial_id}")
 def trial(context: Ctx, trial_id: Id) -> Response:
-    found = context.store.trial(trial_id)
-    workload = context.store.workload(found.workload_key)
+    found = context.store.trials.get(trial_id)
+    workload = context.store.workloads.find(found.workload_key)
     return render(context, "trial.html", "Runs", trial=found, workload=workload)

@@ -28,7 +28,7 @@ _PAGE = 50
 
 @router.get("/workloads")
 def workloads(context: Ctx, after: After = 0) -> Response:
-    found = context.store.workloads(after, _PAGE + 1)
+    found = context.store.workloads.page(after, _PAGE + 1)
     page = found[:_PAGE]
     following = page[-1].id if len(found) > _PAGE else None
     return render(context, "workloads.html", "Workloads", workloads=page, after=after, next=following)
@@ -36,10 +36,10 @@ def workloads(context: Ctx, after: After = 0) -> Response:
 
 @router.get("/workloads/{key}")
 def workload(context: Ctx, key: str) -> Response:
-    found = context.store.workload(key)
+    found = context.store.workloads.find(key)
     if found is None:
         raise RecordNotFound(f"there is no workload with key {key}")
-    configs = sorted(context.store.best_configs(limit=500, workload=key), key=lambda c: c.cost)
+    configs = sorted(context.store.best.page(limit=500, workload=key), key=lambda c: c.cost)
     bytes_moved = least_bytes(found.function) if found.function else None
     return render(
         context,

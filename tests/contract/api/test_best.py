@@ -45,7 +45,7 @@ class TestBest:
         assert reply.status_code == 200
         assert reply.headers["content-type"] == "application/json"
         body = reply.json()
-        stored = store.best(ids.matmul.key, TARGET, ZEN3).config
+        stored = store.best.look_up(ids.matmul.key, TARGET, ZEN3).config
         assert stored is not None
         config = body["config"]
         assert body["match"] == "exact"

@@ -49,14 +49,14 @@ class TestLookups:
             found, miss = client.best_batch([ids.matmul.key, "0" * 64], TARGET, ZEN3)
             assert (found.match, found.tuned, miss.hit) == ("exact", True, False)
             assert client.best(ids.matmul.key, TARGET, ZEN3) == found
-            store.create_release("1.0", workloads=[ids.conv.key])
-            store.approve_release("1.0", "ada")
+            store.releases.create("1.0", workloads=[ids.conv.key])
+            store.releases.approve("1.0", "ada")
             assert not client.best(ids.matmul.key, TARGET, ZEN3, release="1.0").hit
             assert client.best(ids.conv.key, TARGET, ZEN3, release="1.0").tuned
-            assert len(list(client.records(workload=ids.conv.key))) == len(list(store.all_trials(1))) // 2 + (
-                len(list(store.all_trials(4))) // 2
+            assert len(list(client.records(workload=ids.conv.key))) == len(list(store.trials.all(1))) // 2 + (
+                len(list(store.trials.all(4))) // 2
             )
-            assert [w["name"] for w in client.workloads()] == [w.name for w in store.workloads()]
+            assert [w["name"] for w in client.workloads()] == [w.name for w in store.workloads.page()]
             assert client.cancel_run(ids.running).state == "interrupted"
             assert client.run(ids.running).ended
 
@@ -97,7 +97,7 @@ class TestReleases:
         assert api.post("/releases/1.0/approve").json()["approved_at"] is not None
         assert api.post("/best/batch", json=lookup).json()["answers"][0]["match"] == "exact"
         file = api.get("/releases/1.0/file").json()
-        store.create_release("1.1", workloads=[ids.matmul.key])
+        store.releases.create("1.1", workloads=[ids.matmul.key])
         diff = api.get("/releases/1.1/diff", params={"since": "1.0"}).json()
         assert (len(diff["removed"]), diff["same"]) == (2, 1)
         assert [r["name"] for r in api.get("/releases").json()["releases"]][:2] == ["1.1", "1.0"]
@@ -126,14 +126,14 @@ class TestFarm:
             assert "no tracker" in patient_http.get(f"{address}/api/v1/leases").json()["problem"]
 
     def test_benchmarks(self, api: httpx.Client, store: RecordStore, ids: Seeded) -> None:
-        run = store.start_bench_run(NewBenchRun(suite="gemm", spec={}, devices="cpu", toolchain={}))
-        target = store.targets()[0].id
+        run = store.benches.start(NewBenchRun(suite="gemm", spec={}, devices="cpu", toolchain={}))
+        target = store.targets.page()[0].id
         new = [
             NewBenchResult(kernel="k", target_id=target, device_id=ids.devices[0], samples=(float(i + 1),))
             for i in range(3)
         ]
-        store.add_bench_results(run.id, new)
-        store.end_bench_run(run.id, RunState.FINISHED)
+        store.benches.add_results(run.id, new)
+        store.benches.end(run.id, RunState.FINISHED)
         assert api.get("/benchmarks").json()["runs"][0]["suite"] == "gemm"
         assert api.get(f"/benchmarks/{run.id}").json()["results"] == 3
         page = api.get(f"/benchmarks/{run.id}/results", params={"limit": 2}).json()
@@ -167,7 +167,7 @@ class TestRuns:
         with running_app(store, launcher=launcher) as address, Client(address, timeout_s=60) as client:
             run = client.start_run(["matmul:8,8,8"], key="cpu", target=TARGET, trials=3)
             assert (run.state, run.budget, launcher.started) == ("queued", 3, [(run.id, "cpu")])
-            assert "--key cpu" in store.run(run.id).command
+            assert "--key cpu" in store.runs.get(run.id).command
             assert client.cancel_run(run.id).state == "interrupted"
             assert client.resume_run(run.id).state == "queued"
             assert launcher.started[1:] == [(run.id, "cpu")]
@@ -198,7 +198,7 @@ class TestRoles:
                 assert any(needed) or route.path in open_to_readers, route.path
 
     def test_what_each_may_do(self, store: RecordStore, ids: Seeded) -> None:
-        secrets = {role: store.new_token(str(role), role)[1] for role in Role}
+        secrets = {role: store.tokens.new(str(role), role)[1] for role in Role}
         with running_app(store, open_role=None) as address:
 
             def status(role: Role, method: str, path: str, body: object = None) -> int:
@@ -210,16 +210,16 @@ class TestRoles:
             release = [status(role, "POST", "/releases", {"name": f"r-{role}"}) for role in Role]
             assert release == [403, 201, 201]
             assert [status(role, "POST", "/releases/r-tune/approve") for role in Role] == [403, 403, 200]
-            assert store.find_release("r-tune").created_by == "tune"
-            assert store.find_release("r-tune").approved_by == "admin"
+            assert store.releases.get("r-tune").created_by == "tune"
+            assert store.releases.get("r-tune").approved_by == "admin"
 
     def test_a_revoked_token_opens_nothing(self, store: RecordStore, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("webui.access.REMEMBER_S", 0.0)
-        _, secret = store.new_token("ci", Role.READ)
+        _, secret = store.tokens.new("ci", Role.READ)
         with running_app(store, open_role=None) as address:
             headers = {"Authorization": f"Bearer {secret}"}
             assert patient_http.get(f"{address}/api/v1/runs", headers=headers).status_code == 200
-            store.revoke_token("ci")
+            store.tokens.revoke("ci")
             assert patient_http.get(f"{address}/api/v1/runs", headers=headers).status_code == 401
 
     def test_guessing_is_slowed_down(self, store: RecordStore) -> None:

@@ -59,7 +59,7 @@ def test_a_new_best_of_another_process_shows(api: httpx.Client, farm: Farm) -> N
     run = farm.run()
     with RecordStore.open(farm.store._engine.url.render_as_string(hide_password=False)) as elsewhere:
         for number in range(1, 7):
-            elsewhere.add_trial(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
+            elsewhere.trials.add(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
             eventually(lambda number=number: cost(api) == 1.0 / number)  # type: ignore[misc]
             assert cost(api) == 1.0 / number
 
@@ -102,9 +102,9 @@ def test_whatever_an_answer_rests_on_ends_it(api: httpx.Client, farm: Farm) -> N
     there = {**QUERY, "device_class": SPR}
     assert api.get("/best", params=there).status_code == 404
     assert api.get("/best", params=there).status_code == 404
-    farm.store.declare_compatible(SPR, [ZEN3])
+    farm.store.devices.declare_compatible(SPR, [ZEN3])
     assert api.get("/best", params=there).json()["match"] == "compatible"
-    farm.store.record_device_event(farm.zen3, DeviceEventKind.CHECK_FAILED)
+    farm.store.devices.record_event(farm.zen3, DeviceEventKind.CHECK_FAILED)
     assert api.get("/best", params=there).status_code == 404
     assert "set aside" in " ".join(api.get("/best", params=QUERY).json()["error"]["detail"]["explain"])
 
@@ -120,7 +120,7 @@ def test_errors_stay_what_they_are(api: httpx.Client) -> None:
 
 def test_a_remembered_answer_still_takes_a_token(farm: Farm) -> None:
     farm.trial(farm.run(), "d", 1.0, 1.0)
-    token = {"Authorization": f"Bearer {farm.store.new_token('t', Role.READ)[1]}"}
+    token = {"Authorization": f"Bearer {farm.store.tokens.new('t', Role.READ)[1]}"}
     with (
         running_app(farm.store, open_role=None) as address,
         patient_http.Client(base_url=f"{address}/api/v1") as client,

@@ -140,11 +140,11 @@ def test_every_event_by_name_and_what_the_page_reads_of_it(api: httpx.Client, id
 
 def test_a_live_run(api: httpx.Client, store: RecordStore, ids: Seeded) -> None:
     stop = threading.Event()
-    before = store.run(ids.running).trials
+    before = store.runs.get(ids.running).trials
 
     def tune() -> None:
         list(islice(go_on(store, ids.running, stop, pause_s=0.02), 40))
-        store.set_run_state(ids.running, RunState.FINISHED, "done")
+        store.runs.set_state(ids.running, RunState.FINISHED, "done")
 
     with api.stream("GET", f"/runs/{ids.running}/events") as response:
         events = _events(response)
@@ -221,7 +221,7 @@ def test_every_page_renders_for_every_run(api: httpx.Client, store: RecordStore,
     ]
     paths += [f"/runs/{run}" for run in (ids.finished, ids.failed, ids.interrupted, ids.running)]
     paths += [f"/runs/{ids.finished}?status=failed", f"/runs/{ids.finished}?before=50&status=ok"]
-    paths += [f"/trials/{t.id}" for t in store.trials(ids.finished, limit=40)]
+    paths += [f"/trials/{t.id}" for t in store.trials.page(ids.finished, limit=40)]
     for path in paths:
         page = patient_http.get(root + path, headers={"Accept": "text/html"})
         assert page.status_code == 200, path
@@ -243,7 +243,7 @@ def test_an_empty_store_says_what_to_do(tmp_path_factory: pytest.TempPathFactory
 
 
 def test_what_users_write_is_shown_not_run(store: RecordStore, ids: Seeded, api: httpx.Client) -> None:
-    store.set_run_state(ids.failed, RunState.FAILED, "<script>alert(1)</script>")
+    store.runs.set_state(ids.failed, RunState.FAILED, "<script>alert(1)</script>")
     root = str(api.base_url).removesuffix("/api/v1/")
     page = patient_http.get(f"{root}/runs/{ids.failed}").text
     assert "<script>alert" not in page

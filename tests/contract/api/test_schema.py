@@ -24,7 +24,7 @@ QUESTIONS = settings(
 
 def test_answers_are_as_described(seeded_store: RecordStore, ids: Seeded) -> None:
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-    seeded_store.set_run_state(ids.running, RunState.INTERRUPTED)  # a stream of events ends with its run
+    seeded_store.runs.set_state(ids.running, RunState.INTERRUPTED)  # a stream of events ends with its run
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", create_app(seeded_store, FakeTracker()))
     problems: list[str] = []
     asked: set[str] = set()

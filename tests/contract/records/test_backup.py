@@ -39,7 +39,7 @@ def written_to_meanwhile(address: str, copy: Path) -> None:
             number = 0
             while not done.is_set():
                 pair = [measured(run, f"{number}-{i}", 1.0, device=farm.zen3) for i in range(2)]
-                store.add_trials(pair)
+                store.trials.add_all(pair)
                 begun.set()
                 number += 1
 
@@ -55,14 +55,14 @@ def written_to_meanwhile(address: str, copy: Path) -> None:
 
 def check(address: str) -> None:
     with RecordStore.open(address) as store:
-        [run] = store.runs()
-        trials = list(store.all_trials(run.id))
+        [run] = store.runs.newest()
+        trials = list(store.trials.all(run.id))
         assert len(trials) == run.trials > 0
         assert len(trials) % 2 == 0, "half a transaction"
-        assert store.best(KEY, V3, ZEN3).match == "exact"
-        before = store.watch().mark()
-        store.add_trial(measured(run, "after", 0.5, device=1))
-        assert store.watch().mark() != before, "the copy does not count its changes"
+        assert store.best.look_up(KEY, V3, ZEN3).match == "exact"
+        before = store.best.watch().mark()
+        store.trials.add(measured(run, "after", 0.5, device=1))
+        assert store.best.watch().mark() != before, "the copy does not count its changes"
 
 
 def test_a_copy_of_sqlite_is_a_store(tmp_path: Path) -> None:

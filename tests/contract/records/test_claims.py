@@ -30,27 +30,27 @@ class Bench:
     def __init__(self, store: RecordStore) -> None:
         self.store = store
         self.here, self.twin, self.other = (
-            store.upsert_device(NewDevice(name=n, key="k", device_class=c)).id
+            store.devices.upsert(NewDevice(name=n, key="k", device_class=c)).id
             for n, c in (("a", "zen"), ("b", "zen"), ("c", "arm"))
         )
         self.one, self.two = self.run(), self.run()
 
     def run(self, toolchain: str = "1.2", key: str = "w" * 8) -> Run:
-        workload = self.store.upsert_workload(NewWorkload(key=key, name="w"))
-        target = self.store.upsert_target(TARGET)
+        workload = self.store.workloads.upsert(NewWorkload(key=key, name="w"))
+        target = self.store.targets.upsert(TARGET)
         task = NewRunTask(workload_id=workload.id, target_id=target.id, budget=9)
-        return self.store.start_run(NewRun(tasks=(task,), toolchain={"tunefarm": toolchain}))
+        return self.store.runs.start(NewRun(tasks=(task,), toolchain={"tunefarm": toolchain}))
 
     def claim(self, run: Run, *digests: str, device: int | None = None) -> dict[str, ClaimAnswer]:
-        return self.store.claim(run.tasks[0].id, device or self.here, digests)
+        return self.store.trials.claim(run.tasks[0].id, device or self.here, digests)
 
     def trial(self, run: Run, digest: str, cost: float = 1.0, device: int | None = None) -> None:
         trial = NewTrial(task_id=run.tasks[0].id, digest=digest, trace=f'["{digest}"]', device_id=device or self.here)
-        self.store.add_trial(replace(trial, samples=(cost,), verified=True))
+        self.store.trials.add(replace(trial, samples=(cost,), verified=True))
 
     def failure(self, run: Run, digest: str, kind: FailureKind, device: int | None = None) -> None:
         trial = NewTrial(task_id=run.tasks[0].id, digest=digest, trace=f'["{digest}"]', device_id=device)
-        self.store.add_trial(replace(trial, failure=kind, failure_text="why"))
+        self.store.trials.add(replace(trial, failure=kind, failure_text="why"))
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_one_run_gets_a_candidate_and_others_hear_so(bench: Bench) -> None:
 
 def test_a_released_candidate_is_anyones(bench: Bench) -> None:
     bench.claim(bench.one, "a")
-    bench.store.release(bench.two.tasks[0].id, bench.here, ["a"])  # not theirs to give
+    bench.store.trials.release(bench.two.tasks[0].id, bench.here, ["a"])  # not theirs to give
     assert bench.claim(bench.two, "a") == {"a": TAKEN}
-    bench.store.release(bench.one.tasks[0].id, bench.here, ["a"])
+    bench.store.trials.release(bench.one.tasks[0].id, bench.here, ["a"])
     assert bench.claim(bench.two, "a") == {"a": CLAIMED}
 
 
@@ -110,22 +110,22 @@ def test_what_a_failing_device_measured_is_measured_again(bench: Bench) -> None:
     bench.failure(bench.one, "b", FailureKind.CRASH, device=bench.here)
     bench.trial(bench.one, "c", device=bench.twin)
     bench.failure(bench.one, "d", FailureKind.BUILD)
-    bench.store.record_device_event(bench.here, DeviceEventKind.CHECK_FAILED)
+    bench.store.devices.record_event(bench.here, DeviceEventKind.CHECK_FAILED)
     states = {digest: answer.state for digest, answer in bench.claim(bench.two, *"abcd", device=bench.twin).items()}
     known, claimed = ClaimState.KNOWN, ClaimState.CLAIMED
     assert states == {"a": claimed, "b": claimed, "c": known, "d": known}
     bench.trial(bench.two, "a", 2.0, device=bench.twin)
     assert bench.claim(bench.one, "a") == {"a": ClaimAnswer(known, 2.0)}
-    bench.store.record_device_event(bench.here, DeviceEventKind.CLEARED)
+    bench.store.devices.record_event(bench.here, DeviceEventKind.CLEARED)
     assert bench.claim(bench.one, "a") == {"a": ClaimAnswer(known, 1.0)}
 
 
 def test_claims_lapse_with_their_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.store.take_run(bench.one.id, "me")
+    bench.store.runs.take(bench.one.id, "me")
     bench.claim(bench.one, "a", "b")
     now = utcnow()
     monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=0.9 * claims.LEASE_S))
-    bench.store.renew_run(bench.one.id, "me")
+    bench.store.runs.renew(bench.one.id, "me")
     monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=1.8 * claims.LEASE_S))
     assert bench.claim(bench.two, "a") == {"a": TAKEN}
     monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=2 * claims.LEASE_S))
@@ -157,27 +157,27 @@ def test_many_runs_ask_at_once_and_each_candidate_goes_to_one(bench: Bench) -> N
 
 def test_results_and_the_next_claims_are_one(bench: Bench) -> None:
     task, store = bench.one.tasks[0].id, bench.store
-    store.take_run(bench.one.id, "me")
+    store.runs.take(bench.one.id, "me")
     bench.claim(bench.one, "a", "b")
     trial = NewTrial(task_id=task, digest="a", trace="[]", device_id=bench.here, samples=(1.0,), verified=True)
     wanted = [Wanted(task, bench.here, ["a", "c"]), Wanted(task, bench.other, ["a"])]
     with pytest.raises(RunTakenOver):
-        store.add_trials_and_claim([trial], wanted, "another")
+        store.trials.add_and_claim([trial], wanted, "another")
     assert bench.claim(bench.two, "a", "c") == {"a": TAKEN, "c": CLAIMED}  # neither was done
-    store.release(bench.two.tasks[0].id, bench.here, ["c"])
+    store.trials.release(bench.two.tasks[0].id, bench.here, ["c"])
     with pytest.raises(InvalidRecord):
-        store.add_trials_and_claim([trial, replace(trial, samples=())], wanted, "me")
-    [_], [here, other] = store.add_trials_and_claim([trial], wanted, "me")
+        store.trials.add_and_claim([trial, replace(trial, samples=())], wanted, "me")
+    [_], [here, other] = store.trials.add_and_claim([trial], wanted, "me")
     assert here == {"a": ClaimAnswer(ClaimState.KNOWN, 1.0), "c": CLAIMED}
     assert other == {"a": CLAIMED}
     assert bench.claim(bench.two, "c") == {"c": TAKEN}
-    assert store.add_trials_and_claim([], [], "me") == ((), [])
+    assert store.trials.add_and_claim([], [], "me") == ((), [])
 
 
 def test_an_unknown_task_or_device(bench: Bench) -> None:
     for task, device in ((999, bench.here), (bench.one.tasks[0].id, 999)):
         with pytest.raises(RecordNotFound):
-            bench.store.claim(task, device, ["a"])
+            bench.store.trials.claim(task, device, ["a"])
 
 
 # ---------------------------------------------------------------------------------------- runs
@@ -185,51 +185,51 @@ def test_an_unknown_task_or_device(bench: Bench) -> None:
 
 def test_a_run_has_one_owner_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = bench.one.id
-    bench.store.take_run(run, "first")
-    bench.store.take_run(run, "first")
+    bench.store.runs.take(run, "first")
+    bench.store.runs.take(run, "first")
     with pytest.raises(RunBusy, match=f"run {run} is being tuned by first") as caught:
-        bench.store.take_run(run, "second")
+        bench.store.runs.take(run, "second")
     assert "the run is free in" in (caught.value.hint or "")
     now = utcnow()
     monkeypatch.setattr(claims, "current_time", lambda _: now + timedelta(seconds=claims.LEASE_S + 1))
-    bench.store.take_run(run, "second")
+    bench.store.runs.take(run, "second")
     with pytest.raises(RunTakenOver, match="taken over by second"):
-        bench.store.renew_run(run, "first")
+        bench.store.runs.renew(run, "first")
 
 
 def test_a_dead_owner_is_replaced_at_once_and_its_claims_are_dropped(bench: Bench) -> None:
-    bench.store.take_run(bench.one.id, "dead")
+    bench.store.runs.take(bench.one.id, "dead")
     bench.claim(bench.one, "a")
-    bench.store.take_run(bench.one.id, "next", is_gone=lambda owner: owner == "dead")
+    bench.store.runs.take(bench.one.id, "next", is_gone=lambda owner: owner == "dead")
     assert bench.claim(bench.two, "a") == {"a": CLAIMED}
 
 
 def test_an_owner_that_lost_its_run_records_nothing(bench: Bench) -> None:
     run = bench.one
-    bench.store.take_run(run.id, "old")
+    bench.store.runs.take(run.id, "old")
     trial = NewTrial(task_id=run.tasks[0].id, digest="d", trace="[]", device_id=bench.here, samples=(1.0,))
-    bench.store.add_trial(trial, owner="old")
-    bench.store.take_run(run.id, "new", is_gone=lambda _: True)
+    bench.store.trials.add(trial, owner="old")
+    bench.store.runs.take(run.id, "new", is_gone=lambda _: True)
     with pytest.raises(RunTakenOver):
-        bench.store.add_trial(trial, owner="old")
+        bench.store.trials.add(trial, owner="old")
     with pytest.raises(RunTakenOver):
-        bench.store.leave_run(run.id, "old", RunState.INTERRUPTED)
-    assert len(list(bench.store.all_trials(run.id))) == 1
-    assert bench.store.run(run.id).state is RunState.RUNNING
+        bench.store.runs.leave(run.id, "old", RunState.INTERRUPTED)
+    assert len(list(bench.store.trials.all(run.id))) == 1
+    assert bench.store.runs.get(run.id).state is RunState.RUNNING
 
 
 def test_leaving_a_run_frees_it_and_its_claims(bench: Bench) -> None:
-    bench.store.take_run(bench.one.id, "me")
+    bench.store.runs.take(bench.one.id, "me")
     bench.claim(bench.one, "a")
-    left = bench.store.leave_run(bench.one.id, "me", RunState.INTERRUPTED, "stopped")
+    left = bench.store.runs.leave(bench.one.id, "me", RunState.INTERRUPTED, "stopped")
     assert (left.state, left.message) == (RunState.INTERRUPTED, "stopped")
     assert bench.claim(bench.two, "a") == {"a": CLAIMED}
-    bench.store.take_run(bench.one.id, "you")
+    bench.store.runs.take(bench.one.id, "you")
 
 
 def test_an_unknown_run(bench: Bench) -> None:
     with pytest.raises(RecordNotFound, match="no run 999"):
-        bench.store.take_run(999, "me")
+        bench.store.runs.take(999, "me")
 
 
 # ------------------------------------------------------------------- runs that were left, or stopped before they began
@@ -238,37 +238,37 @@ def test_an_unknown_run(bench: Bench) -> None:
 def test_a_run_whose_process_is_gone_is_left(bench: Bench) -> None:
     store = bench.store
     for run, owner in ((bench.one, "dead"), (bench.two, "alive")):
-        store.take_run(run.id, owner)
+        store.runs.take(run.id, owner)
     bench.claim(bench.one, "a" * 32)
-    assert store.left_runs(lambda owner: False) == ()
-    assert store.left_runs(lambda owner: owner == "dead") == (bench.one.id,)
-    assert not store.end_left_run(bench.two.id, lambda owner: owner == "dead", "gone")
-    assert store.end_left_run(bench.one.id, lambda owner: owner == "dead", "gone")
-    assert (store.run(bench.one.id).state, store.run(bench.one.id).message) == (RunState.INTERRUPTED, "gone")
-    assert store.left_runs(lambda owner: owner == "dead") == ()
+    assert store.runs.left(lambda owner: False) == ()
+    assert store.runs.left(lambda owner: owner == "dead") == (bench.one.id,)
+    assert not store.runs.end_left(bench.two.id, lambda owner: owner == "dead", "gone")
+    assert store.runs.end_left(bench.one.id, lambda owner: owner == "dead", "gone")
+    assert (store.runs.get(bench.one.id).state, store.runs.get(bench.one.id).message) == (RunState.INTERRUPTED, "gone")
+    assert store.runs.left(lambda owner: owner == "dead") == ()
     assert bench.claim(bench.two, "a" * 32) == {"a" * 32: CLAIMED}  # nothing is held for it any more
     with pytest.raises(RunTakenOver):
-        store.renew_run(bench.one.id, "dead")
-    store.take_run(bench.one.id, "next")
+        store.runs.renew(bench.one.id, "dead")
+    store.runs.take(bench.one.id, "next")
 
 
 def test_a_run_not_heard_of_for_long_is_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.records.runs.claims.LEASE_S", -stopping.QUIET_S - 1)
-    queued = bench.store.set_run_state(bench.two.id, RunState.QUEUED)
-    bench.store.take_run(bench.one.id, "elsewhere")
-    assert bench.store.left_runs(lambda owner: False) == (bench.one.id,)
+    queued = bench.store.runs.set_state(bench.two.id, RunState.QUEUED)
+    bench.store.runs.take(bench.one.id, "elsewhere")
+    assert bench.store.runs.left(lambda owner: False) == (bench.one.id,)
     monkeypatch.setattr("tuner.records.runs.stopping.QUIET_S", -1.0)
-    assert set(bench.store.left_runs(lambda owner: False)) == {bench.one.id, queued.id}
-    assert bench.store.end_left_run(queued.id, lambda owner: False, "no process took it up")
+    assert set(bench.store.runs.left(lambda owner: False)) == {bench.one.id, queued.id}
+    assert bench.store.runs.end_left(queued.id, lambda owner: False, "no process took it up")
 
 
 def test_a_run_cancelled_before_it_begins_stays_so(bench: Bench) -> None:
-    bench.store.set_run_state(bench.one.id, RunState.QUEUED)
-    bench.store.request_stop(bench.one.id, "ada")
+    bench.store.runs.set_state(bench.one.id, RunState.QUEUED)
+    bench.store.runs.request_stop(bench.one.id, "ada")
     with pytest.raises(RunStopped, match="was stopped before it began"):
-        bench.store.take_run(bench.one.id, "late", queued_only=True)
-    bench.store.set_run_state(bench.one.id, RunState.QUEUED)
-    bench.store.take_run(bench.one.id, "in time", queued_only=True)
-    bench.store.request_stop(bench.one.id, "ada")
+        bench.store.runs.take(bench.one.id, "late", queued_only=True)
+    bench.store.runs.set_state(bench.one.id, RunState.QUEUED)
+    bench.store.runs.take(bench.one.id, "in time", queued_only=True)
+    bench.store.runs.request_stop(bench.one.id, "ada")
     with pytest.raises(RunStopped, match="stopped by ada"):
-        bench.store.renew_run(bench.one.id, "in time")
+        bench.store.runs.renew(bench.one.id, "in time")

@@ -46,7 +46,7 @@ def run(farm: Farm) -> Run:
     """A run with a best config of a second, on which lookups rest that are remembered."""
     started = farm.run()
     farm.trial(started, "d", 1.0, 1.0)
-    farm.store.watch().mark()
+    farm.store.best.watch().mark()
     with statements(farm.store) as asked:
         assert (cost(farm), cost(farm)) == (1.0, 1.0)
     assert len(asked) == 1
@@ -54,13 +54,13 @@ def run(farm: Farm) -> Run:
 
 
 def cost(farm: Farm) -> float | None:
-    config = farm.store.best(KEY, V3, ZEN3).config
+    config = farm.store.best.look_up(KEY, V3, ZEN3).config
     return None if config is None else config.cost
 
 
 def listener(farm: Farm) -> int:
     """The process that serves the connection that listens."""
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     assert isinstance(watch, PostgresWatch)
     assert watch._listener is not None
     return int(watch._listener._server.backend_pid)
@@ -73,7 +73,7 @@ def end_listener(farm: Farm, other: RecordStore) -> None:
 
 
 def faster(farm: Farm, other: RecordStore, run: Run, cost_s: float) -> None:
-    other.add_trial(measured(run, f"of {cost_s}", cost_s, cost_s, device=farm.zen3))
+    other.trials.add(measured(run, f"of {cost_s}", cost_s, cost_s, device=farm.zen3))
 
 
 def test_nothing_old_is_told_once_the_connection_was_lost(farm: Farm, other: RecordStore, run: Run) -> None:
@@ -101,7 +101,7 @@ def test_lookups_are_remembered_again_over_another_connection(farm: Farm, other:
 def test_no_answer_outlives_the_connection_it_was_kept_under(farm: Farm, other: RecordStore, run: Run) -> None:
     """Not even when the count is the same on both: a server that took another's place may have lost some changes and
     counted others."""
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     before = watch.mark()
     assert watch.glance() == before
     end_listener(farm, other)
@@ -113,7 +113,7 @@ def test_no_answer_outlives_the_connection_it_was_kept_under(farm: Farm, other: 
 
 def test_a_silent_server_is_not_believed(farm: Farm, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "ALIVE_S", -1.0)
-    assert farm.store.watch().glance() is None
+    assert farm.store.best.watch().glance() is None
     with statements(farm.store) as asked:
         assert (cost(farm), cost(farm)) == (1.0, 1.0)
     assert len(asked) == 2
@@ -123,7 +123,7 @@ def test_a_server_that_is_asked_now_and_then_goes_on_being_believed(
     farm: Farm, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "_ASK_EVERY_S", 0.0)
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     assert isinstance(watch, PostgresWatch)
     assert watch._listener is not None
     heard = watch._listener._heard
@@ -141,7 +141,7 @@ def test_a_pooler_in_between_is_asked_each_time(
 ) -> None:
     """Through one, each statement may be another process's, which is not the one that was connected to."""
     monkeypatch.setattr(listening, "_QUESTION", b"SELECT tableoid, version, 1 FROM serving")
-    started, watch = farm.run(), farm.store.watch()
+    started, watch = farm.run(), farm.store.best.watch()
     farm.trial(started, "d", 1.0, 1.0)
     before = watch.mark()
     assert watch.mark() == before
@@ -156,25 +156,25 @@ def test_a_pooler_in_between_is_asked_each_time(
 def test_a_server_that_goes_away_is_not_answered_for(farm: Farm, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question fails, as it does on a server that changed its mind about the schema."""
     monkeypatch.setattr(listening, "_QUESTION", b"SELECT 1 / 0")
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     assert watch.mark() != watch.mark()
     assert watch.glance() is None
     assert cost(farm) == 1.0
 
 
 def test_the_count_of_another_schema_is_not_taken_for_this_ones(farm: Farm, other: RecordStore, run: Run) -> None:
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     before = watch.mark()
     with asking(other._engine) as connection:
         connection.execute(text("SELECT pg_notify('tunefarm_serving', '1 99999')"))
-    other.upsert_workload(NewWorkload(key="f" * 64, name="another"))  # comes in after that
+    other.workloads.upsert(NewWorkload(key="f" * 64, name="another"))  # comes in after that
     eventually(lambda: watch.glance() not in (None, before))
     assert watch._listener is not None  # type: ignore[attr-defined]
     assert watch._listener.version < 99999  # type: ignore[attr-defined]
 
 
 def test_what_is_undone_is_not_told(farm: Farm, other: RecordStore, run: Run) -> None:
-    watch = farm.store.watch()
+    watch = farm.store.best.watch()
     before = watch.mark()
     with other._engine.connect() as connection:
         connection.execute(text("UPDATE workloads SET name = 'x'"))

@@ -22,7 +22,7 @@ class TestBest:
         run = farm.run()
         for digest, cost in [("a", 3.0), ("b", 1.0), ("c", 2.0)]:
             farm.trial(run, digest, cost, cost, cost)
-        found = farm.store.best(KEY, V3, ZEN3)
+        found = farm.store.best.look_up(KEY, V3, ZEN3)
         assert found.match == "exact"
         assert found.config is not None
         config = found.config
@@ -31,10 +31,10 @@ class TestBest:
         assert config.toolchain == "llvm-22,tunefarm-0.1"
         assert json.loads(config.trace) == {"steps": "b"}
         assert config.low <= config.cost <= config.high
-        assert farm.store.best_configs() == (config,)
-        assert farm.store.best_config(config.id) == config
+        assert farm.store.best.page() == (config,)
+        assert farm.store.best.get(config.id) == config
         with pytest.raises(RecordNotFound):
-            farm.store.best_config(config.id + 1)
+            farm.store.best.get(config.id + 1)
 
     @pytest.mark.parametrize(("seconds", "slower"), [(0.5, True), (1.1, False), (5.0, False)])
     def test_what_is_slower_than_the_function_as_written_says_so(
@@ -43,12 +43,12 @@ class TestBest:
         run = farm.run()
         farm.baseline(run, seconds)
         farm.trial(run, "a", 1.0, 1.1, 1.2)
-        found = farm.store.best(KEY, V3, ZEN3)
+        found = farm.store.best.look_up(KEY, V3, ZEN3)
         assert found.match == "exact"
         assert found.config is not None
         assert (found.config.untuned, found.config.slower_than_untuned) == (seconds, slower)
         assert any("as written is faster" in line for line in found.explain) is slower
-        assert len(farm.store.near(workload_family("def f"), V3, ZEN3)) == (not slower)
+        assert len(farm.store.best.near(workload_family("def f"), V3, ZEN3)) == (not slower)
 
     def test_the_function_as_written_counts_where_it_was_measured(self, farm: Farm) -> None:
         """Not on another device class, and not as a run without a baseline could take its first trial for one."""
@@ -57,14 +57,14 @@ class TestBest:
         farm.trial(elsewhere, "z", 1.0)
         farm.trial(farm.run(), "s", 1.0, device=farm.spr)
         for place in (ZEN3, SPR):
-            assert (config := farm.store.best(KEY, V3, place).config) is not None
+            assert (config := farm.store.best.look_up(KEY, V3, place).config) is not None
             assert (config.untuned, config.slower_than_untuned) == (None, False)
 
     def test_unverified_and_failed_trials_never_count(self, farm: Farm) -> None:
         run = farm.run()
         farm.trial(run, "wrong", 0.1, verified=False)
-        farm.store.add_trial(failed(run, "crash", FailureKind.CRASH, "", device=farm.zen3))
-        found = farm.store.best(KEY, V3, ZEN3)
+        farm.store.trials.add(failed(run, "crash", FailureKind.CRASH, "", device=farm.zen3))
+        found = farm.store.best.look_up(KEY, V3, ZEN3)
         assert found.match == "miss"
         assert "no verified measurement" in found.explain[0]
 
@@ -88,7 +88,7 @@ class TestBest:
         run = farm.run()
         farm.trial(run, "a", 1.0, 1.0)
         farm.trial(run, "a", 2.0, 3.0, 3.0)
-        config = farm.store.best(KEY, V3, ZEN3).config
+        config = farm.store.best.look_up(KEY, V3, ZEN3).config
         assert config is not None
         assert config.samples == (1.0, 1.0, 2.0, 3.0, 3.0)
         assert config.cost == 2.0
@@ -96,79 +96,80 @@ class TestBest:
     def test_each_toolchain_has_its_own_best(self, farm: Farm) -> None:
         farm.trial(farm.run(), "old", 1.0)
         task = NewRunTask(workload_id=farm.workload.id, target_id=farm.v3.id, budget=1)
-        newer = farm.store.start_run(NewRun(tasks=(task,), toolchain={"tunefarm": "0.2.1", "llvm": "23.0"}))
+        newer = farm.store.runs.start(NewRun(tasks=(task,), toolchain={"tunefarm": "0.2.1", "llvm": "23.0"}))
         farm.trial(newer, "new", 2.0)
-        old = farm.store.best(KEY, V3, ZEN3, "llvm-22,tunefarm-0.1")
+        old = farm.store.best.look_up(KEY, V3, ZEN3, "llvm-22,tunefarm-0.1")
         assert (old.match, old.config and old.config.digest) == ("exact", "old")
         assert farm.best_digest() == "new"
-        neither = farm.store.best(KEY, V3, ZEN3, "llvm-99")
+        neither = farm.store.best.look_up(KEY, V3, ZEN3, "llvm-99")
         assert (neither.match, neither.config and neither.config.digest) == ("compatible", "new")
 
     def test_pages_and_filters(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
         farm.trial(farm.run(), "s", 1.0, device=farm.spr)
         farm.trial(farm.run(farm.v4.id), "v", 1.0, device=farm.spr)
-        page = farm.store.best_configs(limit=2)
+        page = farm.store.best.page(limit=2)
         assert [c.digest for c in page] == ["z", "s"]
-        assert [c.digest for c in farm.store.best_configs(after=page[-1].id)] == ["v"]
-        assert [c.digest for c in farm.store.best_configs(device_class=SPR)] == ["s", "v"]
-        assert [c.digest for c in farm.store.best_configs(target=V4, workload=KEY)] == ["v"]
-        assert farm.store.best_configs(workload=OTHER_KEY) == ()
-        assert len(farm.store.best_configs(workload="matmul")) == 3
-        assert [c.digest for c in farm.store.newest_best_configs(2)] == ["v", "s"]
+        assert [c.digest for c in farm.store.best.page(after=page[-1].id)] == ["v"]
+        assert [c.digest for c in farm.store.best.page(device_class=SPR)] == ["s", "v"]
+        assert [c.digest for c in farm.store.best.page(target=V4, workload=KEY)] == ["v"]
+        assert farm.store.best.page(workload=OTHER_KEY) == ()
+        assert len(farm.store.best.page(workload="matmul")) == 3
+        assert [c.digest for c in farm.store.best.newest(2)] == ["v", "s"]
 
 
 class TestLookup:
     def test_an_unknown_workload(self, farm: Farm) -> None:
-        found = farm.store.best(OTHER_KEY, V3, ZEN3)
+        found = farm.store.best.look_up(OTHER_KEY, V3, ZEN3)
         assert (found.match, found.config) == ("miss", None)
         assert OTHER_KEY[:12] in found.explain[0]
 
     def test_another_device_class_is_never_served_undeclared(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
-        found = farm.store.best(KEY, V3, SPR)
+        found = farm.store.best.look_up(KEY, V3, SPR)
         assert found.match == "miss"
         assert ZEN3 in " ".join(found.explain)
 
     def test_a_declared_class_serves(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
-        farm.store.declare_compatible(SPR, [ZEN3])
-        found = farm.store.best(KEY, V3, SPR)
+        farm.store.devices.declare_compatible(SPR, [ZEN3])
+        found = farm.store.best.look_up(KEY, V3, SPR)
         assert (found.match, found.config and found.config.digest) == ("compatible", "z")
         assert "declared" in " ".join(found.explain)
-        farm.store.declare_compatible(SPR, [])
-        assert farm.store.best(KEY, V3, SPR).match == "miss"
+        farm.store.devices.declare_compatible(SPR, [])
+        assert farm.store.best.look_up(KEY, V3, SPR).match == "miss"
         with pytest.raises(RecordNotFound):
-            farm.store.declare_compatible(SPR, ["unheard of"])
+            farm.store.devices.declare_compatible(SPR, ["unheard of"])
 
     def test_code_for_fewer_features_runs_on_more(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0, device=farm.spr)
-        found = farm.store.best(KEY, V4, SPR)
+        found = farm.store.best.look_up(KEY, V4, SPR)
         assert (found.match, found.config and found.config.digest) == ("compatible", "z")
 
     def test_code_for_more_features_is_refused(self, farm: Farm) -> None:
         farm.trial(farm.run(farm.v4.id), "wide", 1.0, device=farm.spr)
-        found = farm.store.best(KEY, V3, SPR)
+        found = farm.store.best.look_up(KEY, V3, SPR)
         assert found.match == "miss"
         assert "avx512f" in " ".join(found.explain)
 
     def test_another_architecture_is_refused(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
-        found = farm.store.best(KEY, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", ZEN3)
+        found = farm.store.best.look_up(KEY, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", ZEN3)
         assert found.match == "miss"
 
     def test_no_device_class_asked_for(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
-        one = farm.store.best(KEY, V3)
+        one = farm.store.best.look_up(KEY, V3)
         assert one.match == "exact"
         assert ZEN3 in " ".join(one.explain)
-        assert farm.store.best(KEY, V4).match == "miss"
+        assert farm.store.best.look_up(KEY, V4).match == "miss"
         farm.trial(farm.run(), "s", 1.0, device=farm.spr)
-        several = farm.store.best(KEY, V3)
+        several = farm.store.best.look_up(KEY, V3)
         assert (several.match, several.config and several.config.device_class) == ("compatible", SPR)
 
     def test_target_text_need_not_be_canonical(self, farm: Farm) -> None:
         farm.trial(farm.run(), "z", 1.0)
-        assert farm.store.best(KEY, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3", ZEN3).match == "exact"
+        same = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3"
+        assert farm.store.best.look_up(KEY, same, ZEN3).match == "exact"
         with pytest.raises(TargetError):
-            farm.store.best(KEY, "warp-drive", ZEN3)
+            farm.store.best.look_up(KEY, "warp-drive", ZEN3)

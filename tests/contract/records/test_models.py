@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from tests.kit.tuner.models import TARGET, candidates, fill, made_up_cost, task
-from tuner.records.cost_models import NewModel
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.parts.models import NewModel
 from tuner.records.store import RecordStore
 
 
@@ -29,38 +29,38 @@ NEW = NewModel(
 
 
 def test_the_newest_model_of_a_family_is_in_use(store):
-    assert store.newest_model("llvm-x86_64-256", 1) is None
-    first, second = store.add_model(NEW), store.add_model(dataclasses.replace(NEW, body=b"other"))
+    assert store.models.in_use("llvm-x86_64-256", 1) is None
+    first, second = store.models.add(NEW), store.models.add(dataclasses.replace(NEW, body=b"other"))
     assert (first.version, second.version) == (1, 2)
-    found = store.newest_model("llvm-x86_64-256", 1)
+    found = store.models.in_use("llvm-x86_64-256", 1)
     assert found == second
     assert found.body == b"other"
-    assert store.model(first.id) == first
-    assert [m.id for m in store.models()] == [second.id, first.id]
+    assert store.models.get(first.id) == first
+    assert [m.id for m in store.models.newest()] == [second.id, first.id]
 
 
 def test_families_and_feature_versions_are_apart(store):
-    store.add_model(NEW)
-    store.add_model(dataclasses.replace(NEW, feature_version=2))
-    assert store.newest_model("llvm-x86_64-512", 1) is None
-    assert store.newest_model("llvm-x86_64-256", 2).version == 1
+    store.models.add(NEW)
+    store.models.add(dataclasses.replace(NEW, feature_version=2))
+    assert store.models.in_use("llvm-x86_64-512", 1) is None
+    assert store.models.in_use("llvm-x86_64-256", 2).version == 1
 
 
 @pytest.mark.parametrize("body", [b"", bytes((8 << 20) + 1)])
 def test_a_model_has_a_size(store, body):
     with pytest.raises(InvalidRecord):
-        store.add_model(dataclasses.replace(NEW, body=body))
+        store.models.add(dataclasses.replace(NEW, body=body))
 
 
 def test_a_model_that_is_not_there(store):
     with pytest.raises(RecordNotFound):
-        store.model(7)
+        store.models.get(7)
 
 
 def test_what_was_measured_is_read_back_by_trace(store):
     fill(store, ["matmul:16,16,16"], 8)
-    [key] = store.tuning_keys()
+    [key] = store.models.tuning_keys()
     assert (key.target, key.device_class, key.workload) == (TARGET, "zen3/2t", task("matmul:16,16,16").key)
     expected = {c.trace_json: made_up_cost(c) for c in candidates(task("matmul:16,16,16"), 8)}
-    assert store.measured_traces(key.id) == pytest.approx(expected)
-    assert len(store.measured_traces(key.id, 2)) == 2
+    assert store.models.measured_traces(key.id) == pytest.approx(expected)
+    assert len(store.models.measured_traces(key.id, 2)) == 2

@@ -33,14 +33,14 @@ def other(farm: Farm) -> Iterator[RecordStore]:
 
 
 def cost(store: RecordStore, device_class: str = ZEN3) -> float | None:
-    config = store.best(KEY, V3, device_class).config
+    config = store.best.look_up(KEY, V3, device_class).config
     return None if config is None else config.cost
 
 
 def remembering(store: RecordStore) -> None:
     """Have it known to the store how things are, and that the database would say if that changed."""
-    store.watch().mark()
-    assert store.watch().glance() is not None
+    store.best.watch().mark()
+    assert store.best.watch().glance() is not None
 
 
 def test_a_store_asked_often_remembers(farm: Farm) -> None:
@@ -66,10 +66,10 @@ def test_what_changes_is_seen_at_once_by_whoever_changed_it(farm: Farm) -> None:
     for number in range(1, 9):
         farm.trial(run, f"d{number}", 1.0 / number, 1.0 / number)
         assert [cost(store), cost(store)] == [1.0 / number] * 2
-    assert store.best(KEY, V3, SPR).match == "miss"
-    store.declare_compatible(SPR, [ZEN3])
-    assert store.best(KEY, V3, SPR).match == "compatible"
-    store.record_device_event(farm.zen3, DeviceEventKind.CHECK_FAILED)
+    assert store.best.look_up(KEY, V3, SPR).match == "miss"
+    store.devices.declare_compatible(SPR, [ZEN3])
+    assert store.best.look_up(KEY, V3, SPR).match == "compatible"
+    store.devices.record_event(farm.zen3, DeviceEventKind.CHECK_FAILED)
     assert (cost(store), cost(store, SPR)) == (None, None)
 
 
@@ -77,23 +77,23 @@ def test_what_another_process_changes_is_seen(farm: Farm, other: RecordStore) ->
     run = farm.run()
     remembering(farm.store)
     for number in range(1, 9):
-        other.add_trial(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
+        other.trials.add(measured(run, f"d{number}", 1.0 / number, 1.0 / number, device=farm.zen3))
         eventually(lambda number=number: cost(farm.store) == 1.0 / number)  # type: ignore[misc]
         assert cost(farm.store) == 1.0 / number
 
 
 def test_an_answer_that_a_change_overtook_is_not_kept(farm: Farm, other: RecordStore) -> None:
     """A writer commits after the answer was read, and the word of it comes in, before it would be remembered."""
-    run, watch = farm.run(), farm.store.watch()
+    run, watch = farm.run(), farm.store.best.watch()
     farm.trial(run, "d", 1.0, 1.0)
     lookups = RememberedLookups(farm.store._engine)
     lookups._watch = watch
     place = V3, ZEN3, None
 
     def overtaken(keys: Collection[str]) -> dict[str, BestLookup]:
-        found = farm.store._look_up(keys, *place)
+        found = farm.store.best._ask(keys, *place)
         before = watch.glance()
-        other.add_trial(measured(run, "e", 0.5, 0.5, device=farm.zen3))
+        other.trials.add(measured(run, "e", 0.5, 0.5, device=farm.zen3))
         eventually(lambda: watch.glance() not in (None, before))
         return found
 
@@ -101,7 +101,7 @@ def test_an_answer_that_a_change_overtook_is_not_kept(farm: Farm, other: RecordS
     [old] = lookups.best_of([KEY], place, overtaken).values()
     assert old.config is not None
     assert old.config.cost == 1.0
-    [new] = lookups.best_of([KEY], place, lambda keys: farm.store._look_up(keys, *place)).values()
+    [new] = lookups.best_of([KEY], place, lambda keys: farm.store.best._ask(keys, *place)).values()
     assert new.config is not None
     assert new.config.cost == 0.5
 
@@ -111,43 +111,43 @@ def test_several_are_of_one_state_of_the_store(farm: Farm, monkeypatch: pytest.M
     farm.trial(farm.run(), "d", 1.0, 1.0)
     remembering(farm.store)
     lookups: list[list[str]] = []
-    look_up = farm.store._look_up
+    look_up = farm.store.best._ask
 
     def noted(keys: Collection[str], *place: Any) -> dict[str, BestLookup]:
         lookups.append(sorted(keys))
         return look_up(keys, *place)
 
-    monkeypatch.setattr(farm.store, "_look_up", noted)
-    farm.store.best_of([KEY], V3, ZEN3)
-    farm.store.best_of([KEY, OTHER_KEY], V3, ZEN3)
-    found = farm.store.best_of([OTHER_KEY, KEY], V3, ZEN3)
+    monkeypatch.setattr(farm.store.best, "_ask", noted)
+    farm.store.best.look_up_all([KEY], V3, ZEN3)
+    farm.store.best.look_up_all([KEY, OTHER_KEY], V3, ZEN3)
+    found = farm.store.best.look_up_all([OTHER_KEY, KEY], V3, ZEN3)
     assert {key: answer.match for key, answer in found.items()} == {KEY: "exact", OTHER_KEY: "miss"}
     assert lookups == [[KEY], sorted([KEY, OTHER_KEY])]
 
 
 def test_marks_differ_after_what_changes_an_answer_and_not_after_other_things(farm: Farm) -> None:
     store, run = farm.store, farm.run()
-    seen = [store.watch().mark()]
+    seen = [store.best.watch().mark()]
 
     def changed() -> bool:
-        seen.append(store.watch().mark())
+        seen.append(store.best.watch().mark())
         return seen[-1] != seen[-2]
 
     farm.trial(run, "d", 1.0, 1.0)
     assert changed()
     farm.trial(run, "slower", 2.0, 2.0)
-    store.upsert_device(NewDevice(name="zen", key="cpu", device_class=ZEN3, fingerprint={"cpu": ZEN3}))
-    store.runs()
+    store.devices.upsert(NewDevice(name="zen", key="cpu", device_class=ZEN3, fingerprint={"cpu": ZEN3}))
+    store.runs.newest()
     assert not changed()
     farm.trial(run, "e", 0.5, 0.5)
     assert changed()
-    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
+    store.workloads.upsert(NewWorkload(key=OTHER_KEY, name="other"))
     assert changed()
-    store.upsert_workload(NewWorkload(key=OTHER_KEY, name="other"))
+    store.workloads.upsert(NewWorkload(key=OTHER_KEY, name="other"))
     assert not changed()
-    store.declare_compatible(SPR, [ZEN3])
+    store.devices.declare_compatible(SPR, [ZEN3])
     assert changed()
-    store.record_device_event(farm.zen3, DeviceEventKind.QUARANTINED)
+    store.devices.record_event(farm.zen3, DeviceEventKind.QUARANTINED)
     assert changed()
     assert len(set(seen)) == 6
 
@@ -156,8 +156,8 @@ def test_no_two_marks_are_equal_while_the_database_is_away(store: RecordStore, m
     def fail() -> None:
         raise OSError("gone")
 
-    monkeypatch.setattr(store.watch(), "_ask", fail)
-    assert store.watch().mark() != store.watch().mark()
+    monkeypatch.setattr(store.best.watch(), "_ask", fail)
+    assert store.best.watch().mark() != store.best.watch().mark()
 
 
 def test_the_tables_said_to_be_counted_are(store: RecordStore) -> None:

@@ -62,11 +62,11 @@ def _condition(sql: str) -> str:
 def test_upgrading_twice_changes_nothing(address: str) -> None:
     first = migrate.upgrade(address)
     with RecordStore.open(address) as store:
-        kept = store.upsert_workload(NewWorkload(key=KEY, name="kept"))
+        kept = store.workloads.upsert(NewWorkload(key=KEY, name="kept"))
     assert migrate.upgrade(address) == first
     assert migrate.check(address).ok
     with RecordStore.open(address) as store:
-        assert store.workload(KEY) == kept
+        assert store.workloads.find(KEY) == kept
 
 
 def test_upgrading_at_once_from_many_places(address: str) -> None:
@@ -114,7 +114,7 @@ def test_a_database_without_tables_is_refused_with_the_command(address: str) -> 
         RecordStore.open(address)
     assert "tunefarm db upgrade --db" in (caught.value.hint or "")
     with RecordStore.open(address, create=True) as store:
-        assert store.runs() == ()
+        assert store.runs.newest() == ()
 
 
 def test_an_older_schema_is_refused_with_the_command(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ class TestAddresses:
 
     def test_a_path_and_a_url_are_the_same_store(self, tmp_path: Path) -> None:
         with RecordStore.open(tmp_path / "a.db", create=True) as store:
-            store.upsert_workload(NewWorkload(key=KEY, name="w"))
+            store.workloads.upsert(NewWorkload(key=KEY, name="w"))
             assert store.address == str(tmp_path / "a.db")
         with RecordStore.open(f"sqlite:///{tmp_path / 'a.db'}") as store:
-            assert store.workload(KEY) is not None
+            assert store.workloads.find(KEY) is not None
 
     def test_what_is_no_database(self, tmp_path: Path) -> None:
         (tmp_path / "text").write_text("not a database, " * 100)

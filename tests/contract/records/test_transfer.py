@@ -33,7 +33,7 @@ class TestTransfer:
         run = source.whole_run()
         absorbed = copy(source.store, store)
         assert (absorbed.runs, absorbed.trials, absorbed.known_runs) == (1, 9, 0)
-        (copied,) = store.runs()
+        (copied,) = store.runs.newest()
         assert run_ref(copied) == run_ref(run)
         assert (copied.state, copied.finished_at, copied.trials, copied.failed) == (
             RunState.FINISHED,
@@ -41,13 +41,13 @@ class TestTransfer:
             8,
             1,
         )
-        assert [plain(t) for t in store.all_trials(copied.id)] == [plain(t) for t in source.store.all_trials(run.id)]
-        assert store.failure_histogram(copied.id)[0].first_text == "signal 11\nunder way: call main"
+        assert [plain(t) for t in store.trials.all(copied.id)] == [plain(t) for t in source.store.trials.all(run.id)]
+        assert store.runs.failures(copied.id)[0].first_text == "signal 11\nunder way: call main"
 
     def test_the_best_config_follows(self, source, store):
         source.whole_run()
         copy(source.store, store)
-        mine, theirs = (s.best(source.task.key, TARGET, "zen3/2t").config for s in (store, source.store))
+        mine, theirs = (s.best.look_up(source.task.key, TARGET, "zen3/2t").config for s in (store, source.store))
         assert mine is not None
         assert theirs is not None
         assert (mine.digest, mine.samples, mine.device, mine.toolchain) == (
@@ -60,9 +60,9 @@ class TestTransfer:
     def test_a_faster_run_from_elsewhere_takes_over(self, source, store):
         Lab(store).whole_run("mine", BEGAN, scale=2.0)
         source.whole_run("theirs", BEGAN + timedelta(days=1), scale=0.5)
-        before = store.best(source.task.key, TARGET, "zen3/2t").config
+        before = store.best.look_up(source.task.key, TARGET, "zen3/2t").config
         copy(source.store, store)
-        after = store.best(source.task.key, TARGET, "zen3/2t").config
+        after = store.best.look_up(source.task.key, TARGET, "zen3/2t").config
         assert before is not None
         assert after is not None
         assert after.cost < before.cost
@@ -72,7 +72,7 @@ class TestTransfer:
         copy(source.store, store)
         again = copy(source.store, store)
         assert (again.runs, again.trials, again.known_runs, again.known_trials) == (0, 0, 1, 9)
-        assert len(store.runs()) == 1
+        assert len(store.runs.newest()) == 1
 
     def test_a_copy_back_adds_nothing(self, source, store):
         source.whole_run()
@@ -84,11 +84,11 @@ class TestTransfer:
         source.whole_run()
         entries = list(read(source.store))
         write(store, entries[: len(entries) - 4])  # the last trials and the end are missing
-        (half,) = store.runs()
+        (half,) = store.runs.newest()
         assert half.state is RunState.INTERRUPTED
         assert half.trials == 4
         assert write(store, entries).trials == 4
-        (whole,) = store.runs()
+        (whole,) = store.runs.newest()
         assert whole.state is RunState.FINISHED
         assert whole.trials == 8
 
@@ -96,24 +96,24 @@ class TestTransfer:
         run = source.start()
         source.trials(run, range(4))
         copy(source.store, store)
-        assert store.runs()[0].state is RunState.INTERRUPTED  # nobody works on it here
+        assert store.runs.newest()[0].state is RunState.INTERRUPTED  # nobody works on it here
         source.trials(run, range(4, 9))
-        source.store.set_run_state(run.id, RunState.FINISHED)
+        source.store.runs.set_state(run.id, RunState.FINISHED)
         assert copy(source.store, store).trials == 5
-        assert store.runs()[0].state is RunState.FINISHED
+        assert store.runs.newest()[0].state is RunState.FINISHED
 
     def test_a_run_that_went_on_in_both_places_keeps_its_own_trials(self, source, store):
         run = source.start()
         source.trials(run, range(4))
         copy(source.store, store)
-        mine = store.runs()[0]
+        mine = store.runs.newest()[0]
         Lab(store).trials(mine, range(4, 7), scale=3.0)
         source.trials(run, range(4, 9))
         absorbed = copy(source.store, store)
         assert absorbed.diverged == [mine.id]
         assert absorbed.trials == 0
         assert absorbed.left_out == 3
-        assert store.run(mine.id).trials == 6
+        assert store.runs.get(mine.id).trials == 6
 
     def test_only_the_selected_runs_are_copied(self, source, store):
         first = source.whole_run("first")
@@ -134,27 +134,27 @@ class TestPrune:
     def test_a_run_with_the_best_config_is_kept(self, store):
         lab = Lab(store)
         best, other = lab.whole_run(), lab.whole_run("slow", BEGAN + timedelta(days=1), scale=4.0)
-        assert "best config" in store.removable(best.id)
+        assert "best config" in store.runs.removable(best.id)
         with pytest.raises(InvalidRecord, match="best config"):
-            store.remove_run(best.id)
-        assert store.removable(other.id) == ""
-        assert store.remove_run(other.id) == 9
-        assert [run.id for run in store.runs()] == [best.id]
-        assert store.run(best.id).trials == 8
-        assert len(list(store.all_trials(best.id))) == 9
+            store.runs.remove(best.id)
+        assert store.runs.removable(other.id) == ""
+        assert store.runs.remove(other.id) == 9
+        assert [run.id for run in store.runs.newest()] == [best.id]
+        assert store.runs.get(best.id).trials == 8
+        assert len(list(store.trials.all(best.id))) == 9
 
     def test_a_run_under_way_is_kept(self, store):
         run = Lab(store).start()
-        assert "running" in store.removable(run.id)
+        assert "running" in store.runs.removable(run.id)
 
     def test_candidates_go_with_their_last_trial(self, store):
         lab = Lab(store)
         lab.whole_run()
         gone = lab.whole_run("slow", BEGAN + timedelta(days=1), scale=4.0)
-        store.remove_run(gone.id)
+        store.runs.remove(gone.id)
         store.compact()
         # the first run tried the same candidates, so all of them are still there
-        assert len(store.measured_digests(lab.task.key, TARGET, "zen3/2t")) == len({*lab.traces[1:9]})
+        assert len(store.trials.measured_digests(lab.task.key, TARGET, "zen3/2t")) == len({*lab.traces[1:9]})
 
 
 def test_stats_count_what_is_there(store):

@@ -98,16 +98,16 @@ def test_an_earlier_database_keeps_everything_and_is_used_on(address: str, revis
     assert migrate.check(address).found == revision
     assert migrate.upgrade(address).ok
     with RecordStore.open(address) as store:
-        run = store.run(1)
+        run = store.runs.get(1)
         assert (run.name, run.state, run.trials, run.tasks[0].best_cost) == ("old", RunState.INTERRUPTED, 1, 0.5)
-        [trial] = store.all_trials(1)
+        [trial] = store.trials.all(1)
         assert (trial.digest, trial.samples, trial.verified) == ("abcd", (0.5,), True)
-        found = store.best("wwww", TARGET, "zen")
+        found = store.best.look_up("wwww", TARGET, "zen")
         assert found.config is not None
         assert found.config.digest == "abcd"
         # what was measured before is known to runs of today, and the old run can be taken up
-        store.take_run(1, "me")
-        assert store.claim(1, 1, ["abcd", "new"]) == {
+        store.runs.take(1, "me")
+        assert store.trials.claim(1, 1, ["abcd", "new"]) == {
             "abcd": ClaimAnswer(ClaimState.KNOWN, 0.5),
             "new": ClaimAnswer(ClaimState.CLAIMED),
         }
@@ -119,10 +119,10 @@ def test_changes_of_an_earlier_database_are_told(address: str, revision: str, mo
     make(address, revision, EARLIER[revision])
     migrate.upgrade(address)
     with RecordStore.open(address) as store, RecordStore.open(address) as other:
-        before = store.watch().mark()
-        assert store.watch().glance() == before
-        other.declare_compatible("zen", [])
-        eventually(lambda: store.watch().glance() not in (None, before))
+        before = store.best.watch().mark()
+        assert store.best.watch().glance() == before
+        other.devices.declare_compatible("zen", [])
+        eventually(lambda: store.best.watch().glance() not in (None, before))
 
 
 @pytest.mark.parametrize("revision", EARLIER)
@@ -152,4 +152,4 @@ def test_an_upgrade_can_be_taken_back(address: str) -> None:
     assert migrate.check(address).found == "0002"
     assert migrate.upgrade(address).ok
     with RecordStore.open(address) as store:
-        assert store.best("wwww", TARGET, "zen").config is not None
+        assert store.best.look_up("wwww", TARGET, "zen").config is not None

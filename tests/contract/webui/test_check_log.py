@@ -26,7 +26,7 @@ class Tracker(FakeTracker):
 
 
 def kinds(store: RecordStore) -> list[DeviceEventKind]:
-    return [event.kind for event in store.device_events(DEVICE)][::-1]
+    return [event.kind for event in store.devices.events(DEVICE)][::-1]
 
 
 def test_a_check_is_written_once(seeded_store: RecordStore, ids: Seeded) -> None:
@@ -35,19 +35,19 @@ def test_a_check_is_written_once(seeded_store: RecordStore, ids: Seeded) -> None
         log.look()
         log.look()
     assert kinds(seeded_store) == [DeviceEventKind.CHECK_PASSED]
-    (event,) = seeded_store.device_events(DEVICE)
+    (event,) = seeded_store.devices.events(DEVICE)
     assert event.data == {"compute": 71.5, "memory": 19.2}
 
 
 def test_a_failed_check_takes_the_best_configs_back(seeded_store: RecordStore, ids: Seeded) -> None:
     tracker = Tracker()
-    best = seeded_store.best(ids.matmul.key, seeded_store.run(ids.finished).tasks[0].target).config
+    best = seeded_store.best.look_up(ids.matmul.key, seeded_store.runs.get(ids.finished).tasks[0].target).config
     assert best is not None
     tracker.changes = {"state": "quarantined", "check": CheckInfo(passed=False, text="wrong sums", age_s=0.0)}
     log = CheckLog(seeded_store, tracker)
     log.look()
     assert kinds(seeded_store) == [DeviceEventKind.CHECK_FAILED, DeviceEventKind.QUARANTINED]
-    held = seeded_store.best(ids.matmul.key, seeded_store.run(ids.finished).tasks[0].target).config
+    held = seeded_store.best.look_up(ids.matmul.key, seeded_store.runs.get(ids.finished).tasks[0].target).config
     assert held is None or held.device != DEVICE
     tracker.changes = {"state": "ready", "check": CheckInfo(passed=True, text="", age_s=-60.0)}
     log.look()
@@ -57,7 +57,7 @@ def test_a_failed_check_takes_the_best_configs_back(seeded_store: RecordStore, i
 def test_devices_that_measured_nothing_are_left_out(store: RecordStore) -> None:
     tracker = Tracker()
     CheckLog(store, tracker).look()
-    assert store.device_events(DEVICE) == ()
+    assert store.devices.events(DEVICE) == ()
 
 
 def test_a_tracker_that_is_away_is_asked_again(seeded_store: RecordStore, ids: Seeded) -> None:

@@ -74,7 +74,7 @@ def test_csv_and_json_have_the_same_rows(web: httpx.Client, ids: Seeded, table: 
 
 def test_all_trials_of_a_run_are_in_it(web: httpx.Client, store: RecordStore, ids: Seeded) -> None:
     rows = web.get("/export/trials.json", params={"run": ids.finished}).json()
-    run = store.run(ids.finished)
+    run = store.runs.get(ids.finished)
     assert sum(row["purpose"] == "search" for row in rows) == run.trials
     assert sum(row["status"] == "failed" for row in rows) == run.failed
     assert [row["sequence"] for row in rows] == list(range(1, len(rows) + 1))

@@ -41,8 +41,8 @@ def test_why_it_did_not_begin_is_kept(store: RecordStore, launcher: ProcessLaunc
     run = queue_run(store, ["matmul:32,32,32"], TARGET, trials=2)
     launcher.start(run.id, "")
     go_on.touch()
-    until(lambda: store.run(run.id).state is RunState.FAILED)
-    assert store.run(run.id).message == "no luck"
+    until(lambda: store.runs.get(run.id).state is RunState.FAILED)
+    assert store.runs.get(run.id).message == "no luck"
 
 
 def test_a_run_that_was_queued_again_meanwhile_waits_on(
@@ -51,18 +51,18 @@ def test_a_run_that_was_queued_again_meanwhile_waits_on(
     run = queue_run(store, ["matmul:32,32,32"], TARGET, trials=2)
     launcher.start(run.id, "")
     [watcher] = [thread for thread in threading.enumerate() if thread.name == f"run-{run.id}"]
-    store.request_stop(run.id, "ann")
-    store.set_run_state(run.id, RunState.QUEUED, "")
+    store.runs.request_stop(run.id, "ann")
+    store.runs.set_state(run.id, RunState.QUEUED, "")
     go_on.touch()
     watcher.join(60)
     assert not watcher.is_alive()
-    assert store.run(run.id).state is RunState.QUEUED
+    assert store.runs.get(run.id).state is RunState.QUEUED
 
 
 def test_a_process_that_cannot_be_started_is_a_failed_run(store: RecordStore, tmp_path: Path) -> None:
     run = queue_run(store, ["matmul:32,32,32"], TARGET, trials=2)
     ProcessLauncher(store, (str(tmp_path / "nothing"),), "unused").start(run.id, "")
-    failed = store.run(run.id)
+    failed = store.runs.get(run.id)
     assert (failed.state, failed.message) == (
         RunState.FAILED, "the tuning process could not be started: No such file or directory"
     )  # fmt: skip

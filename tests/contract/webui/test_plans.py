@@ -98,7 +98,7 @@ def filled(path: str, ids: Seeded, config: int) -> list[str]:
 
 def test_no_route_walks_a_growing_table(store: RecordStore) -> None:
     ids = seed(store)
-    [config] = [c.id for c in store.best_configs(workload=ids.matmul.key)][:1]
+    [config] = [c.id for c in store.best.page(workload=ids.matmul.key)][:1]
     tracker = FakeTracker()
     routes = sorted(set(methods_and_paths(create_app(store, tracker).routes)))
     queries = gets(ids, config)

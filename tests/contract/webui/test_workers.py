@@ -69,7 +69,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
 def test_two_processes_from_start_to_end(farm: Farm, tmp_path: Path) -> None:
     run = farm.run()
     farm.trial(run, "d", 1.0, 1.0)
-    token = farm.store.new_token("t", Role.READ)[1]
+    token = farm.store.tokens.new("t", Role.READ)[1]
     query = urlencode({"workload": KEY, "target": V3, "device_class": ZEN3})
     port_file = tmp_path / "port"
     folder = tmp_path / "here"

@@ -78,18 +78,18 @@ def test_every_device_of_a_tracker_that_matches(farm):
 def remember(farm, cost, device):
     """A history in which the matmul always took `cost` seconds on the device of a first run."""
     with RecordStore.open(farm.db) as store:
-        before = store.bench_results(1)[0]
+        before = store.benches.results(1)[0]
         task = TuningTask.from_spec(MATMUL, before.target)
         ids = {
-            "workload_id": store.upsert_workload(workload_row(task)).id,
-            "target_id": store.upsert_target(before.target).id,
-            "device_id": next(d.id for d in store.devices() if d.name == device),
+            "workload_id": store.workloads.upsert(workload_row(task)).id,
+            "target_id": store.targets.upsert(before.target).id,
+            "device_id": next(d.id for d in store.devices.page() if d.name == device),
         }
-        run = store.start_bench_run(
+        run = store.benches.start(
             NewBenchRun(suite="tiny", spec={}, devices=device, toolchain={"tunefarm": "0", "llvm": "22"})
         )
         start = datetime.now(UTC) - timedelta(days=9)
-        store.add_bench_results(
+        store.benches.add_results(
             run.id,
             [
                 NewBenchResult(

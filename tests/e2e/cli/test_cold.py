@@ -50,5 +50,5 @@ def test_a_run_is_resumed_by_a_process_that_knows_nothing_of_it(tmp_path):
     tunefarm(tmp_path, "tune", "matmul:16,16,16:float32", "--trials", "2", "--quiet", *store)
     tunefarm(tmp_path, "tune", "--resume", "1", "--trials", "4", "--quiet", *store)
     with RecordStore.open(tmp_path / "farm.db") as records:
-        (run,) = records.runs()
+        (run,) = records.runs.newest()
     assert (run.state, run.trials) == (RunState.FINISHED, 4)

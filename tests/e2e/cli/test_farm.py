@@ -110,14 +110,14 @@ def test_a_run_goes_on_when_a_device_is_killed(farm):
     victim.end(signal.SIGKILL)
     assert tuner.handle.wait(300) == 0, tuner.text()
     with RecordStore.open(farm.db) as store:
-        run = store.runs(limit=1)[0]
+        run = store.runs.newest(limit=1)[0]
     assert (run.state, run.trials) == (RunState.FINISHED, 24)
 
 
 def trials(farm) -> int:
     """Search trials of the newest run."""
     with RecordStore.open(farm.db) as store:
-        runs = store.runs(limit=1)
+        runs = store.runs.newest(limit=1)
     return runs[0].trials if runs else 0
 
 

@@ -50,6 +50,6 @@ def test_a_tuner_that_is_killed_again_and_again(farm):
     if run_of(farm).state is not RunState.FINISHED:
         farm.run(*command)
     with RecordStore.open(farm.db) as store:
-        found = list(store.all_trials(run_of(farm).id))
+        found = list(store.trials.all(run_of(farm).id))
     assert run_of(farm).trials == budget
     assert set(Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH).values()) == {1}

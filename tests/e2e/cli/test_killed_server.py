@@ -27,7 +27,8 @@ def listening_child(pid: int) -> int:
 def test_a_run_outlives_its_private_server(farm):
     tuner = farm.start("tune", "tune", KERNEL, "--trials", "16", "--db", farm.db)
     with RecordStore.open(farm.db) as store:
-        until(lambda: any(run.trials >= 4 for run in store.runs()) or tuner.handle.poll() is not None, tuner.text)
+        begun = lambda: any(run.trials >= 4 for run in store.runs.newest())  # noqa: E731
+        until(lambda: begun() or tuner.handle.poll() is not None, tuner.text)
     assert tuner.handle.poll() is None, tuner.text()
     killed = listening_child(tuner.handle.pid)
     assert killed, tuner.text()
@@ -37,4 +38,4 @@ def test_a_run_outlives_its_private_server(farm):
     run = run_of(farm)
     assert (run.state, run.trials) == (RunState.FINISHED, 16)
     with RecordStore.open(farm.db) as store:
-        assert sum(trial.purpose == "search" for trial in store.all_trials(run.id)) == 16
+        assert sum(trial.purpose == "search" for trial in store.trials.all(run.id)) == 16

@@ -57,8 +57,8 @@ def farm(farm):
 def configs(farm):
     """The configs of the search trials that were measured."""
     with RecordStore.open(farm.db) as store:
-        (run,) = store.runs()
-        found = [t for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH]
+        (run,) = store.runs.newest()
+        found = [t for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH]
     return run, [config_of(t.trace) for t in found if t.cost is not None]
 
 

@@ -79,10 +79,10 @@ def test_tuned_locally_logged_and_built_with_the_best(tmp_path, capsys):
     assert tuner.best_config == fastest[0].config
     assert tuner.best_flops == pytest.approx(wanted.flop / fastest[1].cost)
     with RecordStore.open(tmp_path / "records.db") as store:
-        (run,) = store.runs()
-        trials = [t for t in store.all_trials(run.id) if t.trace is not None]
+        (run,) = store.runs.newest()
+        trials = [t for t in store.trials.all(run.id) if t.trace is not None]
         # whoever builds the same computation without the template must not be served configs of it
-        assert store.workload(workload_key(wanted.untuned)) is None
+        assert store.workloads.find(workload_key(wanted.untuned)) is None
     assert {json.loads(t.trace)["autotvm"]["template"] for t in trials} == {"e2e/matmul"}
     assert len({t.digest for t in trials}) == 16
 

@@ -100,8 +100,8 @@ def test_each_failure_costs_its_own_trial(tmp_path, request):
         options = RunOptions(trials=len(ORDER), run_timeout_s=12.0, sample_ms=1, finalists=0)
         ledger = Ledger.create(store, [task], options)
         snapshot = TuningRun([search], fleet, Kernels(), ledger, options).run()
-        run = store.run(ledger.run_id)
-        trials = [t for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH]
+        run = store.runs.get(ledger.run_id)
+        trials = [t for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH]
 
     assert run.state is RunState.FINISHED
     assert [t.failure for t in trials] == [KINDS[name] for name in ORDER]

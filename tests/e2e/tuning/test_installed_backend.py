@@ -65,8 +65,8 @@ def main():
             tune([search], fleet=fleet, options=options, store=store)
         finally:
             fleet.close()
-        (run,) = store.runs()
-        for trial in store.all_trials(run.id):
+        (run,) = store.runs.newest()
+        for trial in store.trials.all(run.id):
             print(trial.purpose, trial.failure or "ok", trial.cost)
 
 

@@ -20,8 +20,8 @@ def run(tmp_path, kernel):
     try:
         with RecordStore.open(tmp_path / "records.db", create=True) as store:
             outcome = tune([kernel_search(kernel, fleet.target(), seed=1)], fleet=fleet, options=OPTIONS, store=store)
-            (run,) = store.runs()
-            return outcome, list(store.all_trials(run.id)), store.failure_histogram(run.id)
+            (run,) = store.runs.newest()
+            return outcome, list(store.trials.all(run.id)), store.runs.failures(run.id)
     finally:
         fleet.close()
 

@@ -54,8 +54,8 @@ def store(tmp_path) -> RecordStore:
 
 def searched(store: RecordStore) -> Counter[str]:
     found: Counter[str] = Counter()
-    for run in store.runs():
-        found.update(t.digest for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH)
+    for run in store.runs.newest():
+        found.update(t.digest for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH)
     return found
 
 
@@ -95,7 +95,8 @@ def test_a_later_run_learns_from_an_earlier_one_for_nothing(store: RecordStore) 
     del farm.measured["untuned"]
     assert set(farm.measured.values()) == {1}
     assert len(farm.measured) == 40
-    costs = [t.cost for run in store.runs() for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH]
+    everything = [t for run in store.runs.newest() for t in store.trials.all(run.id)]
+    costs = [t.cost for t in everything if t.purpose is TrialPurpose.SEARCH]
     assert outcome.best[0] is not None
     assert outcome.best[0].cost == min(c for c in costs if c is not None)
 
@@ -165,7 +166,7 @@ def test_a_run_under_way_is_not_resumed_twice(store: RecordStore, monkeypatch: p
     run.stop()
     thread.join(60)
     assert [type(e) for e in raised] == [KeyboardInterrupt]
-    assert store.run(1).state is RunState.INTERRUPTED
+    assert store.runs.get(1).state is RunState.INTERRUPTED
     Ledger.resume(store, 1, [task()])
 
 
@@ -174,11 +175,11 @@ def test_a_tuner_that_was_taken_for_dead_stops(store: RecordStore, monkeypatch: 
     owned_by(monkeypatch, "the next")
     monkeypatch.setattr("tuner.engine.ledger.is_gone", lambda _: True)
     resumed = Ledger.resume(store, 1, [task()])
-    before = len(list(store.all_trials(1)))
+    before = len(list(store.trials.all(1)))
     thread.join(60)
     assert [type(e) for e in raised] == [RunTakenOver]
-    assert len(list(store.all_trials(1))) == before
-    assert store.run(1).state is RunState.RUNNING
+    assert len(list(store.trials.all(1))) == before
+    assert store.runs.get(1).state is RunState.RUNNING
     resumed.finish("")
 
 
@@ -186,8 +187,8 @@ def test_budgets_of_time_end_a_run(store: RecordStore) -> None:
     """Without a number of trials; however few a busy machine gets done, the run ends by itself."""
     options = RunOptions(trials=0, seconds=0.5, finalists=0)
     outcome = tune([search()], fleet=Farm(2, 0.01).fleet, builder=ReplayBuilder(), options=options, store=store)
-    assert outcome.snapshot.done == store.run(1).trials
-    assert store.run(1).state is RunState.FINISHED
+    assert outcome.snapshot.done == store.runs.get(1).trials
+    assert store.runs.get(1).state is RunState.FINISHED
 
 
 def many(count: int) -> Sequence[TaskSearch]:

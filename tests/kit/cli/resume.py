@@ -13,7 +13,7 @@ KERNEL = "matmul:32,32,32:float32"
 
 def run_of(farm: CliFarm) -> Run | None:
     with RecordStore.open(farm.db) as store:
-        runs = store.runs(limit=1)
+        runs = store.runs.newest(limit=1)
         return runs[0] if runs else None
 
 
@@ -21,7 +21,8 @@ def begin(farm: CliFarm, *flags: str) -> Process:
     """A long run, once it has some trials."""
     tuner = farm.start("tune", "tune", KERNEL, "--trials", "400", "--db", farm.db, *flags)
     with RecordStore.open(farm.db) as store:
-        until(lambda: any(run.trials >= 5 for run in store.runs()) or tuner.handle.poll() is not None, tuner.text)
+        begun = lambda: any(run.trials >= 5 for run in store.runs.newest())  # noqa: E731
+        until(lambda: begun() or tuner.handle.poll() is not None, tuner.text)
     assert tuner.handle.poll() is None, tuner.text()
     return tuner
 
@@ -29,8 +30,8 @@ def begin(farm: CliFarm, *flags: str) -> Process:
 def check_resumed(farm: CliFarm, before: int, budget: int) -> None:
     """After a resumed run: it reached its budget, and no candidate has two search trials."""
     with RecordStore.open(farm.db) as store:
-        (run,) = store.runs()
-        found = list(store.all_trials(run.id))
+        (run,) = store.runs.newest()
+        found = list(store.trials.all(run.id))
     assert run.state is RunState.FINISHED
     assert run.trials == budget
     searched = Counter(t.digest for t in found if t.purpose is TrialPurpose.SEARCH)

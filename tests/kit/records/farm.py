@@ -25,29 +25,29 @@ class Farm:
     store: RecordStore
 
     def __post_init__(self) -> None:
-        self.workload = self.store.upsert_workload(
+        self.workload = self.store.workloads.upsert(
             NewWorkload(key=KEY, name="matmul", spec={"op": "matmul"}, function="def f", flops=2.0e9)
         )
-        self.v3 = self.store.upsert_target(V3)
-        self.v4 = self.store.upsert_target(V4)
+        self.v3 = self.store.targets.upsert(V3)
+        self.v4 = self.store.targets.upsert(V4)
         self.zen3 = self.device("zen", ZEN3)
         self.spr = self.device("spr", SPR)
 
     def device(self, name: str, device_class: str) -> int:
-        return self.store.upsert_device(
+        return self.store.devices.upsert(
             NewDevice(name=name, key="cpu", device_class=device_class, fingerprint={"cpu": device_class})
         ).id
 
     def run(self, target_id: int | None = None, budget: int = 64, **options: object) -> Run:
         task = NewRunTask(workload_id=self.workload.id, target_id=target_id or self.v3.id, budget=budget)
-        return self.store.start_run(NewRun(tasks=(task,), toolchain=TOOLCHAIN, **options))  # type: ignore[arg-type]
+        return self.store.runs.start(NewRun(tasks=(task,), toolchain=TOOLCHAIN, **options))  # type: ignore[arg-type]
 
     def trial(self, run: Run, digest: str, *samples: float, device: int | None = None, verified: bool = True) -> int:
-        return self.store.add_trial(measured(run, digest, *samples, device=device or self.zen3, verified=verified))
+        return self.store.trials.add(measured(run, digest, *samples, device=device or self.zen3, verified=verified))
 
     def baseline(self, run: Run, seconds: float, device: int | None = None) -> int:
         """The function as written."""
-        return self.store.add_trial(
+        return self.store.trials.add(
             NewTrial(
                 task_id=run.tasks[0].id,
                 device_id=device or self.zen3,
@@ -58,7 +58,7 @@ class Farm:
         )
 
     def best_digest(self, target: str = V3, device_class: str = ZEN3) -> str:
-        found = self.store.best(KEY, target, device_class)
+        found = self.store.best.look_up(KEY, target, device_class)
         assert found.config is not None
         return found.config.digest
 

@@ -39,10 +39,10 @@ class Lab:
 
     def device(self, name: str = "zen/0") -> int:
         new = NewDevice(name=name, key="cpu", device_class="zen3/2t", fingerprint={"cpu": "EPYC"}, features=("avx2",))
-        return self.store.upsert_device(new).id
+        return self.store.devices.upsert(new).id
 
     def start(self, name: str = "first", began: datetime = BEGAN) -> Run:
-        workload = self.store.upsert_workload(
+        workload = self.store.workloads.upsert(
             NewWorkload(
                 key=self.task.key,
                 name=self.task.name,
@@ -51,8 +51,8 @@ class Lab:
                 flops=self.task.flops,
             )
         )
-        target = self.store.upsert_target(str(self.task.target)).id
-        return self.store.start_run(
+        target = self.store.targets.upsert(str(self.task.target)).id
+        return self.store.runs.start(
             NewRun(
                 tasks=(NewRunTask(workload_id=workload.id, target_id=target, budget=8),),
                 toolchain={"tunefarm": "0.1.0", "llvm": "22.1.0"},
@@ -68,7 +68,7 @@ class Lab:
     def trials(self, run: Run, numbers: range, scale: float = 1.0) -> None:
         """Trials `numbers` of the run: number 0 the untuned function, every fifth one a crash."""
         device = self.device()
-        self.store.add_trials([self._trial(run, number, device, scale) for number in numbers])
+        self.store.trials.add_all([self._trial(run, number, device, scale) for number in numbers])
 
     def _trial(self, run: Run, number: int, device: int, scale: float) -> NewTrial:
         when = run.started_at + timedelta(seconds=number)
@@ -95,7 +95,7 @@ class Lab:
     def whole_run(self, name: str = "first", began: datetime = BEGAN, scale: float = 1.0) -> Run:
         run = self.start(name, began)
         self.trials(run, range(9), scale)
-        return self.store.set_run_state(run.id, RunState.FINISHED, "", at=began + timedelta(seconds=30))
+        return self.store.runs.set_state(run.id, RunState.FINISHED, "", at=began + timedelta(seconds=30))
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -101,11 +101,11 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
         _device(store, "rack1-02/0", ZEN3, "AMD EPYC 7763 64-Core Processor", 2),
         _device(store, "lab-xeon/0", XEON, "Intel Xeon Platinum 8481C", 4),
     )
-    target = store.upsert_target(TARGET).id
+    target = store.targets.upsert(TARGET).id
 
     def start(workloads: tuple[Workload, ...], budget: int, command: str, at: datetime) -> Run:
         tasks = tuple(NewRunTask(workload_id=w.id, target_id=target, budget=budget) for w in workloads)
-        return store.start_run(
+        return store.runs.start(
             NewRun(
                 tasks=tasks,
                 toolchain=TOOLCHAIN,
@@ -120,20 +120,20 @@ def seed(store: RecordStore, now: datetime | None = None) -> Seeded:
     base = "tunefarm tune {} --trials {} --tracker 127.0.0.1:9190 --key cpu"
     first = start((matmul, conv), 64, base.format(f"{matmul.name} {conv.name}", 64), now - timedelta(hours=30))
     _fill(store, first, 64, devices[:2], rng, 0)
-    store.set_run_state(first.id, RunState.FINISHED, at=first.started_at + timedelta(seconds=41))
+    store.runs.set_state(first.id, RunState.FINISHED, at=first.started_at + timedelta(seconds=41))
 
     broken = start((softmax,), 64, base.format(softmax.name, 64), now - timedelta(hours=5))
     why = "LLVM ERROR: no exp on this target"
     for i in range(12):
         when = broken.started_at + timedelta(seconds=1 + i / 4)
-        store.add_trial(_failed(broken, 0, f"f{i:031x}", FailureKind.BUILD, why, when))
+        store.trials.add(_failed(broken, 0, f"f{i:031x}", FailureKind.BUILD, why, when))
     message = f"the first 12 trials all failed with build; the first one:\n{why}"
-    store.set_run_state(broken.id, RunState.FAILED, message, at=broken.started_at + timedelta(seconds=4))
+    store.runs.set_state(broken.id, RunState.FAILED, message, at=broken.started_at + timedelta(seconds=4))
 
     stopped = start((softmax,), 200, base.format(softmax.name, 200), now - timedelta(hours=3))
     _fill(store, stopped, 77, devices[2:], rng, 40)
     end = stopped.started_at + timedelta(seconds=27)
-    store.set_run_state(stopped.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)", at=end)
+    store.runs.set_state(stopped.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)", at=end)
 
     began = now - timedelta(seconds=30)
     running = start((matmul, conv), 400, base.format(f"{matmul.name} {conv.name}", 400), began)
@@ -154,7 +154,7 @@ def _events(store: RecordStore, device: int, now: datetime) -> None:
         (30, DeviceEventKind.CLEARED, "the fan was replaced", {}),
         (30, DeviceEventKind.RETURNED, "", {}),
     ):
-        store.record_device_event(device, kind, message, at=now - timedelta(days=days), data=data)
+        store.devices.record_event(device, kind, message, at=now - timedelta(days=days), data=data)
 
 
 def _benchmarks(
@@ -165,7 +165,7 @@ def _benchmarks(
     run = None
     for day in range(14):
         at = now - timedelta(days=13 - day, hours=2)
-        run = store.start_bench_run(
+        run = store.benches.start(
             NewBenchRun(
                 suite="nightly", spec={"kernels": []}, devices="cpu", toolchain=TOOLCHAIN, host="build-7", user="ada",
                 command="tunefarm bench run nightly.toml --devices cpu", started_at=at,
@@ -183,23 +183,23 @@ def _benchmarks(
                         noise=("confirmed",) if slow and day == 11 else (), measured_at=at + timedelta(minutes=1),
                     )
                 )  # fmt: skip
-        store.add_bench_results(run.id, results)
-        store.end_bench_run(run.id, RunState.FINISHED, at=at + timedelta(minutes=2))
+        store.benches.add_results(run.id, results)
+        store.benches.end(run.id, RunState.FINISHED, at=at + timedelta(minutes=2))
     assert run is not None
     return run.id
 
 
 def _releases(store: RecordStore) -> None:
     first = ["matmul:512,512,512:float32"]
-    store.create_release("2026.10", note="for the October image", created_by="ada", workloads=first)
-    store.approve_release("2026.10", "grace")
-    store.create_release("2026.11", created_by="ada")
+    store.releases.create("2026.10", note="for the October image", created_by="ada", workloads=first)
+    store.releases.approve("2026.10", "grace")
+    store.releases.create("2026.11", created_by="ada")
 
 
 def _workload(store: RecordStore, name: str, op: str, args: list[int], start: str, flops: float | None) -> Workload:
     spec = {"op": op, "args": args, "dtype": "float32"}
     func = WorkloadSpec(op, tuple(args)).prim_func() if op in OPERATORS else _softmax(args)
-    return store.upsert_workload(
+    return store.workloads.upsert(
         NewWorkload(key=(start * 16)[:64], name=name, spec=spec, function=func.script(), flops=flops)
     )
 
@@ -211,7 +211,7 @@ def _softmax(shape: list[int]) -> PrimFunc:
 
 def _device(store: RecordStore, name: str, device_class: str, cpu: str, cores: int) -> int:
     fingerprint = {"cpu_model": cpu, "cores": cores, "hostname": name.partition("/")[0], "governor": "performance"}
-    return store.upsert_device(
+    return store.devices.upsert(
         NewDevice(name=name, key="cpu", device_class=device_class, fingerprint=fingerprint, features=("avx2", "fma"))
     ).id
 
@@ -260,7 +260,7 @@ def _fill(
         for task in range(len(run.tasks)):
             when = run.started_at + timedelta(seconds=3 + PACE_S * (number * len(run.tasks) + task))
             trials.append(next_trial(run, task, number, devices, rng, salt, when))
-    store.add_trials(trials)
+    store.trials.add_all(trials)
 
 
 def next_trial(
@@ -309,11 +309,11 @@ def _samples(cost: float, rng: random.Random, spread: float = 0.006) -> tuple[fl
 def go_on(store: RecordStore, run_id: int, stop: threading.Event, pause_s: float = 0.25) -> Iterator[int]:
     """Adds trials to a run one by one, as a tuner would; yields their ids."""
     rng = random.Random(run_id)
-    run = store.run(run_id)
-    devices = tuple(device.id for device in store.devices())[:2]
+    run = store.runs.get(run_id)
+    devices = tuple(device.id for device in store.devices.page())[:2]
     number = run.trials
     while not stop.wait(pause_s):
-        yield store.add_trial(next_trial(run, number % len(run.tasks), number // 2, devices, rng, 7, utcnow()))
+        yield store.trials.add(next_trial(run, number % len(run.tasks), number // 2, devices, rng, 7, utcnow()))
         number += 1
 
 
@@ -377,7 +377,7 @@ def main() -> None:
 
     path = sys.argv[1]
     with RecordStore.open(path, create=True) as store:
-        runs = store.runs(limit=1)
+        runs = store.runs.newest(limit=1)
         running = runs[0].id if runs else seed(store).running
         if "--serve" in sys.argv:
             stop = threading.Event()

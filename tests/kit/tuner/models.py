@@ -43,12 +43,12 @@ def made_up_cost(candidate: Candidate) -> float:
 
 def fill(store: RecordStore, specs: Sequence[str], count: int = 24, target: str = TARGET) -> None:
     """A finished run of each workload, with the made-up costs."""
-    device = store.upsert_device(
+    device = store.devices.upsert(
         NewDevice(name="zen/0", key="cpu", device_class="zen3/2t", fingerprint={"cpu": "EPYC"}, features=("avx2",))
     )
     for spec in specs:
         of = task(spec, target)
-        workload = store.upsert_workload(
+        workload = store.workloads.upsert(
             NewWorkload(
                 key=of.key,
                 name=of.name,
@@ -57,13 +57,13 @@ def fill(store: RecordStore, specs: Sequence[str], count: int = 24, target: str 
                 flops=of.flops,
             )
         )
-        row = NewRunTask(workload_id=workload.id, target_id=store.upsert_target(target).id, budget=count)
-        run = store.start_run(NewRun(tasks=(row,), toolchain={"tunefarm": "0.1.0"}, name=spec))
-        store.add_trials([
+        row = NewRunTask(workload_id=workload.id, target_id=store.targets.upsert(target).id, budget=count)
+        run = store.runs.start(NewRun(tasks=(row,), toolchain={"tunefarm": "0.1.0"}, name=spec))
+        store.trials.add_all([
             NewTrial(
                 task_id=run.tasks[0].id, device_id=device.id, digest=candidate_digest(c.trace_json), trace=c.trace_json,
                 samples=(made_up_cost(c),) * 3, verified=True,
             )
             for c in candidates(of, count)
         ])  # fmt: skip
-        store.set_run_state(run.id, RunState.FINISHED, "")
+        store.runs.set_state(run.id, RunState.FINISHED, "")

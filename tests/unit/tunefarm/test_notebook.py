@@ -23,10 +23,10 @@ def db(tmp_path):
         lab.start("empty")
         run = lab.start("<second>")
         lab.trials(run, range(13))
-        search = [t for t in store.all_trials(run.id) if t.purpose is TrialPurpose.SEARCH and t.cost is not None]
+        search = [t for t in store.trials.all(run.id) if t.purpose is TrialPurpose.SEARCH and t.cost is not None]
         ranked = sorted(search, key=lambda t: t.cost)
         for trial, samples in zip(ranked, [(2e-3, 3e-3, 4e-3), (1e-3, 1e-3, 9e-3)]):
-            store.add_trial(
+            store.trials.add(
                 NewTrial(
                     task_id=trial.task_id, device_id=trial.device_id, digest=trial.digest, trace=trial.trace,
                     purpose=TrialPurpose.FINAL, samples=samples, verified=True,

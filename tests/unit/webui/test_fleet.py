@@ -21,8 +21,8 @@ from webui.fleet import Fleet
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RecordStore]:
     with RecordStore.open(tmp_path / "r.db", create=True) as opened:
-        opened.upsert_device(NewDevice(name="old", key="cpu", device_class="c1", fingerprint={"cpu_model": "A"}))
-        opened.upsert_device(NewDevice(name="old", key="cpu", device_class="c2", fingerprint={"cpu_model": "B"}))
+        opened.devices.upsert(NewDevice(name="old", key="cpu", device_class="c1", fingerprint={"cpu_model": "A"}))
+        opened.devices.upsert(NewDevice(name="old", key="cpu", device_class="c2", fingerprint={"cpu_model": "B"}))
         yield opened
 
 

@@ -23,8 +23,8 @@ def store(tmp_path: Path) -> RecordStore:
 
 def test_a_running_run(store: RecordStore) -> None:
     ids = seed(store, NOW)
-    run = store.run(ids.running)
-    latest = store.trials(run.id, limit=1000, with_trace=False)
+    run = store.runs.get(ids.running)
+    latest = store.trials.page(run.id, limit=1000, with_trace=False)
     last = max(t.finished_at for t in latest)
     found = progress(run, latest, last)
     assert found.rate == pytest.approx(1 / 0.24)
@@ -36,20 +36,20 @@ def test_a_running_run(store: RecordStore) -> None:
 
 
 def test_a_run_not_heard_of(store: RecordStore) -> None:
-    run = store.run(seed(store, NOW).running)
+    run = store.runs.get(seed(store, NOW).running)
     assert progress(run, (), run.updated_at + timedelta(seconds=QUIET_S / 2)).quiet_s is None
     assert progress(run, (), run.updated_at + timedelta(seconds=2 * QUIET_S)).quiet_s == 2 * QUIET_S
 
 
 def test_an_ended_run_has_a_rate_and_no_time_left(store: RecordStore) -> None:
     ids = seed(store, NOW)
-    found = current_progress(store, store.run(ids.finished))
+    found = current_progress(store, store.runs.get(ids.finished))
     assert (found.eta_s, found.quiet_s, found.elapsed_s) == (None, None, 41.0)
     assert found.rate == pytest.approx(128 / 41)
 
 
 def test_too_few_trials_give_no_rate(store: RecordStore) -> None:
     ids = seed(store, NOW)
-    store.set_run_state(ids.failed, RunState.RUNNING)
-    run = store.run(ids.failed)
-    assert progress(run, store.trials(run.id, limit=2), NOW).eta_s is None
+    store.runs.set_state(ids.failed, RunState.RUNNING)
+    run = store.runs.get(ids.failed)
+    assert progress(run, store.trials.page(run.id, limit=2), NOW).eta_s is None

@@ -104,9 +104,9 @@ def run(settings: Settings, /, suite: str, addresses: tuple[str, ...], as_json_:
     stands = _stands(settings, given["devices"], given["tracker"], addresses)
     options = BenchOptions(rounds=given["rounds"], repeat=given["repeat"], wait_s=given["wait"], seed=given["seed"])
     with RecordStore.open(given["db"] or settings.db, create=True) as store:
-        record = store.start_bench_run(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
+        record = store.benches.start(_new_run(found, given["devices"] or ", ".join(s.name for s in stands), options))
         problems, flags = _follow(store, found, stands, options, record, quiet=as_json_)
-        record = store.bench_run(record.id)
+        record = store.benches.get(record.id)
         lines = lines_of(store, record)
     if given["report"]:
         _write(given["report"], record, lines)
@@ -170,13 +170,13 @@ def _follow(
             if not quiet and (text := _text(event)):
                 click.echo(text, err=True)
     except KeyboardInterrupt:
-        store.end_bench_run(record.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)")
+        store.benches.end(record.id, RunState.INTERRUPTED, "stopped by the user (Ctrl-C)")
         raise
     except BaseException as error:
-        store.end_bench_run(record.id, RunState.FAILED, f"{type(error).__name__}: {error}")
+        store.benches.end(record.id, RunState.FAILED, f"{type(error).__name__}: {error}")
         raise
     state = RunState.FAILED if len(problems) == len(stands) else RunState.FINISHED
-    store.end_bench_run(record.id, state, "\n".join(problems))
+    store.benches.end(record.id, state, "\n".join(problems))
     return problems, flags
 
 
@@ -256,7 +256,7 @@ def _write(path: Path, record: BenchRun, lines: Sequence[Line]) -> None:
 def list_(settings: Settings, limit: int, db: str | None, as_json_: bool) -> None:
     """List benchmark runs, newest first."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.bench_runs(limit)
+        found = store.benches.newest(limit)
     if as_json_:
         click.echo(json.dumps([_run_json(record, [], []) | {"count": record.results} for record in found]))
         return
@@ -279,7 +279,7 @@ def report(settings: Settings, run_id: int, out: Path | None, db: str | None, as
     """Report on benchmark run RUN, against what was known before it."""
     _check_report(out)
     with RecordStore.open(db or settings.db) as store:
-        record = store.bench_run(run_id)
+        record = store.benches.get(run_id)
         lines = lines_of(store, record)
     if as_json_:
         click.echo(json.dumps(_run_json(record, lines, record.message.splitlines())))
@@ -301,7 +301,7 @@ def history(settings: Settings, kernel: str, device: str, limit: int, db: str | 
     import numpy as np
 
     with RecordStore.open(db or settings.db) as store:
-        found = [r for r in store.bench_series(kernel, device, limit) if r.cost is not None]
+        found = [r for r in store.benches.series(kernel, device, limit) if r.cost is not None]
     costs = [r.cost for r in found if r.cost is not None]
     steps = set(find_steps(np.log(costs))) if costs else set()
     if as_json_:

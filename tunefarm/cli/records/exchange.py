@@ -85,7 +85,7 @@ def export(
 
 def _trials(store: RecordStore, selection: Selection) -> Iterator[Trial]:
     for run in selected_runs(store, selection):
-        yield from store.all_trials(run.id)
+        yield from store.trials.all(run.id)
 
 
 @contextmanager
@@ -268,9 +268,9 @@ def merge(
 def _left_behind(store: RecordStore) -> list[str]:
     """What a store has that no merge takes along."""
     there = {
-        "benchmark runs": store.bench_runs(limit=1),
-        "releases": store.releases(limit=1),
-        "tokens": store.tokens(limit=1),
+        "benchmark runs": store.benches.newest(limit=1),
+        "releases": store.releases.newest(limit=1),
+        "tokens": store.tokens.all(limit=1),
     }
     return [name for name, found in there.items() if found]
 
@@ -386,7 +386,7 @@ def prune(
             return
         if not yes:
             click.confirm("remove them for good?", abort=True)
-        removed = sum(store.remove_run(run.id) for run in gone)
+        removed = sum(store.runs.remove(run.id) for run in gone)
         if compact:
             store.compact()
     click.echo(f"removed {len(gone)} runs and {removed} trials")
@@ -394,7 +394,7 @@ def prune(
 
 def _kept(store: RecordStore, run: Run) -> bool:
     """Whether the run must stay; says why."""
-    why = store.removable(run.id)
+    why = store.runs.removable(run.id)
     if why:
         click.echo(why)
     return bool(why)

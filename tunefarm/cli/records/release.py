@@ -46,7 +46,7 @@ def create(
 ) -> None:
     """Freeze the best configs there are now as the release NAME. Builds use it once it is approved."""
     with RecordStore.open(db or settings.db) as store:
-        made = store.create_release(
+        made = store.releases.create(
             name, note=note, created_by=user_name(), workloads=workloads, target=target, device_class=device_class
         )
     click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
@@ -59,7 +59,7 @@ def create(
 def list_(settings: Settings, db: str | None, as_json: bool) -> None:
     """List releases, newest first."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.releases(limit=500)
+        found = store.releases.newest(limit=500)
     if as_json:
         click.echo(json.dumps([_as_json(r) for r in found]))
         return
@@ -81,7 +81,7 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
 def show(settings: Settings, name: str, db: str | None, as_json: bool) -> None:
     """Show the configs of the release NAME."""
     with RecordStore.open(db or settings.db) as store:
-        found, entries = store.find_release(name), store.release_entries(name)
+        found, entries = store.releases.get(name), store.releases.entries(name)
     if as_json:
         click.echo(release_files.dump(found, entries), nl=False)
         return
@@ -98,7 +98,7 @@ def show(settings: Settings, name: str, db: str | None, as_json: bool) -> None:
 def diff(settings: Settings, old: str, new: str, db: str | None, as_json: bool) -> None:
     """Show what changed from the release OLD to the release NEW."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.diff_releases(old, new)
+        found = store.releases.diff(old, new)
     if as_json:
         sides = {"added": found.added, "removed": found.removed}
         changed = [{"old": _entry_json(a), "new": _entry_json(b)} for a, b in found.changed]
@@ -122,7 +122,7 @@ def diff(settings: Settings, old: str, new: str, db: str | None, as_json: bool) 
 def approve(settings: Settings, name: str, db: str | None) -> None:
     """Let builds use the release NAME, which from then on stays as it is."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.approve_release(name, user_name())
+        found = store.releases.approve(name, user_name())
     click.echo(f"release {found.name} was approved by {found.approved_by}")
 
 
@@ -134,7 +134,7 @@ def approve(settings: Settings, name: str, db: str | None) -> None:
 def export(settings: Settings, name: str, file: Path, db: str | None) -> None:
     """Write the release NAME to FILE (- for stdout), with a checksum."""
     with RecordStore.open(db or settings.db) as store:
-        text = release_files.dump(store.find_release(name), store.release_entries(name))
+        text = release_files.dump(store.releases.get(name), store.releases.entries(name))
     if str(file) == "-":
         click.echo(text, nl=False)
         return
@@ -153,7 +153,7 @@ def import_(settings: Settings, file: Path, db: str | None) -> None:
     """Take in a release that another store exported. A changed file is refused; builds use it once it is approved."""
     read = _read(file)
     with RecordStore.open(db or settings.db) as store:
-        made = store.import_release(read)
+        made = store.releases.take_in(read)
     click.echo(f"release {made.name}: {made.entry_count} configs, digest {made.digest[:12]}, not approved yet")
 
 
@@ -165,7 +165,7 @@ def verify(file: Path, db: str | None) -> None:
     read = _read(file)
     if db is not None:
         with RecordStore.open(db) as store:
-            held = store.find_release(read.name)
+            held = store.releases.get(read.name)
         if held.digest != read.digest:
             raise TunefarmError(
                 f"release {read.name} of the store has digest {held.digest[:12]}, the file {read.digest[:12]}",

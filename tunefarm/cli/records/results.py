@@ -48,7 +48,7 @@ Exit status: 0 a config was found, 1 an error, 2 wrong usage, 3 there is none.
 def runs(settings: Settings, db: str | None, limit: int, as_json: bool) -> None:
     """List tuning runs, newest first."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.runs(limit=limit)
+        found = store.runs.newest(limit=limit)
     if as_json:
         click.echo(json.dumps([_run_json(r) for r in found]))
         return
@@ -99,7 +99,7 @@ def best(
     task = TuningTask.from_spec(workload, Target(local_target()) if not target else given_target(target))
     address = db or settings.db
     with RecordStore.open(address) as store:
-        lookup = store.best(task.key, str(task.target), device_class)
+        lookup = store.best.look_up(task.key, str(task.target), device_class)
         near = () if lookup.config else nearby(store, task.func, str(task.target), device_class)
     if as_json:
         click.echo(json.dumps({"workload": task.name, "workload_key": task.key, **_lookup_json(lookup)}))

@@ -161,7 +161,7 @@ def _tune(farm: Farm, trials: int, console: Console) -> Run:
     try:
         with RecordStore.open(farm.db) as store:
             while tuner.poll() is None:
-                runs = store.runs(limit=1)
+                runs = store.runs.newest(limit=1)
                 if runs and victim.poll() is None and runs[0].trials >= trials // 4:
                     victim.send_signal(signal.SIGKILL)
                     console.print(f"[yellow]killed device server {victim.pid} with SIGKILL[/yellow]", highlight=False)
@@ -175,7 +175,7 @@ def _tune(farm: Farm, trials: int, console: Console) -> Run:
     if victim.poll() is None:
         raise DemoError("tuning ended before the second server could be killed")
     with RecordStore.open(farm.db) as store:
-        return store.runs(limit=1)[0]
+        return store.runs.newest(limit=1)[0]
 
 
 def _downstream(farm: Farm, console: Console) -> list[dict[str, Any]]:
@@ -210,8 +210,8 @@ def _print_result(
     elapsed: float,
 ) -> None:
     with RecordStore.open(farm.db) as store:
-        failures = store.failure_histogram(run.id)
-        best = {config.workload_key: config.cost for config in store.best_configs()}
+        failures = store.runs.failures(run.id)
+        best = {config.workload_key: config.cost for config in store.best.page()}
     table = Table(title=f"tunefarm demo, {seconds(elapsed)} in all")
     table.add_column("kernel")
     for name in ("untuned", "best", "speedup", "of numpy/OpenBLAS", "trials", "failures"):

@@ -16,7 +16,7 @@ from tuner.errors import TuningError
 from tuner.model import dataset, library
 from tuner.model.errors import ModelError
 from tuner.model.training import TrainingOptions, train
-from tuner.records.cost_models import NewModel, StoredModel
+from tuner.records.parts.models import NewModel, StoredModel
 from tuner.records.store import RecordStore
 
 _DB = click.option("--db", help="Record store.  [default: the setting, sqlite:///tunefarm.db]")
@@ -72,7 +72,7 @@ def _trained(store: RecordStore, family: str, options: TrainingOptions) -> Store
     data = dataset.from_store(store, family)
     if data.left_out:
         click.echo(f"{family}: {data.left_out} candidates are left out: the features do not describe them", err=True)
-    return store.add_model(library.pack(family, data.groups, train(data.groups, options)))
+    return store.models.add(library.pack(family, data.groups, train(data.groups, options)))
 
 
 @model.command("list", epilog="\b\nExample:\n  tunefarm model list --json")
@@ -82,7 +82,7 @@ def _trained(store: RecordStore, family: str, options: TrainingOptions) -> Store
 def list_command(settings: Settings, db: str | None, as_json: bool) -> None:
     """List the store's models, newest first, and those that come with tunefarm."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.models()
+        found = store.models.newest()
     shipped = [m for m in map(library.shipped, library.shipped_families()) if m is not None]
     if as_json:
         click.echo(json.dumps([_as_json(m) for m in (*found, *shipped)]))
@@ -147,7 +147,7 @@ def import_command(settings: Settings, file: Path, db: str | None) -> None:
     except ModelError as error:
         raise ModelError(f"{file}: {error.message}", hint=error.hint) from None
     with RecordStore.open(db or settings.db, create=True) as store:
-        made = store.add_model(new)
+        made = store.models.add(new)
     click.echo(f"model {made.id}: version {made.version} of {made.target_family}", err=True)
 
 
@@ -162,7 +162,7 @@ def _find(settings: Settings, which: str, db: str | None) -> NewModel:
             raise ModelError(f"no model is called {which!r}", hint=f"a number of `tunefarm model list`, or of: {known}")
         return found
     with RecordStore.open(db or settings.db) as store:
-        return store.model(int(which))
+        return store.models.get(int(which))
 
 
 def _learnt(model: NewModel) -> str:

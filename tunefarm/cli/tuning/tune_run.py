@@ -67,7 +67,7 @@ def run(settings: Settings, workloads: Sequence[str], given: dict[str, Any], ser
 
 def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
     """The run's own options, with a budget raised if --trials says so. Raises TuningError when nothing is left."""
-    run = store.run(given["resume"])
+    run = store.runs.get(given["resume"])
     options = RunOptions.from_json(run.options)
     if given["builders"] is not None:
         options = replace(options, builders=given["builders"])
@@ -76,7 +76,7 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
         raise TuningError(f"run {run.id} built on a cluster", hint=hint)
     if given["trials"] is not None:
         options = replace(options, trials=given["trials"])
-        store.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
+        store.runs.set_budgets(run.id, {task.position: options.trials for task in run.tasks})
     if options.trials and run.state is RunState.FINISHED and all(t.trials >= options.trials for t in run.tasks):
         raise TuningError(
             f"run {run.id} is finished: every workload had its {options.trials} trials",
@@ -87,7 +87,7 @@ def _resumed_options(store: RecordStore, given: dict[str, Any]) -> RunOptions:
 
 def _device_class(store: RecordStore, run_id: int) -> str:
     """The device class that a run has measured on so far, or ""."""
-    return next((trial.device_class for trial in store.all_trials(run_id) if trial.device_class), "")
+    return next((trial.device_class for trial in store.trials.all(run_id) if trial.device_class), "")
 
 
 def _new_options(fleet: Fleet, job: Job, given: dict[str, Any]) -> RunOptions:

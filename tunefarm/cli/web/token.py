@@ -38,7 +38,7 @@ def new(settings: Settings, name: str, role: str, expires: float | None, db: str
     """Make a token called NAME and print it. It is shown this once: the store keeps only a hash of it."""
     until = None if expires is None else utcnow() + timedelta(seconds=expires)
     with RecordStore.open(db or settings.db, create=True) as store:  # often the first thing done on a farm
-        _, secret = store.new_token(name, Role(role), created_by=user_name(), expires_at=until)
+        _, secret = store.tokens.new(name, Role(role), created_by=user_name(), expires_at=until)
     click.echo(secret)
 
 
@@ -49,7 +49,7 @@ def new(settings: Settings, name: str, role: str, expires: float | None, db: str
 def list_(settings: Settings, db: str | None, as_json: bool) -> None:
     """List tokens: their roles, not what opens anything."""
     with RecordStore.open(db or settings.db) as store:
-        found = store.tokens()
+        found = store.tokens.all()
     if as_json:
         click.echo(json.dumps([_as_json(t) for t in found]))
         return
@@ -69,7 +69,7 @@ def list_(settings: Settings, db: str | None, as_json: bool) -> None:
 def revoke(settings: Settings, name: str, db: str | None) -> None:
     """Let the token NAME open nothing any more; a web app that runs notices within seconds."""
     with RecordStore.open(db or settings.db) as store:
-        store.revoke_token(name)
+        store.tokens.revoke(name)
     click.echo(f"{name} is revoked")
 
 

@@ -47,17 +47,17 @@ class SQLDatabase(Database):
     def close(self) -> None:
         """End what was committed, and the connection."""
         for run in self._runs:
-            self._store.set_run_state(run, RunState.FINISHED)
+            self._store.runs.set_state(run, RunState.FINISHED)
         self._runs = []
         self._store.close()
 
     def has_workload(self, mod: IRModule) -> bool:
-        return self._store.workload(Workload(mod).key) is not None
+        return self._store.workloads.find(Workload(mod).key) is not None
 
     def commit_workload(self, mod: IRModule) -> Workload:
         workload, func = Workload(mod), entry(mod)
         name = str(func.attrs.get("global_symbol", "main"))
-        self._store.upsert_workload(
+        self._store.workloads.upsert(
             NewWorkload(key=workload.key, name=name, function=func.script(), flops=count_flops(func) or None)
         )
         return workload
@@ -68,7 +68,7 @@ class SQLDatabase(Database):
         if record.target is None:
             raise TuningError("a record without a target can't go into the store")
         trace = record.trace.to_json()
-        self._store.add_trial(
+        self._store.trials.add(
             NewTrial(
                 task_id=self._task(record),
                 device_id=self._device_id(),
@@ -81,14 +81,14 @@ class SQLDatabase(Database):
 
     def get_top_k(self, workload: Workload, top_k: int) -> list[TuningRecord]:
         most = max(0, min(top_k, 1000))
-        found = self._store.top_traces(workload.key, most) if most else ()
+        found = self._store.trials.fastest(workload.key, most) if most else ()
         return [_to_record(trial, workload) for trial in found]
 
     def get_all_tuning_records(self) -> list[TuningRecord]:
         known: dict[str, Workload] = {}
         found = []
-        for run in reversed(self._store.runs(limit=1000)):
-            for trial in self._store.all_trials(run.id):
+        for run in reversed(self._store.runs.newest(limit=1000)):
+            for trial in self._store.trials.all(run.id):
                 if trial.trace is None or trial.cost is None:
                     continue
                 if trial.workload_key not in known:
@@ -97,10 +97,10 @@ class SQLDatabase(Database):
         return found
 
     def __len__(self) -> int:
-        return sum(run.trials - run.failed for run in self._store.runs(limit=1000))
+        return sum(run.trials - run.failed for run in self._store.runs.newest(limit=1000))
 
     def _workload(self, key: str) -> Workload:
-        stored = self._store.workload(key)
+        stored = self._store.workloads.find(key)
         if stored is None or not stored.function:
             raise TuningError(f"workload {key[:16]}… has no text in the store")
         return Workload.from_json([key, stored.function])
@@ -109,11 +109,11 @@ class SQLDatabase(Database):
         """The run's task for the record's workload and target; each gets a run of its own."""
         where = record.workload.key, str(record.target)
         if where not in self._tasks:
-            stored = self._store.workload(record.workload.key)
+            stored = self._store.workloads.find(record.workload.key)
             if stored is None:
                 raise TuningError("the record's workload was not committed", hint="call commit_workload first")
-            target = self._store.upsert_target(str(record.target))
-            run = self._store.start_run(
+            target = self._store.targets.upsert(str(record.target))
+            run = self._store.runs.start(
                 NewRun(
                     tasks=(NewRunTask(workload_id=stored.id, target_id=target.id, budget=0),),
                     toolchain=toolchain(),
@@ -129,7 +129,7 @@ class SQLDatabase(Database):
     def _device_id(self) -> int:
         if self._device is None:
             fingerprint = self._fingerprint or local_fingerprint()
-            self._device = self._store.upsert_device(
+            self._device = self._store.devices.upsert(
                 NewDevice(
                     name=f"{socket.gethostname()}/meta_schedule",
                     key="cpu",

@@ -15,10 +15,11 @@ T = TypeVar("T")
 MAX_PAGE = 10_000
 
 
-class StoreBase:
-    """Runs questions and changes, each as one transaction."""
+class StorePart:
+    """A subject of the record store: its questions and changes, each run as one transaction."""
 
-    _engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def _write(self, action: Callable[[Connection], T]) -> T:
         return write(self._engine, action)

@@ -21,7 +21,7 @@ a best config of it."""
 
 class ChangeWatch(ABC):
     """Gives marks of what a store serves. Between two equal marks nothing was committed that changes the answer to any
-    lookup (`RecordStore.best`, `RecordStore.near`), by anybody. Usable in any thread."""
+    lookup (`BestRecords.look_up`, `BestRecords.near`), by anybody. Usable in any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -52,9 +52,9 @@ def test_a_config_of_a_known_template_goes_into_the_store_once(tmp_path):
         first, again = bring(store, path), bring(store, path)
         assert (first.trials, first.known, first.left) == (2, 0, [])
         assert (again.trials, again.known) == (0, 2)
-        (run,) = store.runs()
-        trials = list(store.all_trials(run.id))
-        assert store.best(run.tasks[0].workload.key, run.tasks[0].target).match == "miss"  # not measured here
+        (run,) = store.runs.newest()
+        trials = list(store.trials.all(run.id))
+        assert store.best.look_up(run.tasks[0].workload.key, run.tasks[0].target).match == "miss"  # not measured here
     assert run.name == "Apache TVM: test/matmul(64, 64, 64, float32)"
     assert {(t.device_class, t.verified, t.samples) for t in trials} == {(DEVICE_CLASS, False, (0.0011, 0.0012))}
     assert trials[0].finished_at.timestamp() == 1600000000.5

@@ -133,10 +133,10 @@ def test_decisions_are_named_by_what_they_decide(lab):
 
 
 def test_t4_says_how_every_trial_ended(lab, tmp_path):
-    run = lab.store.runs()[0]
+    run = lab.store.runs.newest()[0]
     path = tmp_path / "t4.json"
     with path.open("wb") as out:
-        assert t4.dump(lab.store.all_trials(run.id), out) == 8
+        assert t4.dump(lab.store.trials.all(run.id), out) == 8
     file = json.loads(path.read_bytes())
     assert file["schema_version"] == "1.0.0"
     by_state = [result["invalidity"] for result in file["results"]]
@@ -217,8 +217,8 @@ def test_prune_asks_shows_and_keeps_the_best(lab, tmp_path, capfd, monkeypatch):
     dry = run_cli(capfd, "records", "prune", "--db", "lab.db", "--older-than", "30d", "--dry-run")
     assert "1 runs with 8 search trials to remove" in dry.out
     assert "run 1 holds a best config" in dry.out
-    assert len(lab.store.runs()) == 2
+    assert len(lab.store.runs.newest()) == 2
     done = run_cli(capfd, "records", "prune", "--db", "lab.db", "--older-than", "30d", "--yes", "--compact")
     assert done.code == 0
     assert "removed 1 runs and 9 trials" in done.out
-    assert [run.name for run in lab.store.runs()] == ["first"]
+    assert [run.name for run in lab.store.runs.newest()] == ["first"]

@@ -101,11 +101,11 @@ def test_it_goes_into_the_store_once_and_is_never_best(tmp_path):
         again = bring(store, LOGS / "matmul" / "database_tuning_record.json")
         assert (first.trials, first.known, first.left) == (4, 0, [])
         assert (again.trials, again.known) == (0, 4)
-        (run,) = store.runs()
+        (run,) = store.runs.newest()
         assert run.name == "Apache TVM: main"
-        trials = list(store.all_trials(run.id))
+        trials = list(store.trials.all(run.id))
         assert all(t.device_class == DEVICE_CLASS and not t.verified and t.samples for t in trials)
-        assert store.best(run.tasks[0].workload.key, run.tasks[0].target).match == "miss"
+        assert store.best.look_up(run.tasks[0].workload.key, run.tasks[0].target).match == "miss"
 
 
 def test_a_function_is_the_one_te_makes():

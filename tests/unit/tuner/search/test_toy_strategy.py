@@ -69,9 +69,9 @@ def test_a_run_of_the_command_line_uses_it_by_name(tmp_path: Path, capfd: pytest
     assert ended.code == 0, ended.text
     assert len(TOLD) == 2
     with RecordStore.open(f"{tmp_path}/records.db") as store:
-        (run,) = store.runs()
+        (run,) = store.runs.newest()
         assert "first" in json.dumps(dict(run.options))
-        assert {t.digest for t in store.all_trials(run.id) if t.purpose == "search"} == {digest for digest, _ in TOLD}
+        assert {t.digest for t in store.trials.all(run.id) if t.purpose == "search"} == {digest for digest, _ in TOLD}
 
 
 def test_it_is_named_among_those_there_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -36,16 +36,16 @@ def task(spec: str) -> TuningTask:
 def tune(store: RecordStore, spec: str) -> None:
     """One trial of one candidate, on a device of class zen."""
     tuned = task(spec)
-    device = store.upsert_device(NewDevice(name="box", key="cpu", device_class="zen")).id
+    device = store.devices.upsert(NewDevice(name="box", key="cpu", device_class="zen")).id
     new = NewWorkload(key=tuned.key, name=tuned.name, function=tuned.func.script())
-    row = NewRunTask(workload_id=store.upsert_workload(new).id, target_id=store.upsert_target(TARGET).id, budget=1)
-    run = store.start_run(NewRun(tasks=(row,), toolchain={}))
+    row = NewRunTask(workload_id=store.workloads.upsert(new).id, target_id=store.targets.upsert(TARGET).id, budget=1)
+    run = store.runs.start(NewRun(tasks=(row,), toolchain={}))
     [candidate] = sketch_search(tuned, "random").strategy.ask(1)
     trial = NewTrial(
         task_id=run.tasks[0].id, digest=candidate.digest, trace=candidate.trace_json, device_id=device,
         samples=(1.0,), verified=True,
     )  # fmt: skip
-    store.add_trial(trial)
+    store.trials.add(trial)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_what_is_known_is_given_as_it_is(store: RecordStore) -> None:
     known = task(TUNED[0])
     found = best_or_nearest(store, known.key, TARGET, "zen")
     assert (found.match, found.adapted) == ("exact", None)
-    assert found == store.best(known.key, TARGET, "zen")
+    assert found == store.best.look_up(known.key, TARGET, "zen")
 
 
 def test_the_nearest_workload_is_adapted(store: RecordStore) -> None:
@@ -81,7 +81,7 @@ def test_the_nearest_workload_is_adapted(store: RecordStore) -> None:
 
 def test_a_function_the_store_has_need_not_be_sent(store: RecordStore) -> None:
     wanted = task("matmul:32,32,32")
-    store.upsert_workload(NewWorkload(key=wanted.key, name=wanted.name, function=wanted.func.script()))
+    store.workloads.upsert(NewWorkload(key=wanted.key, name=wanted.name, function=wanted.func.script()))
     assert best_or_nearest(store, wanted.key, TARGET, "zen").match == "nearest"
 
 
@@ -119,14 +119,14 @@ def test_a_function_that_is_none_or_another_is_refused(store: RecordStore, scrip
 def test_a_config_that_is_no_trace_is_passed_over(tmp_path: Path) -> None:
     tuned, wanted = task("matmul:64,64,64"), task("matmul:32,32,32")
     with RecordStore.open(tmp_path / "r.db", create=True) as store:
-        workload = store.upsert_workload(NewWorkload(key=tuned.key, name="w", function=tuned.func.script())).id
-        device = store.upsert_device(NewDevice(name="box", key="cpu", device_class="zen")).id
-        row = NewRunTask(workload_id=workload, target_id=store.upsert_target(TARGET).id, budget=1)
-        run = store.start_run(NewRun(tasks=(row,), toolchain={}))
+        workload = store.workloads.upsert(NewWorkload(key=tuned.key, name="w", function=tuned.func.script())).id
+        device = store.devices.upsert(NewDevice(name="box", key="cpu", device_class="zen")).id
+        row = NewRunTask(workload_id=workload, target_id=store.targets.upsert(TARGET).id, budget=1)
+        run = store.runs.start(NewRun(tasks=(row,), toolchain={}))
         trial = NewTrial(
             task_id=run.tasks[0].id, digest="d", trace="{}", device_id=device, samples=(1.0,), verified=True
         )
-        store.add_trial(trial)
+        store.trials.add(trial)
         found = best_or_nearest(store, wanted.key, TARGET, "zen", function=wanted.func.script())
     assert found.match == "miss"
     assert "does not fit" in found.explain[-1]
@@ -135,7 +135,7 @@ def test_a_config_that_is_no_trace_is_passed_over(tmp_path: Path) -> None:
 def slow_way(store: RecordStore, wanted: TuningTask) -> tuple[str, str] | None:
     """Every config read, every function parsed, every sketch made: the workload chosen and the adapted trace."""
     near = []
-    for workload, config in store.near(workload_family(wanted.func.script()), TARGET, "zen"):
+    for workload, config in store.best.near(workload_family(wanted.func.script()), TARGET, "zen"):
         source = from_source(workload.function)
         assert isinstance(source, PrimFunc)
         apart = distance(wanted.func, source)

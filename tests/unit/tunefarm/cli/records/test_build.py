@@ -162,7 +162,7 @@ def test_a_release_file_that_was_changed_is_told(typed: Typed, store: RecordStor
     file.write_text(text)
     with RecordStore.open(tmp_path / "other.db", create=True) as other:
         tune_made_up(other, seed=3)
-        other.create_release("1.0")
+        other.releases.create("1.0")
     refused = typed("release", "verify", str(file), "--db", str(tmp_path / "other.db"), code=1)
     assert "release 1.0 of the store has digest" in refused
 

@@ -43,7 +43,7 @@ def typed(capfd: pytest.CaptureFixture[str]) -> Typed:
 def test_tokens(database: str, typed: Typed) -> None:
     secret = typed("token", "new", "ci", "--role", "tune", "--expires", "2d").strip()
     with RecordStore.open(database) as store:
-        found = store.find_token(secret)
+        found = store.tokens.find(secret)
         assert found is not None
         assert (found.name, str(found.role)) == ("ci", "tune")
     typed("token", "revoke", "ci")
@@ -55,7 +55,7 @@ def test_tokens(database: str, typed: Typed) -> None:
 
 def test_a_miss_names_the_nearest_tuned_workloads_in_units_of_people(database: str, typed: Typed) -> None:
     with RecordStore.open(database) as store:
-        [config] = store.best_configs()
+        [config] = store.best.page()
     operator, sizes, dtype = config.workload_name.split(":")
     near = f"{operator}:{','.join([*sizes.split(',')[:-1], '12'])}:{dtype}"
     text = typed("best", near, "--target", TARGET, code=3)
@@ -86,7 +86,7 @@ def test_a_backup_is_a_store(database: str, tmp_path: Path, typed: Typed) -> Non
     copy = tmp_path / "copy.db"
     typed("db", "backup", str(copy))
     with RecordStore.open(copy) as store, RecordStore.open(database) as original:
-        assert store.runs() == original.runs()
+        assert store.runs.newest() == original.runs.newest()
     assert "exists already" in typed("db", "backup", str(copy), code=1)
     assert "no database" in typed("db", "backup", str(tmp_path / "b.db"), "--db", str(tmp_path / "none.db"), code=1)
     assert sorted(p.name for p in tmp_path.glob("b.db*")) == []

@@ -29,7 +29,7 @@ def db(tmp_path_factory):
     with RecordStore.open(path, create=True) as store:
         fill(store, SPECS)
         data = from_store(store, FAMILY)
-        store.add_model(pack(FAMILY, data.groups, train(data.groups, TrainingOptions(trees=10))))
+        store.models.add(pack(FAMILY, data.groups, train(data.groups, TrainingOptions(trees=10))))
     return str(path)
 
 

@@ -1,27 +1,33 @@
-"""The part of the record store that builds and tools read: best configs, what is beside them, and all trials."""
+"""Best configs: the answer to "what is best here?", and what is beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from tuner.records.db.base import StoreBase, page_size
+from sqlalchemy import Engine
+
+from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.database import asking, reading
 from tuner.records.errors import InvalidRecord
 from tuner.records.lookup import lookup, near
 from tuner.records.lookup.changes import ChangeWatch
 from tuner.records.lookup.near import NearConfigs
 from tuner.records.lookup.remembered import RememberedLookups
-from tuner.records.model import BestConfig, BestLookup, RunnerUp, Trial, Workload
-from tuner.records.runs import browse
-from tuner.records.runs.browse import Cursor, TrialFilter
+from tuner.records.model import BestConfig, BestLookup, RunnerUp, Workload
 
 
-class ServedRecords(StoreBase):
-    """Base of `RecordStore`, whose promises hold for these methods too."""
+class BestRecords(StorePart):
+    """Part of `RecordStore`, whose promises hold for each method."""
 
-    _remembered: RememberedLookups
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._remembered = RememberedLookups(engine)
 
-    def best(
+    def close(self) -> None:
+        """End what `watch` gave out."""
+        self._remembered.close()
+
+    def look_up(
         self, workload_key: str, target: str, device_class: str | None = None, toolchain: str | None = None
     ) -> BestLookup:
         """The best config for a workload on a target and device class, and why that one.
@@ -33,16 +39,16 @@ class ServedRecords(StoreBase):
         config of another device class is never given undeclared. `toolchain` is a `keys.toolchain_key`; None
         takes the newest. Raises TargetError.
         """
-        return self.best_of([workload_key], target, device_class, toolchain)[workload_key]
+        return self.look_up_all([workload_key], target, device_class, toolchain)[workload_key]
 
-    def best_of(
+    def look_up_all(
         self,
         workload_keys: Collection[str],
         target: str,
         device_class: str | None = None,
         toolchain: str | None = None,
     ) -> dict[str, BestLookup]:
-        """`best` of each of several workloads, in one state of the store and for about the price of one.
+        """`look_up` of each of several workloads, in one state of the store and for about the price of one.
 
         A store that is asked often remembers answers until what they rest on changes. On PostgreSQL a change that
         another process committed may show some milliseconds later; one of this store's own never does. Raises
@@ -51,9 +57,9 @@ class ServedRecords(StoreBase):
         if len(workload_keys) > lookup.MOST_KEYS:
             raise InvalidRecord(f"at most {lookup.MOST_KEYS} workloads are looked up at once, not {len(workload_keys)}")
         place = target, device_class, toolchain
-        return self._remembered.best_of(workload_keys, place, lambda keys: self._look_up(keys, *place))
+        return self._remembered.best_of(workload_keys, place, lambda keys: self._ask(keys, *place))
 
-    def _look_up(
+    def _ask(
         self, workload_keys: Collection[str], target: str, device_class: str | None, toolchain: str | None
     ) -> dict[str, BestLookup]:
         if self._engine.dialect.name != "sqlite":  # a transaction costs a server three more exchanges
@@ -67,7 +73,7 @@ class ServedRecords(StoreBase):
         """Tells whether the answer to any lookup may have changed. One for all who ask, closed with the store."""
         return self._remembered.watch()
 
-    def best_configs(
+    def page(
         self,
         after: int = 0,
         limit: int = 100,
@@ -81,12 +87,12 @@ class ServedRecords(StoreBase):
         with reading(self._engine) as connection:
             return lookup.best_configs(connection, after, page_size(limit), workload, target, device_class)
 
-    def newest_best_configs(self, limit: int = 10) -> tuple[BestConfig, ...]:
+    def newest(self, limit: int = 10) -> tuple[BestConfig, ...]:
         """The best configs that changed or were confirmed last, latest first."""
         with reading(self._engine) as connection:
             return lookup.newest(connection, page_size(limit))
 
-    def best_config(self, config_id: int) -> BestConfig:
+    def get(self, config_id: int) -> BestConfig:
         """One best config by its id, which stays the same when a faster candidate takes its place. Raises
         RecordNotFound."""
         with reading(self._engine) as connection:
@@ -107,18 +113,7 @@ class ServedRecords(StoreBase):
         still holds. Raises TargetError."""
         return self._read(lambda c: near.near_configs(c, family, target, device_class, known))
 
-    def functions(self, workload_keys: Collection[str]) -> dict[str, str]:
-        """The scripts of workloads, by key, of those that there are."""
-        return self._read(lambda c: near.functions(c, sorted(workload_keys)))
-
     def runners_up(self, config: BestConfig, count: int = 8) -> tuple[RunnerUp, ...]:
         """The fastest other candidates for the same workload, target, device class and toolchain, and whether they can
         be told from `config`."""
         return self._read(lambda c: lookup.runners_up(c, config, page_size(count)))
-
-    def find_trials(
-        self, wanted: TrialFilter, after: Cursor | None = None, limit: int = 100, *, with_trace: bool = False
-    ) -> tuple[tuple[Trial, ...], Cursor | None]:
-        """A page of all trials that are as `wanted`, by run and number, and the cursor of the next one (None: that was
-        the last). A page may be short, even empty, before the last one. Raises TargetError."""
-        return self._read(lambda c: browse.page(c, wanted, after or Cursor(), page_size(limit), with_trace))

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, text
 
-from tuner.records.db.base import StoreBase, page_size
+from tuner.records.db.base import StorePart, page_size
 from tuner.records.db.schema import CandidateRow, DeviceClassRow, TargetRow, TrialRow, TuningKeyRow, WorkloadRow
 from tuner.records.db.schema_farm import ModelRow
 from tuner.records.db.types import AnyRow, utcnow
@@ -56,23 +56,23 @@ class TuningKey:
     device_class: str
 
 
-class ModelRecords(StoreBase):
-    """Base of `RecordStore`, whose promises hold for these methods too."""
+class ModelRecords(StorePart):
+    """Part of `RecordStore`, whose promises hold for each method."""
 
-    def add_model(self, new: NewModel) -> StoredModel:
+    def add(self, new: NewModel) -> StoredModel:
         """Keep a model as the newest of its family and feature version. Raises InvalidRecord for one that is too
         large or empty."""
         if not 0 < len(new.body) <= MOST_BYTES:
             raise InvalidRecord(f"a model has 1 to {MOST_BYTES} bytes, not {len(new.body)}")
         return self._write(lambda c: _add(c, new))
 
-    def newest_model(self, target_family: str, feature_version: int) -> StoredModel | None:
+    def in_use(self, target_family: str, feature_version: int) -> StoredModel | None:
         """The model in use for a target family, if there is one."""
         of_family = (ModelRow.target_family == target_family, ModelRow.feature_version == feature_version)
         query = select(ModelRow).where(*of_family).order_by(ModelRow.version.desc()).limit(1)
         return self._read(lambda c: next((_stored(row) for row in c.execute(_columns(query))), None))
 
-    def model(self, model_id: int) -> StoredModel:
+    def get(self, model_id: int) -> StoredModel:
         """One model. Raises RecordNotFound."""
         query = _columns(select(ModelRow).where(ModelRow.id == model_id))
         row = self._read(lambda c: c.execute(query).first())
@@ -80,7 +80,7 @@ class ModelRecords(StoreBase):
             raise RecordNotFound(f"there is no model {model_id}", hint="list them with `tunefarm model list`")
         return _stored(row)
 
-    def models(self, limit: int = 100) -> tuple[StoredModel, ...]:
+    def newest(self, limit: int = 100) -> tuple[StoredModel, ...]:
         """The newest models, newest first."""
         query = _columns(select(ModelRow).order_by(ModelRow.id.desc()).limit(page_size(limit)))
         return self._read(lambda c: tuple(_stored(row) for row in c.execute(query)))

@@ -1,0 +1,78 @@
+"""Devices, their classes, and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tuner.records.db.base import StorePart, page_size
+from tuner.records.farm import device_events, device_history
+from tuner.records.farm.model_farm import BenchResult, DeviceEvent, DeviceEventKind
+from tuner.records.model import Device, NewDevice, Trial
+from tuner.records.runs import catalog
+
+
+class DeviceRecords(StorePart):
+    """Part of `RecordStore`, whose promises hold for each method."""
+
+    def upsert(self, new: NewDevice) -> Device:
+        """The device by name and fingerprint, made if it is new, else seen now.
+
+        A device whose fingerprint changed is another one: times measured before stay with the old.
+        """
+        return self._write(lambda c: catalog.upsert_device(c, new))
+
+    def page(self, after: int = 0, limit: int = 100) -> tuple[Device, ...]:
+        """Devices with an id above `after`, by id."""
+        return self._read(lambda c: catalog.devices(c, after, page_size(limit)))
+
+    def named(self, name: str) -> tuple[Device, ...]:
+        """A device under each of its fingerprints, the one seen last at the end."""
+        return self._read(lambda c: catalog.devices_named(c, name))
+
+    def get(self, device_id: int) -> Device:
+        """One device. Raises RecordNotFound."""
+        return self._read(lambda c: catalog.find_device(c, device_id))
+
+    def classes(self, limit: int = 100) -> tuple[str, ...]:
+        """The device classes seen, in that order."""
+        return self._read(lambda c: catalog.device_classes(c, page_size(limit)))
+
+    def declare_compatible(self, device_class: str, serves_from: Sequence[str]) -> None:
+        """Say that devices of `device_class` may be given configs of the classes `serves_from` (replacing what
+        was said before). Raises RecordNotFound for a class no device of which was ever seen."""
+        self._write(lambda c: catalog.declare_compatible(c, device_class, serves_from))
+
+    def record_event(
+        self,
+        device_id: int,
+        kind: DeviceEventKind,
+        message: str = "",
+        *,
+        at: datetime | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> DeviceEvent:
+        """Write down what happened to a device, as of `at` (default: now).
+
+        A failed check makes what the device measured since its last passed one suspect: no election counts such a
+        trial and no search starts from it until the device is CLEARED. Best configs follow in the same
+        transaction. Raises RecordNotFound.
+        """
+        return self._write(lambda c: device_events.record(c, device_id, kind, message, at, data or {}))
+
+    def events(self, device: str, limit: int = 100) -> tuple[DeviceEvent, ...]:
+        """What happened to a device, by name, latest first."""
+        return self._read(lambda c: device_events.of_device(c, device, page_size(limit)))
+
+    def newest_events(self, limit: int = 50, before: int | None = None) -> tuple[DeviceEvent, ...]:
+        """What happened in the fleet, latest first; with `before`, events older than that id."""
+        return self._read(lambda c: device_events.newest(c, before, page_size(limit)))
+
+    def trials(self, device: str, limit: int = 50) -> tuple[Trial, ...]:
+        """The last trials that a device measured, by name, latest first, without traces."""
+        return self._read(lambda c: device_history.trials(c, device, page_size(limit)))
+
+    def benchmarks(self, device: str) -> tuple[BenchResult, ...]:
+        """The last benchmark result of each kernel on a device."""
+        return self._read(lambda c: device_history.benchmarks(c, device))
