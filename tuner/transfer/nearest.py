@@ -65,8 +65,8 @@ def best_or_nearest_of(
 ) -> list[BestLookup]:
     """Look up best configs (`BestRecords.look_up_all`), in the questions' order.
 
-    Where that is a miss, the answer is the config of the nearest workload that has one for this target and device class,
-    adapted to the function with this key.
+    Where that is a miss, the answer is the config of the nearest workload that has one for this target and device
+    class, adapted to the function with this key.
 
     Raises TargetError, and InvalidRecord when a script is none or not of its key, or there are too many questions.
     """
