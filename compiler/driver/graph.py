@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from compiler.artifact import Artifact
 from compiler.driver.build import InputError, build, compile_artifact
+from compiler.driver.kernel_schedules import scheduled
 from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
@@ -64,6 +66,8 @@ def build_graph(
         if tir_pipeline not in (None, "default"):
             made = _run(tir_pipeline, module.with_functions(kernels), _tir_pipeline)
             kernels = n.prim_funcs(made)
+        elif tir_pipeline is not None:
+            kernels = scheduled(kernels, chosen)
     builder = ExecBuilder()
     kernels = {name: func.with_attr(FLOPS, flops_text(func)) for name, func in kernels.items()}
     graphs = {name: func for name, func in module.items() if not isinstance(func, n.PrimFunc)}
@@ -142,12 +146,17 @@ def evaluate(func: n.PrimFunc, arrays: Sequence[Any]) -> None:
     if sum(item.size for item in arrays) < SMALL:
         interpret(func, *arrays)
         return
-    module = load_artifact(compile_artifact(func, Target.host(), "folded", keep=()))
     given = [array(item) for item in arrays]
-    module["folded"](*given)
+    _folding(func)["folded"](*given)
     for held, made in zip(arrays, given):
         if held.flags.writeable:
             held[...] = made.numpy()
+
+
+@lru_cache(maxsize=64)
+def _folding(func: n.PrimFunc) -> Module:
+    """The kernel, compiled once for all constants that it is run on."""
+    return load_artifact(compile_artifact(func, Target.host(), "folded", keep=()))
 
 
 use_evaluator(evaluate)

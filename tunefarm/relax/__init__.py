@@ -1,6 +1,7 @@
 """Graphs of tensor operators: nodes, what is known of values, building, rewriting."""
 
 from compiler.driver.graph import build_graph as build
+from compiler.driver.kernel_schedules import use_kernel_schedules
 from compiler.ir.base import RelaxExpr
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.expr_functor import ExprFunctor, PyExprMutator, PyExprVisitor
@@ -68,6 +69,8 @@ from tunefarm.relax import (
     ty,
     utils,
 )
+
+use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
 
 __all__ = [
     "Binding", "BindingBlock", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowBlock",

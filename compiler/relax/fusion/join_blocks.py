@@ -20,13 +20,22 @@ from compiler.arith.analyzer import Analyzer
 from compiler.arith.linear import same_expr
 from compiler.ir.base import Node
 from compiler.ir.visit import map_children, replace, walk
-from compiler.relax.fusion.kernel_pattern import Nest, Reads, elements, is_reduction, is_unit, nests_of, reads_at
+from compiler.relax.fusion.kernel_pattern import (
+    Nest,
+    Reads,
+    elements,
+    is_reduction,
+    is_unit,
+    is_unscheduled,
+    nests_of,
+    reads_at,
+)
 from compiler.schedule.analysis.dataflow import with_regions
 from compiler.schedule.analysis.expr import subst
 from compiler.schedule.analysis.tree import edit, with_block
 from compiler.tir import nodes as n
 from compiler.tir import ops
-from compiler.tir.nodes import IterType, PrimExpr
+from compiler.tir.nodes import PrimExpr
 from compiler.tir.visit import seq
 
 
@@ -78,7 +87,7 @@ class _Joiner:
     def _try(self, place: int) -> None:
         """Put the block `place` into its reader, if that may be."""
         source = self._blocks[place]
-        if source is None or source.store is None or not _is_whole(source.nest):
+        if source is None or source.store is None or not is_unscheduled(source.nest):
             return
         buffer = source.store.buffer
         readers = self._readers.get(buffer, set())
@@ -128,19 +137,6 @@ def _loads(*parts: Node) -> dict[n.Buffer, list[n.BufferLoad]]:
             if isinstance(node, n.BufferLoad):
                 found.setdefault(node.buffer, []).append(node)
     return found
-
-
-def _is_whole(nest: Nest) -> bool:
-    """Whether each axis of the block is one loop over all of it."""
-    loops: list[n.Var] = []
-    stmt: n.Stmt = nest.stmt
-    while isinstance(stmt, n.For):
-        loops.append(stmt.loop_var)
-        stmt = stmt.body
-    values = nest.realize.iter_values
-    axes = nest.block.iter_vars
-    plain = all(axis.iter_type is IterType.DATA_PAR for axis in axes) and ops.is_const(nest.realize.predicate, 1)
-    return plain and len(loops) == len(values) and all(a is b for a, b in zip(loops, values))
 
 
 def _values_at(

@@ -94,6 +94,20 @@ def nests_of(func: n.PrimFunc) -> list[Nest] | None:
     return found
 
 
+def is_unscheduled(nest: Nest) -> bool:
+    """Whether each axis of a block is one plain loop over all of it, as te makes them."""
+    loops: list[n.Var] = []
+    stmt: n.Stmt = nest.stmt
+    while isinstance(stmt, n.For):
+        if stmt.kind is not n.ForKind.SERIAL or stmt.annotations:
+            return False
+        loops.append(stmt.loop_var)
+        stmt = stmt.body
+    values = nest.realize.iter_values
+    whole = ops.is_const(nest.realize.predicate, 1) and not nest.block.annotations
+    return whole and len(loops) == len(values) and all(a is b for a, b in zip(loops, values))
+
+
 def pattern_of(func: n.PrimFunc) -> KernelPattern | None:
     """Describe a kernel that takes arrays and then its results, as `call_tir` calls it; None for one that cannot be
     told from its blocks: its kind is OPAQUE."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
@@ -31,7 +32,7 @@ from compiler.relax.nodes import (
     VarBinding,
     info_of,
 )
-from compiler.relax.op.core.registry import OpPatternKind
+from compiler.relax.op.core.registry import OPERATORS, OpPatternKind
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import OP_PATTERN
 from compiler.relax.transform.passes import relax_pass, rewritten
 from compiler.tir import nodes as n
@@ -153,4 +154,9 @@ def _size(info: StructInfo | None) -> float:
 def _plain(name: str, mod: IRModule) -> str:
     """The name of a kernel without the number that told it from others."""
     short = _NUMBER.sub("", name)
-    return short if short and short in mod else name
+    return short if short in mod or short in _operator_names() else name
+
+
+@cache
+def _operator_names() -> frozenset[str]:
+    return frozenset(operator.short_name for operator in OPERATORS.values())

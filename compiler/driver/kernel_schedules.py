@@ -1,0 +1,84 @@
+"""Schedules of the kernels of a graph: what a build asks for, and whoever knows about schedules fills in.
+
+A build asks two questions of each kernel, in order: is there a record of a schedule for it, and if not, which one looks
+best without trying any. The tuner answers both (`tuner/faces/kernel_schedules.py`); without it kernels stay as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from compiler.driver.backend import backend_of
+from compiler.ir.base import GlobalVar
+from compiler.relax.fusion.kernel_pattern import is_unscheduled, nests_of, pattern_of
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+
+Question: TypeAlias = Callable[[n.PrimFunc, Target], n.PrimFunc | None]
+"""The kernel scheduled for a target; None where nothing is known."""
+
+LEAST_WORK = 1 << 17
+"""Operations of a kernel from which on a schedule is picked: those of some tens of microseconds."""
+
+
+def _nothing(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSchedules:
+    """`find` looks a schedule up, `pick` chooses one that nobody has tried."""
+
+    find: Question = _nothing
+    pick: Question = _nothing
+
+
+_in_use: list[KernelSchedules | str] = [KernelSchedules()]
+
+
+def use_kernel_schedules(schedules: KernelSchedules | str) -> None:
+    """Ask `schedules` from now on: an object, or "package.module:NAME" for one that is imported when first asked."""
+    _in_use[0] = schedules
+
+
+@contextmanager
+def kernel_schedules(schedules: KernelSchedules) -> Iterator[None]:
+    """Ask `schedules` inside of a `with` block."""
+    _in_use.append(schedules)
+    try:
+        yield
+    finally:
+        _in_use.remove(schedules)
+
+
+def asked() -> KernelSchedules:
+    """Whom builds ask now."""
+    found = _in_use[-1]
+    if isinstance(found, str):
+        module, _, name = found.partition(":")
+        found = getattr(importlib.import_module(module), name)
+        assert isinstance(found, KernelSchedules)
+        _in_use[-1] = found
+    return found
+
+
+def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, n.PrimFunc]:
+    """The kernels with schedules for `target`. A kernel that somebody scheduled keeps its own."""
+    return {name: _scheduled(func, target) for name, func in kernels.items()}
+
+
+def _scheduled(func: n.PrimFunc, target: Target) -> n.PrimFunc:
+    default = backend_of(target).default_schedule
+    nests = nests_of(func)
+    pattern = None if nests is None or not all(map(is_unscheduled, nests)) else pattern_of(func)
+    if pattern is None or func.attrs.get("tir.is_scheduled"):
+        return default(func)
+    schedules = asked()
+    found = schedules.find(func, target)
+    if found is None and pattern.work >= LEAST_WORK:
+        found = schedules.pick(func, target)
+    return default(func) if found is None else found

@@ -1,0 +1,28 @@
+"""What the tuner tells builds of graphs: schedules that records hold, and drafts for kernels without any."""
+
+from __future__ import annotations
+
+from compiler.driver.kernel_schedules import KernelSchedules
+from compiler.ir.module import IRModule
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from tuner.faces.meta_schedule.database import Database
+from tuner.search.drafted import drafted
+
+
+def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
+    """The best schedule in the database of the `with` block that the build is in."""
+    database = Database.current()
+    if database is None:
+        return None
+    module = IRModule({"main": func.with_attr("global_symbol", "main")})
+    found = database.query_ir_module(module, target, "main")
+    best = None if found is None else found["main"]
+    return best.without_attr("global_symbol") if isinstance(best, n.PrimFunc) else None
+
+
+def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
+    return drafted(func, target) if target.is_cpu else None
+
+
+KERNEL_SCHEDULES = KernelSchedules(_find, _pick)

@@ -1,0 +1,89 @@
+"""The schedule that looks best before anything is measured: no trial, milliseconds a kernel."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from compiler.errors import ScheduleError
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from tuner.errors import TuningError
+from tuner.model.guide import Guide
+from tuner.model.library import Found, newest
+from tuner.search.population import Point, is_costly, mutated, sample
+from tuner.space.backend import tuning_backend_of
+from tuner.space.generate import generate
+from tuner.space.sketch import Sketch
+
+_DRAWN = 192
+_PARENTS = 12
+_CHILDREN = 4
+_ROUNDS = 3
+_TRIED = 4
+
+Scored = tuple[float, int, Point]
+"""A score, the place of a sketch, a point of it."""
+
+
+def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> n.PrimFunc | None:
+    """`func` with the schedule that the draft and the shipped model rank first; None where there is no schedule to pick.
+
+    Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
+    """
+    try:
+        sketches = [sketch for sketch in generate(func, target) if not is_costly(sketch)]
+    except (TuningError, ScheduleError):
+        return None
+    if not sketches:
+        return None
+    family = tuning_backend_of(target).model_family(target)
+    guide = Guide.of(sketches, func, target, lambda: _model(family))
+    for _, place, point in _best(sketches, guide, np.random.default_rng(seed)):
+        try:
+            made = apply_trace(func, Trace.from_json(sketches[place].trace_json(point))).func
+        except ScheduleError:
+            continue
+        assert isinstance(made, n.PrimFunc)
+        return made
+    return None
+
+
+_models: dict[str, Found | None] = {}
+
+
+def _model(family: str) -> Found | None:
+    """The shipped model of a family, read once. Raises ModelError when it cannot be used."""
+    if family not in _models:
+        _models[family] = newest(None, family)
+    return _models[family]
+
+
+def _best(sketches: list[Sketch], guide: Guide, rng: np.random.Generator) -> list[Scored]:
+    """The points that rank first, best first."""
+    seen: set[tuple[int, Point]] = set()
+    found: list[Scored] = []
+    for place, sketch in enumerate(sketches):
+        drawn = sample(sketch, min(_DRAWN, sketch.size), rng) or []
+        found += _scored(place, sketch, drawn, guide, seen)
+    for _ in range(_ROUNDS):
+        parents = heapq.nlargest(_PARENTS, found)
+        for place, sketch in enumerate(sketches):
+            own = [point for _, at, point in parents if at == place]
+            children = [mutated(sketch, point, rng) for point in own for _ in range(_CHILDREN)]
+            found += _scored(place, sketch, [c for c in children if sketch.is_allowed(c)], guide, seen)
+    return heapq.nlargest(_TRIED, found)
+
+
+def _scored(
+    place: int, sketch: Sketch, points: list[Point], guide: Guide, seen: set[tuple[int, Point]]
+) -> list[Scored]:
+    new = [point for point in dict.fromkeys(points) if (place, point) not in seen]
+    seen.update((place, point) for point in new)
+    if not new:
+        return []
+    _, prior = guide.describe(sketch, new)
+    return [(float(score), place, point) for score, point in zip(prior, new)]
