@@ -1,7 +1,8 @@
 """Schedules of the kernels of a graph: what a build asks for, and whoever knows about schedules fills in.
 
-A build asks two questions of each kernel, in order: is there a record of a schedule for it, and if not, which one looks
-best without trying any. The tuner answers both (`tuner/faces/kernel_schedules.py`); without it kernels stay as they are.
+A build asks two questions of each kernel, in order: is there a record of a schedule for it, and if not, which one
+looks best without trying any. The tuner answers both (`tuner/faces/kernel_schedules.py`). Without it kernels stay as
+they are.
 """
 
 from __future__ import annotations

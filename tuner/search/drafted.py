@@ -30,7 +30,7 @@ Scored = tuple[float, int, Point]
 
 
 def drafted(func: n.PrimFunc, target: Target, seed: int = 0) -> n.PrimFunc | None:
-    """`func` with the schedule that the draft and the shipped model rank first; None where there is no schedule to pick.
+    """`func` with the schedule that the draft and the shipped model rank first; None where there is none to pick.
 
     Random points of every sketch are ranked, then neighbours of the best. The same arguments give the same schedule.
     """
