@@ -41,9 +41,7 @@ def connect(
             "session_constructor_args starts another kind of session on the box, which tunefarm has not",
             hint="leave it out",
         )
-    return open_session(
-        url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging, keys=keys
-    )
+    return open_session(url, port, key=key, session_timeout=session_timeout, enable_logging=enable_logging, keys=keys)
 
 
 def open_session(

@@ -198,9 +198,7 @@ class RPCModule(Module):
     def import_module(self, module: Module) -> None:
         raise ArtifactError("a remote module cannot import", hint="import before saving and uploading it")
 
-    def _evaluator(
-        self, func_name: str, dev: Device, options: EvaluatorOptions
-    ) -> Callable[..., BenchmarkResult]:
+    def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
         if not isinstance(dev, RPCDevice) or dev.session is not self.session:
             raise DeviceError(f"the module is on {self.session.address}, {dev} is not", hint="pass remote.cpu()")
         function = self.get_function(func_name)

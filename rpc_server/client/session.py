@@ -225,9 +225,7 @@ class RPCSession:
             unsent = list(reply.digests)
         return MeasureResult(failure=FailureKind.UPLOAD, text=f"{self.box} did not keep the artifact")
 
-    def _try_measure(
-        self, request: MeasureRequest, contents: dict[str, bytes]
-    ) -> tuple[AnyMessage, RPCError | None]:
+    def _try_measure(self, request: MeasureRequest, contents: dict[str, bytes]) -> tuple[AnyMessage, RPCError | None]:
         """Send blobs and the trial without waiting in between; the trial's answer, and the blobs' fault."""
         problem: RPCError | None = None
         limit = request.timeout_s + (request.reference_timeout_s if request.reference else 0.0)

@@ -33,9 +33,7 @@ class SessionChannel:
     `call_timeout` is the deadline of calls in seconds; None: none. `log` logs every request.
     """
 
-    def __init__(
-        self, connection: Connection, opened: SessionOpened, call_timeout: float | None, log: bool
-    ) -> None:
+    def __init__(self, connection: Connection, opened: SessionOpened, call_timeout: float | None, log: bool) -> None:
         self.connection = connection
         self.lane = None if connection.relayed else _enter_lane(opened)
         self.lock = threading.RLock()
@@ -131,9 +129,7 @@ class SessionChannel:
         for _ in self.stream(requests):
             pass
 
-    def stream(
-        self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]
-    ) -> Iterator[Message[AnyMessage]]:
+    def stream(self, requests: Iterable[tuple[AnyExecutorRequest, Sequence[Buffer]]]) -> Iterator[Message[AnyMessage]]:
         """Answers in order, with up to WINDOW requests under way."""
         with self.lock:
             window: deque[Pending] = deque()

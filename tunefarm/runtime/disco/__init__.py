@@ -1,0 +1,16 @@
+"""Several workers that run the same program on parts of its data."""
+
+from compiler.runtime.disco.messages import DiscoError
+from compiler.runtime.disco.session import DModule, DPackedFunc, DRef, ProcessSession, Session, ThreadedSession
+from rpc_server.client.disco import FarmSession
+
+__all__ = [
+    "DModule",
+    "DPackedFunc",
+    "DRef",
+    "DiscoError",
+    "FarmSession",
+    "ProcessSession",
+    "Session",
+    "ThreadedSession",
+]
