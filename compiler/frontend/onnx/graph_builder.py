@@ -93,10 +93,14 @@ class GraphBuilder:
         finally:
             self._dataflow = outer
 
-    def emit_control(self, expr: RelaxExpr) -> Var:
-        """Bind what may not stand in a dataflow block: a branch, a call of a function."""
+    def begin_control(self) -> None:
+        """Say that control flow is made. Raises ControlFlowFound where the graph was begun as one without."""
         if not self.has_control_flow:
             raise ControlFlowFound
+
+    def emit_control(self, expr: RelaxExpr) -> Var:
+        """Bind what may not stand in a dataflow block: a branch, a call of a function."""
+        self.begin_control()
         assert self._dataflow is not None
         self._dataflow.__exit__(None, None, None)
         made = self.bb.emit(expr)
@@ -240,9 +244,8 @@ class GraphBuilder:
         info = self.info(vector)
         if info.dtype != "int64":
             vector = self.emit(op.astype(vector, "int64"))
-        read = op.call_pure_packed("vm.builtin.tensor_to_shape", vector, sinfo_args=ShapeStructInfo(ndim=count))
         names = self.new_symbols(count)
-        shape = self.bb.emit(read)
+        shape = self.bb.emit(op.tensor_to_shape(vector))
         self.bb.match_cast(shape, ShapeStructInfo(tuple(names)))
         return list(names)
 

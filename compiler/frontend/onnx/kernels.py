@@ -216,22 +216,24 @@ def distinct(x: Tensor, ordered: bool) -> list[Tensor]:
             counts[i] = ops.const(0, "int64")
         with ib.for_range(ops.const(0, "int64"), int64(count), "i") as i:
             group[i] = ops.const(-1, "int64")
-            with ib.for_range(ops.const(0, "int64"), total[0], "k") as k, ib.if_scope(ops.less(group[i], int64(0))):
+            have = ib.let("have", total[0])
+            with ib.for_range(ops.const(0, "int64"), have, "k") as k, ib.if_scope(ops.less(group[i], int64(0))):
                 compare(i, first[k])
                 with ib.if_scope(ops.equal(order[0], int64(0))):
                     group[i] = k
                     counts[k] = counts[k] + 1
             with ib.if_scope(ops.less(group[i], int64(0))):
                 place = ib.allocate("int64", (1,), "place")
-                place[0] = total[0]
+                place[0] = have
                 if ordered:
-                    with ib.for_range(ops.const(0, "int64"), total[0], "k") as k:
+                    with ib.for_range(ops.const(0, "int64"), have, "k") as k:
                         compare(first[k], i)
-                        open_ = ops.equal(place[0], total[0])
+                        open_ = ops.equal(place[0], have)
                         with ib.if_scope(ops.logical_and(ops.greater(order[0], int64(0)), open_)):
                             place[0] = k
-                    with ib.for_range(ops.const(0, "int64"), total[0] - place[0], "k") as k:
-                        back = total[0] - k
+                    moved = ib.let("moved", have - place[0])
+                    with ib.for_range(ops.const(0, "int64"), moved, "k") as k:
+                        back = have - k
                         first[back] = first[back - 1]
                         counts[back] = counts[back - 1]
                     with (
@@ -242,7 +244,7 @@ def distinct(x: Tensor, ordered: bool) -> list[Tensor]:
                 first[place[0]] = i
                 counts[place[0]] = ops.const(1, "int64")
                 group[i] = place[0]
-                total[0] = total[0] + 1
+                total[0] = have + 1
         return ib.get()
 
     made: list[Tensor] = extern(

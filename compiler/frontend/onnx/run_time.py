@@ -119,17 +119,20 @@ class AxesLast:
         self.moved = g.te(strided, x, self.shape, strides)
 
     def back(self, y: RelaxExpr) -> Var:
-        """A tensor of the moved shape with its dimensions where they were."""
+        """A tensor in the moved order, whose named dimensions may have changed, in the order that was."""
         g, rank = self.g, len(self.original)
+        dims = g.shape(y)
+        same = all(a is b for a, b in zip(dims, self.shape))
 
         def strides_back(dims: Sequence[PrimExpr], places: Sequence[PrimExpr]) -> Tensor:
             own: list[PrimExpr] = [i64(1)] * rank
             for d in reversed(range(rank - 1)):
                 own[d] = own[d + 1] * i64(dims[d + 1])
-            return vector_of([table([i64(s) for s in own], i64(place)) for place in places], "strides")
+            found = [table([i64(s) for s in own], i64(place)) for place in places]
+            return vector_of([*found, *[table([i64(d) for d in dims], i64(place)) for place in places]], "strides")
 
-        strides = g.sizes_at_run_time(g.te(strides_back, self.shape, self.places), rank)
-        return g.te(strided, y, self.original, strides)
+        names = g.sizes_at_run_time(g.te(strides_back, dims, self.places), 2 * rank)
+        return g.te(strided, y, self.original if same else names[rank:], names[:rank])
 
 
 def strided(x: Tensor, shape: Sequence[PrimExpr], strides: Sequence[PrimExpr]) -> Tensor:

@@ -12,4 +12,8 @@ from compiler.frontend.onnx.converters import quantize as quantize
 from compiler.frontend.onnx.converters import recurrent as recurrent
 from compiler.frontend.onnx.converters import reduce as reduce
 from compiler.frontend.onnx.converters import refused as refused
+from compiler.frontend.onnx.converters import resize as resize
+from compiler.frontend.onnx.converters import select as select
+from compiler.frontend.onnx.converters import sequence as sequence
 from compiler.frontend.onnx.converters import shape as shape
+from compiler.frontend.onnx.converters import signal as signal

@@ -11,7 +11,8 @@ from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import elements, max_pool_places, unpooled
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
-from compiler.frontend.onnx.run_time import i64
+from compiler.frontend.onnx.run_time import i64, multiplied
+from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.relax.nodes.dims import simplified
@@ -231,48 +232,49 @@ def max_unpool(g: GraphBuilder, node: Node) -> Result:
 def col2im(g: GraphBuilder, node: Node) -> Result:
     """Add blocks of an image up where they overlap."""
     x, image, block = node.value(0), node.value(1), node.value(2)
-    sizes, kernel = g.static_ints(image, "image_shape"), g.static_ints(block, "block_shape")
-    return _col2im(g, node, g.expr(x), sizes, kernel)
-
-
-def _col2im(g: GraphBuilder, node: Node, x: RelaxExpr, sizes: list[int], kernel: list[int]) -> Result:
+    sizes, kernel = (_extents(g, value) for value in (image, block))
     rank = len(kernel)
-    strides, dilations = node.ints("strides") or [1] * rank, node.ints("dilations") or [1] * rank
-    pads = node.ints("pads") or [0] * (2 * rank)
-    counts = [
-        (sizes[d] + pads[d] + pads[rank + d] - dilations[d] * (kernel[d] - 1) - 1) // strides[d] + 1
-        for d in range(rank)
-    ]
-    channels = simplified(ops.floordiv(g.shape(x)[1], i64(_product(kernel))))
-    window = Window(rank, strides, dilations, pads)
+    window = Window(
+        rank, node.ints("strides") or [1] * rank, node.ints("dilations") or [1] * rank,
+        node.ints("pads") or [0] * (2 * rank),
+    )  # fmt: skip
+    counts = []
+    for d in range(rank):
+        reach = (i64(kernel[d]) - 1) * window.dilations[d] + 1
+        room = i64(sizes[d]) + (window.pads[d] + window.pads[rank + d]) - reach
+        counts.append(simplified(ops.floordiv(room, i64(window.strides[d])) + 1))
+    block_size = simplified(multiplied([i64(extent) for extent in kernel]))
+    channels = simplified(ops.floordiv(g.shape(x)[1], block_size))
     return g.te(_placed, x, channels, sizes, kernel, counts, window, name="col2im")
 
 
-def _product(values: Sequence[int]) -> int:
-    total = 1
-    for value in values:
-        total *= value
-    return total
+def _extents(g: GraphBuilder, value: TensorValue) -> list[Any]:
+    """Sizes that an input gives: known ones, else names."""
+    known = g.known_ints(value)
+    if known is not None:
+        return list(known)
+    count = g.sizes(value)
+    return list(g.sizes_at_run_time(g.expr(value), count[0] if count else 1))
 
 
 def _placed(
-    x: Tensor, channels: Any, sizes: Sequence[int], kernel: Sequence[int], counts: Sequence[int], window: Window
+    x: Tensor, channels: Any, sizes: Sequence[Any], kernel: Sequence[Any], counts: Sequence[Any], window: Window
 ) -> Tensor:
-    taps = _taps(kernel)
+    taps = [reduce_axis((i64(0), i64(extent)), f"k{d}") for d, extent in enumerate(kernel)]
 
     def at(*i: PrimExpr) -> Any:
-        row: PrimExpr = i[1]
+        row = i64(i[1])
         column, inside = i64(0), ops.const(True, "bool")
         for d, tap in enumerate(taps):
-            far = i[2 + d] + window.pads[d] - tap.var * window.dilations[d]
+            far = i64(i[2 + d]) + window.pads[d] - tap.var * window.dilations[d]
             place = ops.floordiv(far, i64(window.strides[d]))
             fits = ops.logical_and(
                 ops.equal(ops.floormod(far, i64(window.strides[d])), i64(0)),
                 ops.logical_and(ops.greater_equal(far, i64(0)), ops.less(place, i64(counts[d]))),
             )
             inside = ops.logical_and(inside, fits)
-            row = row * kernel[d] + tap.var
-            column = column * counts[d] + Select(fits, place, i64(0))
+            row = row * i64(kernel[d]) + tap.var
+            column = column * i64(counts[d]) + Select(fits, place, i64(0))
         return te_sum(intrin.if_then_else(inside, x(i[0], row, column), ops.const(0, x.dtype)), taps)
 
     return elements((x.shape[0], channels, *sizes), at, name="col2im")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from compiler import topi
 from compiler.dtype import parse_dtype
 from compiler.frontend.onnx.graph_builder import GraphBuilder
@@ -60,12 +62,31 @@ def _divided(total: Tensor, count: Tensor) -> Tensor:
 
 def _extremum(rule: Callable[..., RelaxExpr], largest: bool) -> Rule:
     def reduce(g: GraphBuilder, x: RelaxExpr, axes: list[int] | None, keep: bool) -> RelaxExpr:
-        if g.info(x).dtype == "bool":
+        dtype, sizes = g.info(x).dtype, g.sizes(x)
+        if sizes is not None and 0 in sizes and 0 not in (left := _left(sizes, axes, keep)):
+            return op.full(left, _least(g, dtype, largest))
+        if dtype == "bool":
             made = g.emit(rule(g.emit(op.astype(x, "uint8")), axes, keep))
             return op.astype(made, "bool")
         return rule(x, axes, keep)
 
     return reduce
+
+
+def _left(sizes: list[int], axes: list[int] | None, keep: bool) -> list[int]:
+    """The shape of a reduction's result."""
+    gone = range(len(sizes)) if axes is None else axes
+    return [1 if d in gone else size for d, size in enumerate(sizes) if keep or d not in gone]
+
+
+def _least(g: GraphBuilder, dtype: str, largest: bool) -> RelaxExpr:
+    """The extremum of no elements."""
+    if dtype == "bool":
+        return g.full(float(not largest), dtype)
+    if parse_dtype(dtype).is_float:
+        return g.full(float("-inf") if largest else float("inf"), dtype)
+    limits = np.iinfo(dtype)
+    return g.full(int(limits.min if largest else limits.max), dtype)
 
 
 RULES: dict[str, Rule] = {
@@ -119,12 +140,22 @@ def _without_axes(g: GraphBuilder, node: Node, x: RelaxExpr) -> Result:
 
 
 def _at_run_time(g: GraphBuilder, x: RelaxExpr, axes: Any, keep: bool, rule: Rule) -> Result:
+    sizes, info = g.sizes(x), g.info(x)
+    if sizes is not None and 0 in sizes and rule in (RULES["ReduceMax"], RULES["ReduceMin"]):
+        # Whichever dimension is empty: if it goes, nothing is reduced, and if not, nothing is left.
+        return _of_nothing(g, x, axes, keep, _least(g, info.dtype, rule is RULES["ReduceMax"]))
     order = AxesLast(g, x, axes)
     rank = len(order.original)
     made = rule(g, order.moved, list(range(order.kept, rank)), False)
     if not keep:
         return made
     return op.reshape(g.emit(made), g.shape_expr(order.sizes))
+
+
+def _of_nothing(g: GraphBuilder, x: RelaxExpr, axes: Any, keep: bool, value: RelaxExpr) -> Result:
+    """A value in the shape of a reduction's result."""
+    order = AxesLast(g, x, axes)
+    return op.full(g.shape_expr(order.sizes if keep else order.shape[: order.kept]), value)
 
 
 for _name, _rule in RULES.items():

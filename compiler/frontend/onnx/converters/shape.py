@@ -410,8 +410,13 @@ def arange(g: GraphBuilder, node: Node) -> Result:
     return g.value(g.te(_counted, count, start, step), start.elem)
 
 
+def _only(x: Tensor) -> Any:
+    """The one element of a tensor."""
+    return x(*[i64(0)] * x.ndim)
+
+
 def _count(start: Tensor, limit: Tensor, step: Tensor) -> list[PrimExpr]:
-    ends: list[PrimExpr] = [start(), limit(), step()]
+    ends = [_only(value) for value in (start, limit, step)]
     first, last, by = ends
     if start.dtype.startswith(("int", "uint")):
         first, last, by = (value.astype("int64") for value in (first, last, by))
@@ -426,7 +431,7 @@ def _count(start: Tensor, limit: Tensor, step: Tensor) -> list[PrimExpr]:
 
 
 def _counted(count: Any, start: Tensor, step: Tensor) -> Tensor:
-    return elements((count,), lambda i: start() + i.astype(start.dtype) * step(), name="range")
+    return elements((count,), lambda i: _only(start) + i.astype(start.dtype) * _only(step), name="range")
 
 
 def _counted_from(count: Any, first: Any, step: Any) -> Tensor:
