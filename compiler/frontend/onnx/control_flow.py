@@ -387,7 +387,8 @@ def _recursive(importer: Importer, node: Node, scope: Scope, shape: LoopShape) -
     scalar, flag = TensorStructInfo((), "int64"), TensorStructInfo((), "bool")  # type: ignore[arg-type]
     for _ in range(2):  # states whose shape changes are of any shape
         outputs: list[TensorValue] = []
-        body = maker.build(g.bb.get_unique_name("body"), [scalar, scalar, flag, *infos], _body(importer, node, shape, outputs, infos))
+        taken = [scalar, scalar, flag, *infos]
+        body = maker.build(g.bb.get_unique_name("body"), taken, _body(importer, node, shape, outputs))
         results = info_of(body)
         assert isinstance(results, FuncStructInfo)
         fields = results.ret.fields  # type: ignore[union-attr]
@@ -412,7 +413,7 @@ def _same(made: StructInfo, info: StructInfo) -> bool:
 
 
 def _body(
-    importer: Importer, node: Node, shape: LoopShape, outputs: list[TensorValue], infos: Sequence[StructInfo]
+    importer: Importer, node: Node, shape: LoopShape, outputs: list[TensorValue]
 ) -> Callable[[Inside], RelaxExpr]:
     """One step: the condition, the states and the pieces of what is stacked."""
     g = importer.g

@@ -18,7 +18,7 @@ from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import Var
-from compiler.relax.nodes.dims import int64
+from compiler.relax.nodes.dims import int64, proven_equal
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Select
@@ -158,3 +158,52 @@ def sizes_by(
 
     return g.sizes_at_run_time(g.te(kernel, *args, name=name), count)
 
+
+
+def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+    """The operands of an operator that broadcasts. Dimensions that may or may not be 1 are spread out before."""
+    shapes = [g.shape(x) for x in operands]
+    rank = max(map(len, shapes))
+    aligned = [[i64(1)] * (rank - len(shape)) + shape for shape in shapes]
+    final: list[PrimExpr | None] = []
+    for sizes in zip(*aligned):
+        rest = [size for size in sizes if ops.as_int(size) != 1]
+        if not rest or all(proven_equal(rest[0], size) for size in rest[1:]):
+            final.append(rest[0] if rest else i64(1))
+        else:
+            final.append(next((size for size in rest if ops.as_int(size) is not None), None))
+    open_ = [d for d, size in enumerate(final) if size is None]
+    if open_:
+        names = sizes_by(g, _larger_of, len(open_), [[sizes[d] for d in open_] for sizes in aligned], name="broadcast")
+        final = [size if size is not None else names[open_.index(d)] for d, size in enumerate(final)]
+    whole = [size for size in final if size is not None]
+    found = []
+    for x, shape in zip(operands, aligned):
+        fits = all(ops.as_int(a) == 1 or proven_equal(a, b) for a, b in zip(shape, whole))
+        found.append(x if fits else g.te(spread, x, whole, name="spread"))
+    return found
+
+
+def _larger_of(shapes: Sequence[Sequence[Dim]]) -> list[PrimExpr]:
+    """The size of each dimension that is not 1, if there is one."""
+    found = [i64(size) for size in shapes[0]]
+    for shape in shapes[1:]:
+        found = [Select(ops.equal(a, i64(1)), i64(b), a) for a, b in zip(found, shape)]
+    return found
+
+
+def spread(x: Tensor, sizes: Sequence[Dim]) -> Tensor:
+    """Repeat along dimensions that may turn out to be of size 1, and along new ones before them."""
+    extra = len(sizes) - x.ndim
+
+    def at(*index: PrimExpr) -> Any:
+        own: list[PrimExpr] = []
+        for d, size in enumerate(x.shape):
+            held, place = ops.as_int(ops.as_expr(size)), i64(index[extra + d])
+            if held == 1:
+                own.append(i64(0))
+            else:
+                own.append(place if held is not None else Select(ops.equal(i64(size), i64(1)), i64(0), place))
+        return x(*own)
+
+    return elements(tuple(sizes), at, name="spread")

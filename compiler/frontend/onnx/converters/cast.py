@@ -196,7 +196,7 @@ def to_bits(x: Tensor, kind: SmallFloat, saturate: bool) -> Tensor:
             signed = Select(plain_nan, const(nan), signed)
         else:
             signed = Select(negative, bits + sign_bit, bits)
-        nan_bits = const(finite_top) if kind.bits == 4 else const(nan)
+        nan_bits = const(sign_bit) if kind.bits == 4 else const(nan)
         if kind.bits == 8 and not kind.unsigned_zero:
             nan_bits = Select(negative, const(nan | sign_bit), const(nan))
         return Select(is_nan, nan_bits, signed).astype("uint8")

@@ -11,6 +11,7 @@ from compiler.frontend.onnx.element_types import dtype_of
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Converter, Result, converter
+from compiler.frontend.onnx.run_time import broadcast
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
@@ -63,7 +64,8 @@ def broadcast_operands(g: GraphBuilder, node: Node) -> tuple[RelaxExpr, RelaxExp
         behind = g.rank(a) - axis - g.rank(b)
         if behind > 0:
             b = g.emit(op.expand_dims(b, [g.rank(b) + k for k in range(behind)]))
-    return a, b
+    left, right = broadcast(g, [a, b])
+    return left, right
 
 
 def _binary(rule: Callable[[Any, Any], RelaxExpr]) -> Converter:
@@ -123,9 +125,10 @@ def power(g: GraphBuilder, node: Node) -> Result:
 
 def _variadic(rule: Callable[[Any, Any], RelaxExpr]) -> Converter:
     def convert(g: GraphBuilder, node: Node) -> Result:
-        total = g.expr(node.value(0))
-        for index in range(1, len(node.inputs)):
-            total = g.emit(rule(total, g.expr(node.value(index))))
+        operands = broadcast(g, [g.expr(node.value(k)) for k in range(len(node.inputs))])
+        total = operands[0]
+        for other in operands[1:]:
+            total = g.emit(rule(total, other))
         return total
 
     return convert
@@ -136,9 +139,9 @@ converter("Sum")(_variadic(op.add))
 
 def _extremum(g: GraphBuilder, node: Node, larger: bool) -> Result:
     """The largest or smallest of several tensors; NaN wins over numbers."""
-    total = g.expr(node.value(0))
-    for index in range(1, len(node.inputs)):
-        other = g.expr(node.value(index))
+    operands = broadcast(g, [g.expr(node.value(k)) for k in range(len(node.inputs))])
+    total = operands[0]
+    for other in operands[1:]:
         if is_float(node.value(0)):
             pick = op.greater if larger else op.less
             wins = g.emit(op.logical_or(g.emit(pick(total, other)), g.emit(op.isnan(total))))
@@ -171,7 +174,8 @@ def mean(g: GraphBuilder, node: Node) -> Result:
 @converter("Where")
 def where(g: GraphBuilder, node: Node) -> Result:
     """Choose elements by a condition."""
-    return g.value(op.where(*(g.expr(node.value(k)) for k in range(3))), node.value(1).elem)
+    condition, a, b = broadcast(g, [g.expr(node.value(k)) for k in range(3)])
+    return g.value(op.where(condition, a, b), node.value(1).elem)
 
 
 @converter("BitShift")
@@ -182,6 +186,8 @@ def bit_shift(g: GraphBuilder, node: Node) -> Result:
     bits = parse_dtype(dtype).bits
     left = node.text("direction", "LEFT") == "LEFT"
     moved = g.emit((op.left_shift if left else op.right_shift)(a, g.emit(op.minimum(b, g.full(bits - 1, dtype)))))
+    if not left and parse_dtype(dtype).is_signed:
+        return moved  # the sign fills in
     return op.where(g.emit(op.less(b, g.full(bits, dtype))), moved, g.full(0, dtype))
 
 

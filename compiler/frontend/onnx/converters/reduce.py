@@ -16,7 +16,10 @@ from compiler.frontend.onnx.run_time import AxesLast
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.te.operation import compute
+from compiler.te.operation import comm_reducer, reduce_axis
 from compiler.te.tensor import Tensor
+from compiler.tir import ops
+from compiler.tir.nodes import PrimExpr
 
 Rule = Callable[[GraphBuilder, RelaxExpr, "list[int] | None", bool], RelaxExpr]
 
@@ -68,9 +71,33 @@ def _extremum(rule: Callable[..., RelaxExpr], largest: bool) -> Rule:
         if dtype == "bool":
             made = g.emit(rule(g.emit(op.astype(x, "uint8")), axes, keep))
             return op.astype(made, "bool")
+        if parse_dtype(dtype).is_float:
+            return g.te(_float_extremum, x, axes, keep, largest, name="max" if largest else "min")
         return rule(x, axes, keep)
 
     return reduce
+
+
+def _float_extremum(x: Tensor, axes: list[int] | None, keep: bool, largest: bool) -> Tensor:
+    """The extremum of floats, which is infinite where all of them are: te's own begins at the largest finite one."""
+    gone = list(range(x.ndim)) if axes is None else axes
+    if not gone:
+        return topi.identity(x)  # type: ignore[no-any-return]
+    worst = float("-inf") if largest else float("inf")
+    pick = comm_reducer(
+        lambda a, b: ops.maximum(a, b) if largest else ops.minimum(a, b), lambda dtype: ops.const(worst, dtype),
+        name="max" if largest else "min",
+    )  # fmt: skip
+    over = [reduce_axis((0, x.shape[d]), f"k{d}") for d in gone]
+
+    def at(*i: PrimExpr) -> Any:
+        rest = [p for d, p in enumerate(i) if d not in gone] if keep else list(i)
+        places = iter(rest)
+        inner = {d: axis.var for d, axis in zip(gone, over)}
+        return pick(x(*[inner[d] if d in inner else next(places) for d in range(x.ndim)]), over)
+
+    shape = [1 if d in gone else size for d, size in enumerate(x.shape) if keep or d not in gone]
+    return elements(tuple(shape), at, name="extremum")
 
 
 def _left(sizes: list[int], axes: list[int] | None, keep: bool) -> list[int]:

@@ -191,6 +191,8 @@ def roi_align(g: GraphBuilder, node: Node) -> Result:
     rows = g.te(_with_batch, node.value(1), node.value(2), name="regions")
     ratio = node.int("sampling_ratio", 0) or -1
     mode = node.text("mode", "avg")
+    if mode == "max":
+        return g.te(_roi_max, node.value(0), rows, size, node.float("spatial_scale", 1.0), ratio, aligned, name="roi_max")
     return op.vision.roi_align(
         g.expr(node.value(0)), rows, size, node.float("spatial_scale", 1.0), ratio, aligned, mode=mode
     )
@@ -245,3 +247,34 @@ def dropout(g: GraphBuilder, node: Node) -> Result:
     return found
 
 
+
+
+@converter("AffineGrid")
+def affine_grid(g: GraphBuilder, node: Node) -> Result:
+    """Give the places from -1 to 1 that affine matrices map pixels, or voxels, to."""
+    theta, size = node.value(0), node.value(1)
+    rank = (g.sizes(size) or [4])[0]
+    known = g.known_ints(size)
+    sizes = list(known) if known is not None else list(g.sizes_at_run_time(g.expr(size), rank))
+    return g.te(_affine_grid, theta, sizes[2:], bool(node.int("align_corners", 0)), name="affine_grid")
+
+
+def _affine_grid(theta: Tensor, sizes: Sequence[Any], aligned: bool) -> Tensor:
+    rank, dtype = len(sizes), theta.dtype
+    one, two = ops.const(1, dtype), ops.const(2, dtype)
+
+    def at(n: PrimExpr, *i: PrimExpr) -> Any:
+        *places, part = i
+        total = theta(n, part, i64(rank))
+        for column in range(rank):  # x is the last dimension
+            d = rank - 1 - column
+            place, size = i64(places[d]).astype(dtype), i64(sizes[d]).astype(dtype)
+            if aligned:
+                step = Select(ops.greater(size, one), two / ops.maximum(size - one, one), ops.const(0, dtype))
+                base = place * step - one
+            else:
+                base = (place * two + one) / size - one
+            total = total + theta(n, part, i64(column)) * base
+        return total
+
+    return elements((theta.shape[0], *sizes, rank), at, name="affine_grid")

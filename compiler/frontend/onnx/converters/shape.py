@@ -15,7 +15,18 @@ from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.model_source import TensorSource
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
-from compiler.frontend.onnx.run_time import AxesLast, added, as_int, element, i64, is_axis, multiplied, sizes_by, table
+from compiler.frontend.onnx.run_time import (
+    AxesLast,
+    added,
+    as_int,
+    element,
+    i64,
+    is_axis,
+    multiplied,
+    sizes_by,
+    spread,
+    table,
+)
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
@@ -285,7 +296,7 @@ def expand(g: GraphBuilder, node: Node) -> Result:
             return [Select(ops.equal(a, i64(1)), b, a) for a, b in zip(own, asked)]
 
         sizes: list[Dim] = list(sizes_by(g, larger, rank, dims, wanted, name="expanded"))
-        return like(node, g, g.te(_expanded, x, sizes))
+        return like(node, g, g.te(spread, x, sizes, name="expand"))
     rank = max(len(known), len(dims))
     own: list[Dim] = [*[i64(1)] * (rank - len(dims)), *dims]
     asked: list[Dim] = [*[1] * (rank - len(known)), *known]
@@ -297,25 +308,6 @@ def expand(g: GraphBuilder, node: Node) -> Result:
 
 def _is_one(size: Dim) -> bool:
     return ops.as_int(ops.as_expr(size)) == 1
-
-
-def _expanded(x: Tensor, sizes: Sequence[PrimExpr]) -> Tensor:
-    """Repeat along dimensions that may turn out to be of size 1."""
-    extra = len(sizes) - x.ndim
-
-    def at(*index: PrimExpr) -> Any:
-        own: list[PrimExpr] = []
-        for d, size in enumerate(x.shape):
-            held = ops.as_int(ops.as_expr(size))
-            if held == 1:
-                own.append(i64(0))
-            elif held is not None:
-                own.append(i64(index[extra + d]))
-            else:
-                own.append(Select(ops.equal(i64(size), i64(1)), i64(0), i64(index[extra + d])))
-        return x(*own)
-
-    return elements(tuple(sizes), at, name="expanded")
 
 
 @converter("Transpose")
