@@ -37,6 +37,7 @@ from compiler.relax.nodes import (
     info_of,
     set_struct_info,
 )
+from compiler.relax.nodes.binding import as_seq
 from compiler.relax.nodes.dims import variables
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
@@ -234,7 +235,7 @@ def branch(importer: Importer, node: Node, scope: Scope) -> Any:
     if g.rank(flag):
         flag = g.emit(op.reshape(flag, ()))
     calls = [Call(function, tuple(maker.arguments([]))) for function in functions]
-    chosen_value = g.emit_control(If(flag, calls[0], calls[1]))
+    chosen_value = g.emit_control(If(flag, as_seq(calls[0]), as_seq(calls[1])))
     return _results(g, chosen_value, made[0], wants_of(node.inputs))
 
 
@@ -391,7 +392,8 @@ def _recursive(importer: Importer, node: Node, scope: Scope, shape: LoopShape) -
         body = maker.build(g.bb.get_unique_name("body"), taken, _body(importer, node, shape, outputs))
         results = info_of(body)
         assert isinstance(results, FuncStructInfo)
-        fields = results.ret.fields  # type: ignore[union-attr]
+        assert isinstance(results.ret, TupleStructInfo)
+        fields = results.ret.fields
         changed = [
             not _same(field, info) for field, info in zip(fields[1 : 1 + len(states)], infos)
         ]
@@ -484,7 +486,7 @@ def _driven(
         outer = [inside.shape, *inside.captured]
         call = Call(take, (*outer, *inside.own))
         ended = g.emit(Tuple(tuple(rest)))
-        return g.emit_control(If(on, call, ended))
+        return g.emit_control(If(on, as_seq(call), as_seq(ended)))
 
     made = maker.build(ask.name_hint, own, question)
     count = g.expr(shape.count) if shape.count is not None else g.full((1 << 63) - 1, "int64")

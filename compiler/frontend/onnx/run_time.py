@@ -159,7 +159,6 @@ def sizes_by(
     return g.sizes_at_run_time(g.te(kernel, *args, name=name), count)
 
 
-
 def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]:
     """The operands of an operator that broadcasts. Dimensions that may or may not be 1 are spread out before."""
     shapes = [g.shape(x) for x in operands]

@@ -56,6 +56,22 @@ def _linear(read: Read, places: Sequence[PrimExpr], point: tuple[PrimExpr, ...])
     return first * (ops.const(1.0, place.dtype) - part) + second * part
 
 
+def largest_corner(read: Read, places: Sequence[PrimExpr]) -> PrimExpr:
+    """The largest of the 2^n pixels around `places`, each times the weight that `linear` gives it."""
+
+    def largest(rest: Sequence[PrimExpr], point: tuple[PrimExpr, ...], weight: PrimExpr) -> PrimExpr:
+        if not rest:
+            return read(*point).astype(weight.dtype) * weight
+        below = whole(rest[0])
+        part = rest[0] - ops.cast(weight.dtype, below)
+        return ops.maximum(
+            largest(rest[1:], (*point, below), weight * (ops.const(1.0, weight.dtype) - part)),
+            largest(rest[1:], (*point, ops.add(below, 1)), weight * part),
+        )
+
+    return largest(places, (), ops.const(1.0, places[0].dtype))
+
+
 def bilinear(read: Read, sizes: Sequence[Any], y: PrimExpr, x: PrimExpr) -> PrimExpr:
     """The value at (y, x), 0 outside the image."""
     return linear(padded(read, sizes), (y, x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from compiler.te.extern import extern
@@ -12,7 +13,7 @@ from compiler.tir.intrin import intrin
 from compiler.tir.ir_builder import create
 from compiler.tir.nodes import PrimExpr, Stmt
 from compiler.topi.checks import described, differ, need_floats, need_one_of, need_rank, refusal
-from compiler.topi.image.sampling import clamped, linear
+from compiler.topi.image.sampling import clamped, largest_corner, linear
 from compiler.topi.rows import int64, points, rows
 
 
@@ -37,6 +38,16 @@ def roi_align_nhwc(
     return _roi_align("roi_align_nhwc", "NHWC", data, rois, pooled_size, spatial_scale, mode, sample_ratio, aligned)
 
 
+def roi_align_largest_corner(
+    data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, sample_ratio: int = -1, aligned: bool = False
+) -> Tensor:
+    """`roi_align_nchw` by ONNX's rule for "max": the largest of the four pixels around each place, times its weight."""
+    return _roi_align(
+        "roi_align_largest_corner", "NCHW", data, rois, pooled_size, spatial_scale, "max", sample_ratio, aligned,
+        largest_corner,
+    )  # fmt: skip
+
+
 def _bins(op: str, pooled_size: Any) -> tuple[int, int]:
     sizes = (pooled_size, pooled_size) if isinstance(pooled_size, int) else tuple(pooled_size)
     if len(sizes) != 2 or any(not isinstance(s, int) or s < 1 for s in sizes):
@@ -54,7 +65,7 @@ def _check(op: str, data: Tensor, rois: Tensor) -> None:
 
 def _roi_align(
     op: str, layout: str, data: Tensor, rois: Tensor, pooled_size: Any, spatial_scale: float, mode: Any, ratio: int,
-    aligned: bool,
+    aligned: bool, between: Callable[..., PrimExpr] = linear,
 ) -> Tensor:  # fmt: skip
     _check(op, data, rois)
     mode = {0: "avg", 1: "max", b"avg": "avg", b"max": "max"}.get(mode, mode)
@@ -106,7 +117,7 @@ def _roi_align(
                         ops.minimum(ops.maximum(p, number(0.0)), ops.cast(wide, ops.sub(size[s], 1)))
                         for p, s in ((y, "H"), (x, "W"))
                     ]
-                    found = intrin.if_then_else(ops.logical_and(*far), linear(pixel, kept), number(0.0))
+                    found = intrin.if_then_else(ops.logical_and(*far), between(pixel, kept), number(0.0))
                     sums[n, 0] = sums[n, 0] + found if mode == "avg" else ops.maximum(sums[n, 0], found)
                 total: PrimExpr = sums[n, 0]
                 if mode == "avg":

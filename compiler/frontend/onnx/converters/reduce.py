@@ -10,13 +10,13 @@ import numpy as np
 from compiler import topi
 from compiler.dtype import parse_dtype
 from compiler.frontend.onnx.graph_builder import GraphBuilder
+from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Converter, Result, converter
 from compiler.frontend.onnx.run_time import AxesLast
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
-from compiler.te.operation import compute
-from compiler.te.operation import comm_reducer, reduce_axis
+from compiler.te.operation import comm_reducer, compute, reduce_axis
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
@@ -82,7 +82,7 @@ def _float_extremum(x: Tensor, axes: list[int] | None, keep: bool, largest: bool
     """The extremum of floats, which is infinite where all of them are: te's own begins at the largest finite one."""
     gone = list(range(x.ndim)) if axes is None else axes
     if not gone:
-        return topi.identity(x)  # type: ignore[no-any-return]
+        return topi.identity(x)
     worst = float("-inf") if largest else float("inf")
     pick = comm_reducer(
         lambda a, b: ops.maximum(a, b) if largest else ops.minimum(a, b), lambda dtype: ops.const(worst, dtype),

@@ -220,7 +220,7 @@ def _axis_by_axis(
             low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
 
         def narrow(*i: PrimExpr) -> Any:
-            value = final(*i)
+            value: PrimExpr = final(*i)
             if whole:
                 value = ops.maximum(ops.minimum(value, ops.const(high, value.dtype)), ops.const(low, value.dtype))
             return value.astype(kind)

@@ -18,6 +18,7 @@ from compiler.relax import op
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Select
+from compiler.topi.vision.roi import roi_align_largest_corner
 
 
 @converter("TopK", since=1)
@@ -58,7 +59,7 @@ def _one_hot(indices: Tensor, values: Tensor, depth: Any, axis: int) -> Tensor:
     shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
 
     def at(*i: PrimExpr) -> Any:
-        place = indices(*i[:axis], *i[axis + 1 :]).astype("int64")
+        place: PrimExpr = indices(*i[:axis], *i[axis + 1 :]).astype("int64")
         place = Select(ops.less(place, i64(0)), place + i64(depth), place)
         return Select(ops.equal(place, i64(i[axis])), values(i64(1)), values(i64(0)))
 
@@ -87,12 +88,12 @@ def nonzero(g: GraphBuilder, node: Node) -> Result:
 
 def _unravelled(places: Tensor, shape: Sequence[Any], count: Any) -> Tensor:
     def at(d: PrimExpr, k: PrimExpr) -> Any:
-        rest = places(k)
+        rest: PrimExpr = places(k)
         found: list[PrimExpr] = []
         for size in reversed(shape):
             found.insert(0, ops.floormod(rest, i64(size)))
             rest = ops.floordiv(rest, i64(size))
-        chosen = found[-1]
+        chosen: PrimExpr = found[-1]
         for axis in reversed(range(len(found) - 1)):
             chosen = Select(ops.equal(d, ops.const(axis, d.dtype)), found[axis], chosen)
         return chosen
@@ -146,7 +147,8 @@ def unique(g: GraphBuilder, node: Node) -> Result:
         whole = g.emit(op.reshape(chosen, g.shape_expr([size, *rest])))
         back = [order.index(d) for d in range(len(order))]
         values = g.emit(op.permute_dims(whole, back))
-    return [like(node, g, values), first, groups, counts][: max(len(node.outputs), 1)]
+    found: list[Any] = [like(node, g, values), first, groups, counts]
+    return found[: max(len(node.outputs), 1)]
 
 
 def _rows_at(x: Tensor, places: Tensor) -> Tensor:
@@ -190,12 +192,10 @@ def roi_align(g: GraphBuilder, node: Node) -> Result:
     aligned = node.text("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "") == "half_pixel"
     rows = g.te(_with_batch, node.value(1), node.value(2), name="regions")
     ratio = node.int("sampling_ratio", 0) or -1
-    mode = node.text("mode", "avg")
-    if mode == "max":
-        return g.te(_roi_max, node.value(0), rows, size, node.float("spatial_scale", 1.0), ratio, aligned, name="roi_max")
-    return op.vision.roi_align(
-        g.expr(node.value(0)), rows, size, node.float("spatial_scale", 1.0), ratio, aligned, mode=mode
-    )
+    scale = node.float("spatial_scale", 1.0)
+    if node.text("mode", "avg") == "max":
+        return g.te(roi_align_largest_corner, node.value(0), rows, size, scale, ratio, aligned, name="roi_max")
+    return op.vision.roi_align(g.expr(node.value(0)), rows, size, scale, ratio, aligned)
 
 
 def _with_batch(regions: Tensor, batch: Tensor) -> Tensor:
@@ -247,8 +247,6 @@ def dropout(g: GraphBuilder, node: Node) -> Result:
     return found
 
 
-
-
 @converter("AffineGrid")
 def affine_grid(g: GraphBuilder, node: Node) -> Result:
     """Give the places from -1 to 1 that affine matrices map pixels, or voxels, to."""
@@ -265,7 +263,7 @@ def _affine_grid(theta: Tensor, sizes: Sequence[Any], aligned: bool) -> Tensor:
 
     def at(n: PrimExpr, *i: PrimExpr) -> Any:
         *places, part = i
-        total = theta(n, part, i64(rank))
+        total: PrimExpr = theta(n, part, i64(rank))
         for column in range(rank):  # x is the last dimension
             d = rank - 1 - column
             place, size = i64(places[d]).astype(dtype), i64(sizes[d]).astype(dtype)

@@ -94,13 +94,16 @@ def _dft(x: Tensor, size: Any, onesided: bool, inverse: bool) -> Tensor:
         cos, sin = intrin.cos(angle), intrin.sin(angle)
         if not inverse:
             sin = ops.const(0, "float64") - sin
+        place: PrimExpr
+        sign: PrimExpr
         if real_result:  # the second half mirrors the first
             mirrored = ops.greater_equal(n.var, count)
             place = Select(mirrored, length - n.var, n.var)
             sign = Select(mirrored, ops.const(-1.0, "float64"), ops.const(1.0, "float64"))
             held = ops.less(place, count)
         else:
-            place, sign, held = n.var, ops.const(1.0, "float64"), ops.less(n.var, count)
+            place, sign = n.var, ops.const(1.0, "float64")
+            held = ops.less(n.var, count)
         safe = ops.maximum(ops.minimum(place, count - 1), i64(0))
         real = x(*outer, safe, i64(0)).astype("float64")
         imaginary = x(*outer, safe, i64(1)).astype("float64") * sign if parts == 2 else ops.const(0, "float64")
