@@ -25,6 +25,7 @@ from compiler.errors import ArgumentError
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import ConnectError, ProtocolError, RPCError
 from rpc_server.farm_link.registrar import split_address
+from rpc_server.wire.codec import expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.tracker_messages import (
@@ -243,23 +244,19 @@ class TrackerSession:
         found: list[DeviceInfo] = []
         more = True
         while more:
-            page = self._ask(Query("devices", after=found[-1].id if found else ""))
-            assert isinstance(page, DevicePage)
+            page = expect(DevicePage, self._ask(Query("devices", after=found[-1].id if found else "")))
             found += page.devices
             more = page.more
         return found
 
     def queue(self) -> list[QueueInfo]:
         """Free devices and pending requests of each key, and of each expression now waited for."""
-        page = self._ask(Query("queue"))
-        assert isinstance(page, QueuePage)
+        page = expect(QueuePage, self._ask(Query("queue")))
         return list(page.queues)
 
     def numbers(self) -> FarmNumbers:
         """What the tracker has counted since it started: grants, leases, waits."""
-        found = self._ask(Query("numbers"))
-        assert isinstance(found, FarmNumbers)
-        return found
+        return expect(FarmNumbers, self._ask(Query("numbers")))
 
     def events(self, since: int = 0, limit: int = 500) -> list[LogEvent]:
         """Up to `limit` events with a seq above `since`, oldest first. Only the newest are kept: a first seq above
@@ -267,8 +264,7 @@ class TrackerSession:
         found: list[LogEvent] = []
         while len(found) < limit:
             after = found[-1].seq if found else since
-            page = self._ask(Query("events", after=str(after), limit=min(500, limit - len(found))))
-            assert isinstance(page, EventPage)
+            page = expect(EventPage, self._ask(Query("events", after=str(after), limit=min(500, limit - len(found)))))
             found += page.events
             if not page.more:
                 break
@@ -329,8 +325,7 @@ class TrackerSession:
     ) -> tuple[str, ...]:
         asked = Admin(action, target, reason)
         _check(asked)
-        done = self._ask(asked)
-        assert isinstance(done, AdminDone)
+        done = expect(AdminDone, self._ask(asked))
         return done.devices
 
     def _ask(self, question: Query | Admin) -> ToClient:

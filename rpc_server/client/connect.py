@@ -13,7 +13,7 @@ from rpc_server.client.dial import Ahead
 from rpc_server.client.session import RPCSession
 from rpc_server.errors import LeaseRefused, SessionRefused
 from rpc_server.relay.passes import shown_address
-from rpc_server.wire.codec import Buffer
+from rpc_server.wire.codec import Buffer, expect
 from rpc_server.wire.curve import keys_for
 from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.messages import BoxInfo, BoxStatus, OpenSession, SessionOpened
@@ -120,8 +120,7 @@ def _opened(connection: Connection, request: OpenSession, *, said_ahead: bool) -
             raise
         # The box had not heard of the lease then.
         opened = connection.request(request, timeout_s=request.wait_s).body
-    assert isinstance(opened, SessionOpened)
-    return opened
+    return expect(SessionOpened, opened)
 
 
 def box_status(
@@ -137,8 +136,7 @@ def box_status(
         status = connection.request(BoxInfo(), timeout_s=connect_timeout).body
     finally:
         connection.close()
-    assert isinstance(status, BoxStatus)
-    return status
+    return expect(BoxStatus, status)
 
 
 def _client_name() -> str:

@@ -63,7 +63,8 @@ class Connection:
         self._pid = os.getpid()
         self._next_id = 1 if first is None else 2
         self._arrived: dict[int, list[memoryview]] = {}
-        self._ignored: set[int] = set()
+        self._unanswered: set[int] = set() if first is None else {1}
+        self._ignored: set[int] = set()  # unanswered, and nobody waits for them
         self._gone: RPCError | None = None  # nothing can be sent any more
         self._ended: RPCError | None = None  # the box can be asked, but has no session for this side
         way = Way(liveness or Liveness(), keys, None if first is None else greeting(first, first_timeout_s))
@@ -100,6 +101,7 @@ class Connection:
             frames = public_codec.encode(
                 body, Kind.REQUEST, request_id=number, address=address, timeout_s=timeout_s, buffers=buffers
             )
+            self._unanswered.add(number)
             if ignore:
                 self._ignored.add(number)
             send_frames(self._socket, frames)
@@ -135,7 +137,7 @@ class Connection:
     def forget(self, number: int) -> None:
         """Drop a request's answer, now or when it comes."""
         with self._lock:
-            if self._arrived.pop(number, None) is None:
+            if self._arrived.pop(number, None) is None and number in self._unanswered:
                 self._ignored.add(number)
 
     def request(
@@ -204,11 +206,13 @@ class Connection:
             note = decode_answer(frames).body
             if isinstance(note, SessionEnded) and self.over is None:
                 self._ended = SessionClosed(f"the session is over: {note.reason}")
-        elif header.request_id in self._ignored:
-            self._ignored.discard(header.request_id)
+        elif header.request_id in self._unanswered:
+            self._unanswered.discard(header.request_id)
+            if header.request_id in self._ignored:
+                self._ignored.discard(header.request_id)
+            else:
+                self._arrived[header.request_id] = frames
         elif header.request_id == 0 and header.kind is Kind.ERROR:
             public_codec.decode(frames)  # the box could not read what was sent
-        elif header.request_id >= self._next_id:
-            raise ProtocolError(f"{self.address} answered request {header.request_id}, which was not sent")
         else:
-            self._arrived[header.request_id] = frames
+            raise ProtocolError(f"{self.address} answered request {header.request_id}, which does not wait for one")

@@ -22,7 +22,17 @@ from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm.machine import VirtualMachine
 from rpc_server.client.remote import RPCDevice, RPCModule
 from rpc_server.errors import ProtocolError
-from rpc_server.wire.machine_messages import Action, Item, Items, MemoryRef, ModelTiming, ShapeOf, TupleOf
+from rpc_server.wire.codec import expect, only_buffer
+from rpc_server.wire.machine_messages import (
+    MOST_NESTED,
+    Action,
+    Item,
+    Items,
+    MemoryRef,
+    ModelTiming,
+    ShapeOf,
+    TupleOf,
+)
 from rpc_server.wire.messages import (
     FreeHandles,
     MachineOpened,
@@ -74,8 +84,7 @@ class RemoteMachine(VirtualMachine):
                 raise ArgumentError("a remote machine keeps memory in one way on all devices", hint='pass "naive"')
             memory = next(iter(memory.values()), "")
         places = tuple((place.device_type, place.device_id) for place in devices)
-        opened = self._session.request(OpenMachine(rt_mod.handle, places, memory)).body
-        assert isinstance(opened, MachineOpened)
+        opened = expect(MachineOpened, self._session.request(OpenMachine(rt_mod.handle, places, memory)).body)
         self._remote = rt_mod
         self._place = devices[0]
         self._handle = opened.handle
@@ -143,8 +152,7 @@ class RemoteMachine(VirtualMachine):
         def evaluate(*args: Any, **kwargs: Any) -> BenchmarkResult:
             given = self._arguments_of(func_name, args, kwargs) if func_name in self._params else args
             request = TimeMachine(self._handle, func_name, self._items(given), dev.device_type, dev.device_id, timing)
-            reply = self._session.request(request).body
-            assert isinstance(reply, Timings)
+            reply = expect(Timings, self._session.request(request).body)
             return BenchmarkResult(reply.seconds, reply.warnings)
 
         return evaluate
@@ -157,9 +165,7 @@ class RemoteMachine(VirtualMachine):
             self._handle, Action.PROFILE, func_name, self._items(given), measure_peaks=peaks is True, peaks=rates
         )
         reply = self._session.request(request)
-        if len(reply.buffers) != 1:
-            raise ProtocolError("the box sent no report")
-        return Report.from_json(bytes(reply.buffers[0]).decode("utf-8", "replace"))
+        return Report.from_json(bytes(only_buffer(reply)).decode("utf-8", "replace"))
 
     # -- values ----------------------------------------------------------------------------------
     def _use(self, action: Action, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -170,9 +176,7 @@ class RemoteMachine(VirtualMachine):
         self, action: Action, name: str, items: Items = (), saved: str = "", include_return: bool = True
     ) -> MachineReturned:
         request = UseMachine(self._handle, action, name, items, saved, include_return)
-        reply = self._session.request(request).body
-        assert isinstance(reply, MachineReturned)
-        return reply
+        return expect(MachineReturned, self._session.request(request).body)
 
     def _arguments_of(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments of a call by position, arrays on the box."""
@@ -207,11 +211,11 @@ class RemoteMachine(VirtualMachine):
     def _result(self, reply: MachineReturned) -> Any:
         rest = iter(reply.value)
         try:
-            return self._value(next(rest), rest)
+            return self._value(next(rest), rest, 0)
         except StopIteration:
             raise ProtocolError("the box's answer lacks values") from None
 
-    def _value(self, item: Item, rest: Iterator[Item]) -> Any:
+    def _value(self, item: Item, rest: Iterator[Item], depth: int) -> Any:
         match item:
             case MemoryRef():
                 place = RPCDevice(item.device_type, item.device_id, session=self._session)
@@ -219,7 +223,9 @@ class RemoteMachine(VirtualMachine):
             case ShapeOf():
                 return ShapeTuple(item.extents)
             case TupleOf():
-                return tuple([self._value(next(rest), rest) for _ in range(item.items)])
+                if depth >= MOST_NESTED:
+                    raise ProtocolError(f"the box's answer has tuples more than {MOST_NESTED} deep")
+                return tuple([self._value(next(rest), rest, depth + 1) for _ in range(item.items)])
             case _:
                 return item
 

@@ -15,6 +15,7 @@ from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions
+from rpc_server.wire.codec import expect
 from rpc_server.wire.messages import (
     Allocate,
     AnyMessage,
@@ -164,8 +165,8 @@ class RemoteCall:
 
 
 def _returned(reply: AnyMessage) -> Any:
-    assert isinstance(reply, Returned)
-    return reply.value.data if isinstance(reply.value, Raw) else reply.value
+    value = expect(Returned, reply).value
+    return value.data if isinstance(value, Raw) else value
 
 
 class RPCModule(Module):
@@ -218,8 +219,7 @@ class RPCModule(Module):
                 repeats_to_cooldown=options.repeats_to_cooldown,
                 f_preproc=options.f_preproc,
             )
-            reply = self.session.request(request).body
-            assert isinstance(reply, Timings)
+            reply = expect(Timings, self.session.request(request).body)
             return BenchmarkResult(reply.seconds, reply.warnings)
 
         return evaluate

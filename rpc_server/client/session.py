@@ -18,12 +18,12 @@ from rpc_server.client.host_memory_pool import Landings
 from rpc_server.client.machine import RemoteMachine
 from rpc_server.client.remote import RemoteAPI, RemoteFunction, RPCDevice, RPCModule
 from rpc_server.client.session_channel import Pending, SessionChannel
-from rpc_server.errors import RemoteFileError, RPCError, SessionClosed
+from rpc_server.errors import ProtocolError, RemoteFileError, RPCError, SessionClosed
 from rpc_server.executor.session_files import check_name
 from rpc_server.machine.blobs import BlobError, blob_digest
 from rpc_server.machine.fingerprint import Fingerprint
 from rpc_server.machine.memory import expect_big_buffers
-from rpc_server.wire.codec import Address, Buffer, Message
+from rpc_server.wire.codec import Address, Buffer, Message, expect, only_buffer
 from rpc_server.wire.messages import (
     CHUNK,
     AnyExecutorRequest,
@@ -152,11 +152,11 @@ class RPCSession:
         """A file of the session's folder. Raises RemoteFileError when there is none."""
         name = check_name(path)
         first = self.request(ReadFile(name, 0, CHUNK))
-        assert isinstance(first.body, Data)
-        content = bytearray(first.buffers[0])
-        starts = range(len(content), first.body.size, CHUNK)
-        for answer in self._channel.stream((ReadFile(name, at, CHUNK), ()) for at in starts):
-            content += answer.buffers[0]
+        size = expect(Data, first.body).size
+        content = bytearray(only_buffer(first, min(size, CHUNK)))
+        starts = range(CHUNK, size, CHUNK)
+        for at, answer in zip(starts, self._channel.stream((ReadFile(name, at, CHUNK), ()) for at in starts)):
+            content += only_buffer(answer, min(size - at, CHUNK))
         return content
 
     def remove(self, path: str) -> None:
@@ -187,9 +187,7 @@ class RPCSession:
             self.remove(output)
 
     def _loaded(self, request: LoadModule | OpenSystemLibrary) -> RPCModule:
-        loaded = self.request(request).body
-        assert isinstance(loaded, ModuleLoaded)
-        return RPCModule(self, loaded, RemoteMachine)
+        return RPCModule(self, expect(ModuleLoaded, self.request(request).body), RemoteMachine)
 
     def get_function(self, name: str) -> RemoteFunction:
         """A function registered on the box by `register_func`. Raises RegistryError when there is none."""
@@ -219,10 +217,12 @@ class RPCSession:
             if isinstance(reply, Measured):
                 self._sent.update(data)
                 return reply.result
-            assert isinstance(reply, Need)
+            needed = expect(Need, reply).digests
             if problem is not None:
                 return MeasureResult(failure=FailureKind.UPLOAD, text=str(problem))
-            unsent = list(reply.digests)
+            if not set(needed) <= set(data):
+                raise ProtocolError(f"{self.box} asks for blobs that the trial does not name")
+            unsent = list(needed)
         return MeasureResult(failure=FailureKind.UPLOAD, text=f"{self.box} did not keep the artifact")
 
     def _try_measure(self, request: MeasureRequest, contents: dict[str, bytes]) -> tuple[AnyMessage, RPCError | None]:
@@ -254,9 +254,7 @@ class RPCSession:
 
     def status(self) -> BoxStatus:
         """The box's own account: sessions, warm executors, crashes."""
-        status = self._connection.request(BoxInfo(), timeout_s=CONNECT_TIMEOUT_S).body
-        assert isinstance(status, BoxStatus)
-        return status
+        return expect(BoxStatus, self._connection.request(BoxInfo(), timeout_s=CONNECT_TIMEOUT_S).body)
 
     @property
     def is_open(self) -> bool:
@@ -346,13 +344,14 @@ class RPCSession:
         """Fill `out` from the start of remote memory, in chunks."""
         view = out.cast("B")
         if len(view) <= CHUNK:
-            view[:] = self.request(ReadMemory(handle, 0, len(view))).buffers[0]
+            view[:] = only_buffer(self.request(ReadMemory(handle, 0, len(view))), len(view))
             return
         expect_big_buffers()
         starts = range(0, len(view), CHUNK)
         requests = ((ReadMemory(handle, at, min(CHUNK, len(view) - at)), ()) for at in starts)
         for at, answer in zip(starts, self._channel.stream(requests)):
-            view[at : at + len(answer.buffers[0])] = answer.buffers[0]
+            end = min(at + CHUNK, len(view))
+            view[at:end] = only_buffer(answer, end - at)
 
 
 def _runtime_bytes(digest: str, passed: dict[str, Artifact]) -> bytes:

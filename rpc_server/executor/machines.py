@@ -15,7 +15,7 @@ from compiler.runtime.vm.vm_executable import VMExecutable
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.executor.memories import Memories
 from rpc_server.wire.codec import Buffer
-from rpc_server.wire.machine_messages import Action, FunctionInfo, Item, MemoryRef, ShapeOf, TupleOf
+from rpc_server.wire.machine_messages import MOST_NESTED, Action, FunctionInfo, Item, MemoryRef, ShapeOf, TupleOf
 from rpc_server.wire.messages import (
     AnyMessage,
     MachineOpened,
@@ -26,7 +26,6 @@ from rpc_server.wire.messages import (
     UseMachine,
 )
 
-MOST_NESTED = 32
 Answer = tuple[AnyMessage, Sequence[Buffer]]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from compiler.target.target import Target
+from rpc_server.errors import ProtocolError
 from rpc_server.machine.gpus import Gpu
 
 _SYS_CPU = Path("/sys/devices/system/cpu/cpu0")
@@ -92,8 +93,11 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_builtins(data: dict[str, Any]) -> Fingerprint:
-        """Inverse of `to_builtins`. Raises msgspec.ValidationError for other data."""
-        return msgspec.convert(data, Fingerprint)
+        """Inverse of `to_builtins`. Raises ProtocolError for other data: it comes from a box."""
+        try:
+            return msgspec.convert(data, Fingerprint)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"the box does not say what it is: {error}") from None
 
 
 def local_fingerprint() -> Fingerprint:

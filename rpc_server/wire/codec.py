@@ -193,6 +193,24 @@ class Codec(Generic[T]):
         return Message(header, self.decode_body(frames[1]), [memoryview(frame) for frame in frames[2:]])
 
 
+def expect(kind: type[U], said: object) -> U:
+    """What a peer said, where only a `kind` is an answer. Raises ProtocolError for anything else."""
+    if isinstance(said, kind):
+        return said
+    raise ProtocolError(
+        f"the peer answered with {type(said).__name__} where {kind.__name__} is due",
+        hint="it is not what it should be, or of another version",
+    )
+
+
+def only_buffer(message: Message[Any], nbytes: int | None = None) -> memoryview:
+    """The one buffer of an answer, which has `nbytes` bytes. Raises ProtocolError where it has not."""
+    if len(message.buffers) != 1 or nbytes not in (None, len(message.buffers[0])):
+        sizes = ", ".join(str(len(buffer)) for buffer in message.buffers) or "no"
+        raise ProtocolError(f"the peer's answer has {sizes} bytes where {'some' if nbytes is None else nbytes} are due")
+    return message.buffers[0]
+
+
 _PAGE = 3 << 18
 
 

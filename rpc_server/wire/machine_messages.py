@@ -14,6 +14,9 @@ from msgspec import Meta
 
 from rpc_server.wire.bounds import Dtype, Handle, Index, Label, Path, Shape, Tries, WholeMilliseconds
 
+MOST_NESTED = 32
+"""Tuples within tuples, of arguments and of results."""
+
 
 class MemoryRef(msgspec.Struct, frozen=True, tag="memory"):
     """An array of the session. `device_type` and `device_id` say where it is."""

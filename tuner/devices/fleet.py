@@ -157,6 +157,10 @@ class Slot(threading.Thread):
                     self._news(Lost(self.number, error.message))
                 self._stopping.wait(_RETRY_PAUSE_S)
                 continue
+            except Exception:  # a defect must not end the slot either: another box may answer
+                self._news(Lost(self.number, traceback.format_exc(limit=-6)))
+                self._stopping.wait(_RETRY_PAUSE_S)
+                continue
             last = ""
             self._serve(session)
 
