@@ -61,6 +61,7 @@ from tunefarm.relax import (
     analysis,
     binding_rewrite,
     block_builder,
+    dpl,
     expr,
     expr_functor,
     op,
@@ -80,6 +81,6 @@ __all__ = [
     "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo", "TensorType",
     "Tuple", "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding",
     "VirtualMachine", "analysis", "binding_rewrite", "block_builder", "build", "call_dps_packed",
-    "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "expr",
+    "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "dpl", "expr",
     "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "transform", "ty", "utils",
 ]  # fmt: skip

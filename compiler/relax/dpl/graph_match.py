@@ -1,0 +1,163 @@
+"""Finding patterns that use each other in a dataflow block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compiler.arith.linear import same_expr
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.visit import walk
+from compiler.relax.dpl.constraints import Constraints, Use
+from compiler.relax.dpl.pattern import AndPattern, DFPattern, HavingPattern, Matching, NotPattern, OrPattern, same_value
+from compiler.relax.nodes import (
+    Call,
+    Constant,
+    DataflowBlock,
+    DataflowVar,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    info_of,
+)
+
+Match = dict[DFPattern, Var]
+
+_KERNEL_CALLS = ("relax.call_tir", "relax.call_tir_inplace", "relax.call_tir_with_grad", "relax.call_dps_packed")
+
+
+def graph_matches(
+    constraints: Constraints, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr] | None = None
+) -> Iterator[Match]:
+    """Each way to give every pattern a variable of the block, or one that it uses, so that the constraints hold.
+
+    Different patterns stand for different variables. A part that matched a constant is in the result, too. Patterns
+    that stand for alternatives need no variable of their own. `bindings` are values known beside the block's.
+    """
+    if constraints.uses:
+        yield from _Search(constraints, dfb, bindings or {}).found()
+
+
+class _Search:
+    def __init__(self, constraints: Constraints, dfb: DataflowBlock, bindings: Mapping[Var, RelaxExpr]) -> None:
+        self._constraints = constraints
+        own = {binding.var: binding.value for binding in dfb.bindings if isinstance(binding, VarBinding)}
+        self._matching = Matching({**bindings, **own})
+        self._users: dict[Var, set[Var]] = {}
+        for binding in dfb.bindings:
+            for node in walk(binding.value):
+                if isinstance(node, Var):
+                    self._users.setdefault(node, set()).add(binding.var)
+        self._variables = list(dict.fromkeys([*(binding.var for binding in dfb.bindings), *self._users]))
+        patterns = constraints.patterns()
+        options = _optional(patterns)
+        self._patterns = [pattern for pattern in patterns if pattern not in options]
+        self._same_place = {pattern: _alternatives(pattern) for pattern in patterns}
+        self._sinks = set(self._patterns).difference(use.producer for use in constraints.uses)
+
+    def found(self) -> Iterator[Match]:
+        """Each match, with all patterns that stand for something."""
+        written = self._matching.written
+        left = [pattern for pattern in self._patterns if pattern not in written]
+        if not left:
+            if self._shapes_agree():
+                yield {key: value for key, value in written.items() if isinstance(value, Var | Constant)}  # type: ignore[misc]
+            return
+        pattern, candidates = self._next(left)
+        for candidate in candidates:
+            for _ in self._matching.solve(pattern, candidate):
+                if self._is_consistent():
+                    yield from self.found()
+
+    def _next(self, left: list[DFPattern]) -> tuple[DFPattern, list[RelaxExpr]]:
+        """The pattern to go on with, and what it may stand for: where a use tells, only what that leaves."""
+        written = self._matching.written
+        for use in self._constraints.uses:
+            if use.producer in left and use.consumer in written:
+                return use.producer, list(dict.fromkeys(self._operands(written[use.consumer], use.index)))
+            if use.consumer in left and isinstance(producer := written.get(use.producer), Var):
+                return use.consumer, [var for var in self._variables if var in self._users.get(producer, ())]
+        first = next((pattern for pattern in left if pattern in self._sinks), left[0])
+        return first, list(self._variables)
+
+    def _operands(self, user: RelaxExpr, index: int) -> list[RelaxExpr]:
+        """What the value of a variable uses as its argument `index`; all that it mentions for -1."""
+        value = self._matching.bound(user)
+        if index < 0:
+            return [] if value is user else [node for node in walk(value) if isinstance(node, Var | Constant)]
+        args: tuple[RelaxExpr, ...] = ()
+        match value:
+            case Call():
+                args = value.args
+                is_kernel = isinstance(value.op, Op) and value.op.name in _KERNEL_CALLS
+                if is_kernel and isinstance(held := self._matching.bound(args[1]), Tuple):
+                    args = held.fields
+            case Tuple():
+                args = value.fields
+            case TupleGetItem():
+                args = (value.tuple_value,)
+        return [args[index]] if index < len(args) else []
+
+    def _is_consistent(self) -> bool:
+        written = self._matching.written
+        if not all(
+            self._holds(use) for use in self._constraints.uses if use.producer in written and use.consumer in written
+        ):
+            return False
+        owners: dict[RelaxExpr, DFPattern] = {}
+        for pattern in self._same_place:
+            place = written.get(pattern)
+            if not isinstance(place, Var):
+                continue
+            other = owners.setdefault(place, pattern)
+            if other is not pattern and not (pattern in self._same_place[other] or other in self._same_place[pattern]):
+                return False
+        return True
+
+    def _holds(self, use: Use) -> bool:
+        producer, consumer = self._matching.written[use.producer], self._matching.written[use.consumer]
+        if not any(same_value(producer, operand) for operand in self._operands(consumer, use.index)):
+            return False
+        return not use.only or (isinstance(producer, DataflowVar) and self._users.get(producer) == {consumer})
+
+    def _shapes_agree(self) -> bool:
+        for patterns in self._constraints.same_shapes:
+            infos = [info_of(self._matching.written[p]) for p in patterns if p in self._matching.written]
+            dims = [info.dims if isinstance(info, TensorStructInfo) else None for info in infos]
+            first = dims[0] if dims else ()
+            if len(dims) < len(patterns) or first is None:
+                return False
+            if not all(d is not None and len(d) == len(first) and all(map(same_expr, d, first)) for d in dims):
+                return False
+        return True
+
+
+def _alternatives(pattern: DFPattern) -> set[DFPattern]:
+    """The patterns that stand for the same expression as `pattern`, wherever they stand for any."""
+    found: set[DFPattern] = set()
+    if isinstance(pattern, OrPattern | AndPattern | HavingPattern):
+        for part in pattern.parts():
+            found |= {part, *_alternatives(part)}
+    return found
+
+
+def _optional(patterns: list[DFPattern]) -> set[DFPattern]:
+    """The patterns that are only parts of alternatives, or of what must not match."""
+    needed: set[DFPattern] = set()
+    maybe: set[DFPattern] = set()
+
+    def visit(pattern: DFPattern, sure: bool) -> None:
+        (needed if sure else maybe).add(pattern)
+        for part in pattern.parts():
+            visit(part, sure and not isinstance(pattern, OrPattern | NotPattern))
+
+    inner = {part for pattern in patterns for part in _all_parts(pattern)}
+    for pattern in patterns:
+        if pattern not in inner:
+            visit(pattern, True)
+    return maybe - needed
+
+
+def _all_parts(pattern: DFPattern) -> set[DFPattern]:
+    return {found for part in pattern.parts() for found in (part, *_all_parts(part))}

@@ -1,0 +1,219 @@
+"""Replacing what patterns match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compiler.errors import IRError
+from compiler.ir.base import RelaxExpr
+from compiler.ir.module import IRModule
+from compiler.ir.transform.config import TransformError
+from compiler.ir.visit import walk
+from compiler.relax.analysis.unused import remove_all_unused
+from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.dpl.context import PatternContext
+from compiler.relax.dpl.graph_match import Match, graph_matches
+from compiler.relax.dpl.pattern import DFPattern
+from compiler.relax.expr_functor import PyExprMutator
+from compiler.relax.nodes import (
+    Binding,
+    BindingBlock,
+    Call,
+    DataflowBlock,
+    DataflowVar,
+    Function,
+    MatchCast,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
+from compiler.relax.nodes.renew import Renewal
+
+MOST_ROUNDS = 1000
+"""How often a function is gone through: a rule whose results match again and again is an error."""
+
+ExprRule = Callable[[RelaxExpr, dict[DFPattern, RelaxExpr]], RelaxExpr]
+BindingsRule = Callable[[Match, dict[Var, RelaxExpr]], Mapping[Var, RelaxExpr]]
+
+
+def rewrite_call(pattern: DFPattern, rewriter: ExprRule, func: Function) -> Function:
+    """`func` with each expression that `pattern` matches replaced by `rewriter(expr, matches)`, until none is left.
+
+    `matches` says what each pattern stands for. A rule that returns `expr` leaves it. What nothing uses any more is
+    removed. Raises TransformError for a rule whose results match without end.
+    """
+    return rewritten_by([(pattern, rewriter)], func)
+
+
+def rewritten_by(rules: Sequence[tuple[DFPattern, ExprRule]], func: Function, mod: IRModule | None = None) -> Function:
+    """`func` rewritten by several rules; of those that match an expression the first is asked first."""
+    for _ in range(MOST_ROUNDS):
+        made: Function = _Expressions(rules, mod).visit_expr(func)
+        if made is func:
+            return func
+        func = remove_all_unused(made)
+    raise TransformError(f"patterns still match after {MOST_ROUNDS} rounds", hint="return `expr` where nothing changes")
+
+
+class _NotingBuilder(BlockBuilder):
+    """Notes the values of variables that may be looked through, and the variables of values."""
+
+    def __init__(self, mod: IRModule | None) -> None:
+        super().__init__(mod)
+        self.known: dict[Var, RelaxExpr] = {}
+        self.names: dict[int, Var] = {}
+
+    def emit_normalized(self, binding: Binding) -> None:
+        super().emit_normalized(binding)
+        if not isinstance(binding, MatchCast):  # a cast says more than its value
+            self.known[binding.var] = binding.value
+            self.names.setdefault(id(binding.value), binding.var)
+
+    def forget_inner(self) -> None:
+        """Forget what mentions variables of a dataflow block that is over."""
+        self.known = {
+            var: value
+            for var, value in self.known.items()
+            if not any(isinstance(node, DataflowVar) for node in (var, *walk(value)))
+        }
+        kept = {id(value) for value in self.known.values()}
+        self.names = {key: var for key, var in self.names.items() if key in kept}
+
+
+class _Expressions(PyExprMutator):
+    """One round of rules for expressions."""
+
+    def __init__(self, rules: Sequence[tuple[DFPattern, ExprRule]], mod: IRModule | None) -> None:
+        super().__init__(mod)
+        self.builder_: _NotingBuilder = _NotingBuilder(mod)
+        self._rules = rules
+
+    def visit_call_(self, op: Call) -> Any:
+        return self._replaced(self.builder_.normalize(super().visit_call_(op)))
+
+    def visit_tuple_(self, op: Tuple) -> Any:
+        return self._replaced(super().visit_tuple_(op))
+
+    def visit_tuple_getitem_(self, op: TupleGetItem) -> Any:
+        return self._replaced(super().visit_tuple_getitem_(op))
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+        made = super().visit_dataflow_block_(block)
+        self.builder_.forget_inner()
+        return made
+
+    def _replaced(self, expr: RelaxExpr) -> RelaxExpr:
+        for pattern, rule in self._rules:
+            found = pattern.extract_matched_expr(expr, self.builder_.known)
+            made = expr if found is None else rule(expr, found)
+            if made is not expr:
+                replaced: RelaxExpr = _Names(self.builder_.names).expr(made)
+                return replaced
+        return expr
+
+
+class _Names(Renewal):
+    """Puts variables in the place of the values that they are bound to."""
+
+    def __init__(self, names: Mapping[int, Var]) -> None:
+        super().__init__()
+        self._names = names
+
+    def expr(self, expr: RelaxExpr) -> Any:
+        return self._names.get(id(expr)) or super().expr(expr)
+
+
+# ------------------------------------------------------------------------------------ bindings
+
+
+def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRule, func: Function) -> Function:
+    """`func` with values replaced where the patterns of `ctx` match together, until they match nowhere.
+
+    `rewriter(matches, bindings)` gets the variable of each pattern and the values of the block's variables. It
+    returns the new values, by variable; an empty mapping leaves that match as it is.
+    """
+    if func.body is None:
+        return func
+    rewriting = _Bindings(ctx, rewriter)
+    return remove_all_unused(made) if (made := rewriting.visit_expr(func)) is not func else func
+
+
+class _Bindings(PyExprMutator):
+    def __init__(self, ctx: PatternContext, rewriter: BindingsRule) -> None:
+        super().__init__()
+        self._context = ctx
+        self._rule = rewriter
+        self._made: dict[int, tuple[RelaxExpr, Any]] = {}
+
+    def visit_expr(self, expr: RelaxExpr) -> Any:
+        """`expr` in normal form; what several new values share is computed once."""
+        if not isinstance(expr, Call | Tuple | TupleGetItem):
+            return super().visit_expr(expr)
+        if id(expr) not in self._made:
+            self._made[id(expr)] = expr, super().visit_expr(expr)
+        return self._made[id(expr)][1]
+
+    def visit_dataflow_block_(self, block: DataflowBlock) -> BindingBlock:
+        self._made.clear()
+        made: BindingBlock = super().visit_dataflow_block_(block)
+        for _ in range(MOST_ROUNDS):
+            assert isinstance(made, DataflowBlock)
+            changes = self._changes(made)
+            if not changes:
+                return made
+            self._made.clear()
+            made = super().visit_dataflow_block_(self._changed(made, changes))
+        raise TransformError(f"patterns still match after {MOST_ROUNDS} rounds", hint="return {} where nothing changes")
+
+    def _changes(self, block: DataflowBlock) -> dict[Var, RelaxExpr]:
+        """The new values of the first match that has any."""
+        values = {binding.var: binding.value for binding in block.bindings}
+        for match in graph_matches(self._context.constraints, block):
+            made = dict(self._rule(match, values))
+            unknown = next((var for var in made if var not in values), None)
+            if unknown is not None:
+                raise IRError(f"the rule gives {unknown!r} a value, which the block does not define")
+            changes = {var: value for var, value in made.items() if value is not values[var]}
+            if changes:
+                return changes
+        return {}
+
+    def _changed(self, block: DataflowBlock, changes: Mapping[Var, RelaxExpr]) -> DataflowBlock:
+        """The block with new values, each after what it uses; unused values are removed."""
+        bindings = {binding.var: binding for binding in block.bindings}
+        names = _Names({id(b.value): var for var, b in bindings.items() if var not in changes})
+        for var, value in changes.items():
+            bindings[var] = VarBinding(var, names.expr(value), bindings[var].span)
+        order: dict[Var, Binding] = {}
+        open_: set[Var] = set()
+
+        def emit(var: Var) -> None:
+            if var in order or var not in bindings:
+                return
+            if var in open_:
+                raise IRError(f"the rule makes {var.name_hint} use its own value")
+            open_.add(var)
+            for node in walk(bindings[var].value):
+                if isinstance(node, Var):
+                    emit(node)
+            order[var] = bindings[var]
+
+        needed = _needed(bindings)
+        for var in bindings:
+            if var in needed:
+                emit(var)
+        return DataflowBlock(tuple(order.values()), block.span)
+
+
+def _needed(bindings: Mapping[Var, Binding]) -> set[Var]:
+    """The variables that outputs of a block and its casts are computed from, with these."""
+    found: set[Var] = set()
+    pending = [var for var, own in bindings.items() if not isinstance(var, DataflowVar) or isinstance(own, MatchCast)]
+    while pending:
+        var = pending.pop()
+        if var in bindings and var not in found:
+            found.add(var)
+            pending += [node for node in walk(bindings[var].value) if isinstance(node, Var)]
+    return found
