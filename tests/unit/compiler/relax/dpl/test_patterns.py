@@ -283,7 +283,7 @@ def test_graphs_match_where_brute_force_does() -> None:
                 else:
                     (first.only_used_by if only else first.used_by)(patterns[number], index)
                 uses.append((first, patterns[number], index, only))
-        ways = list(brute_force(uses, block, {p: name for p, name in zip(patterns, names, strict=True)}))
+        ways = list(brute_force(uses, block, dict(zip(patterns, names, strict=True))))
         found = ctx.match_dfb(block)
         assert (found is not None) == bool(ways), (func, names, uses)
         if found is not None:
