@@ -66,6 +66,7 @@ from tunefarm.relax import (
     expr_functor,
     op,
     struct_info,
+    training,
     transform,
     ty,
     utils,
@@ -82,5 +83,6 @@ __all__ = [
     "Tuple", "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding",
     "VirtualMachine", "analysis", "binding_rewrite", "block_builder", "build", "call_dps_packed",
     "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "dpl", "expr",
-    "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "transform", "ty", "utils",
+    "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "training", "transform", "ty",
+    "utils",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
 from compiler.relax.op.core.backward import Backward, Gradients
+from compiler.relax.op.core.families import flat
 from compiler.relax.op.core.layout import as_written, follows
 from compiler.relax.op.core.params import Ints, OptionalTensor, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator, refused
@@ -46,7 +47,7 @@ def _through(use: Backward) -> Gradients:
     pattern=OpPatternKind.ELEMWISE,
     flops=nothing,
     layout=follows,
-    gradient=refused("it says that there is none"),
+    gradient=flat,
 )
 def no_grad(input: TensorArg) -> Expr:
     """Give a tensor that no gradient passes through."""

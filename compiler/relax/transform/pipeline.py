@@ -21,6 +21,7 @@ from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
 from compiler.relax.transform.fusion.fuse_ops import fuse_ops
 from compiler.relax.transform.fusion.fuse_tir import fuse_tir
+from compiler.relax.transform.gradient.gradient import gradient
 from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
@@ -121,6 +122,9 @@ WEIGHTS: tuple[PassFunction, ...] = (
 )
 """Parameters and results of functions."""
 
+TRAINING: tuple[PassFunction, ...] = (gradient,)
+"""What training needs of a model."""
+
 INFERENCE: tuple[PassFunction, ...] = (
     decompose_ops_for_inference,
     decompose_ops_for_training,
@@ -136,7 +140,7 @@ DATAFLOW: tuple[PassFunction, ...] = (
 )
 """Dataflow blocks, and the order and form of what is in them."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (*DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *WEIGHTS)
+ON_REQUEST: tuple[PassFunction, ...] = (*DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *TRAINING, *WEIGHTS)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {

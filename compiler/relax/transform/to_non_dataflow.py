@@ -19,6 +19,11 @@ def to_non_dataflow(func: Function, mod: IRModule, context: PassContext) -> Func
         R.output(gv)
     return gv
     """
+    return plain(func)
+
+
+def plain(func: Function) -> Function:
+    """`func` with plain blocks in the place of dataflow blocks."""
     return _Plain().function(func)
 
 

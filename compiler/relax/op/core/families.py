@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler.relax.nodes import Call, Expr
+from compiler.relax.op.core.backward import Backward, Gradients
 from compiler.relax.op.core.layout import follows
 from compiler.relax.op.core.params import TensorArg
 from compiler.relax.op.core.registry import Gradient, InferRule, OpPatternKind, Refused, TeForm, operator, refused
 from compiler.relax.op.core.rules import broadcast, like
 from compiler.relax.op.core.work import per_output
 
-NOT_SMOOTH = refused("it has no gradient: it is constant nearly everywhere")
-BITS = refused("it has no gradient: it works on whole numbers")
+NOT_SMOOTH = refused("its result is no floating point number, or a choice")
+BITS = refused("it works on whole numbers")
+
+
+def flat(use: Backward) -> Gradients:
+    """The gradient of what is constant nearly everywhere: none passes."""
+    return (None,) * len(use.call.args)
 
 
 def unary(

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler import topi
 from compiler.dtype import parse_dtype
-from compiler.relax.op.core.families import NOT_SMOOTH, binary
+from compiler.relax.op.core.families import binary, flat
 from compiler.relax.op.core.rules import broadcast
 from compiler.relax.op.gradients import elementwise as slopes
 from compiler.te.tensor import Tensor
@@ -20,7 +20,7 @@ add = binary("add", topi.add, "Add two tensors", gradient=slopes.add)
 subtract = binary("subtract", topi.subtract, "Subtract one tensor from another", gradient=slopes.subtract)
 multiply = binary("multiply", topi.multiply, "Multiply two tensors", gradient=slopes.multiply)
 divide = binary("divide", _divide, "Divide, whole numbers rounded towards zero", gradient=slopes.divide)
-floor_divide = binary("floor_divide", topi.floor_divide, "Divide, rounded down", gradient=NOT_SMOOTH)
+floor_divide = binary("floor_divide", topi.floor_divide, "Divide, rounded down", gradient=flat)
 floor_mod = binary(
     "floor_mod", topi.floor_mod, "Take what floor_divide leaves, with the divisor's sign", gradient=slopes.remainder
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler import topi
 from compiler.relax.nodes import Expr, StructInfo
-from compiler.relax.op.core.families import NOT_SMOOTH, unary
+from compiler.relax.op.core.families import NOT_SMOOTH, flat, unary
 from compiler.relax.op.core.layout import follows_first
 from compiler.relax.op.core.params import ScalarArg, TensorArg
 from compiler.relax.op.core.registry import OpPatternKind, operator
@@ -29,11 +29,11 @@ _TELLS: dict[str, Any] = {"infer": _tells, "gradient": NOT_SMOOTH}
 abs = unary("abs", topi.abs, "Take the absolute value.", infer=_ANY, gradient=slopes.absolute)
 negative = unary("negative", topi.negative, "Change the sign.", infer=_ANY, gradient=slopes.negative)
 square = unary("square", topi.square, "Multiply each element by itself.", infer=_ANY, gradient=slopes.square)
-sign = unary("sign", topi.sign, "Replace each element by -1, 0 or 1, as its sign is.", infer=_ANY, gradient=NOT_SMOOTH)
-ceil = unary("ceil", topi.ceil, "Round up.", infer=_ANY, gradient=NOT_SMOOTH)
-floor = unary("floor", topi.floor, "Round down.", infer=_ANY, gradient=NOT_SMOOTH)
-round = unary("round", topi.round, "Round to the nearest integer, halves to the even.", infer=_ANY, gradient=NOT_SMOOTH)
-trunc = unary("trunc", topi.trunc, "Round towards zero.", infer=_ANY, gradient=NOT_SMOOTH)
+sign = unary("sign", topi.sign, "Replace each element by -1, 0 or 1, as its sign is.", infer=_ANY, gradient=flat)
+ceil = unary("ceil", topi.ceil, "Round up.", infer=_ANY, gradient=flat)
+floor = unary("floor", topi.floor, "Round down.", infer=_ANY, gradient=flat)
+round = unary("round", topi.round, "Round to the nearest integer, halves to the even.", infer=_ANY, gradient=flat)
+trunc = unary("trunc", topi.trunc, "Round towards zero.", infer=_ANY, gradient=flat)
 acos = unary("acos", topi.acos, "Take the angle whose cosine is x.", flops=_SEVERAL, gradient=slopes.acos)
 acosh = unary(
     "acosh", topi.acosh, "Take the number whose hyperbolic cosine is x.", flops=_SEVERAL, gradient=slopes.acosh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ir.base import GlobalVar
+from compiler.ir.base import GlobalVar, Op
 from compiler.relax.nodes import (
     Call,
     Expr,
@@ -35,6 +35,7 @@ from compiler.relax.op.core.params import (
 from compiler.relax.op.core.registry import OpPatternKind, built_in, operator, refused
 from compiler.relax.op.core.use import Use, shown
 from compiler.relax.op.core.work import nothing
+from compiler.relax.op.execution.te_gradients import gradient_by_te
 from compiler.tir.nodes import IntImm
 
 _A_CALL = refused("it calls what is already a kernel")
@@ -179,6 +180,11 @@ def call_tir_inplace(
     """
 
 
+def without_gradient(builder: Any, call: Call) -> Call:
+    """The `call_tir` that a `call_tir_with_grad` is."""
+    return Call(Op.get("relax.call_tir"), call.args, None, call.sinfo_args, call.span)
+
+
 @operator(
     "relax.call_tir_with_grad",
     infer=_call_tir_info,
@@ -187,7 +193,8 @@ def call_tir_inplace(
     pattern=OpPatternKind.OPAQUE,
     flops=_UNKNOWN_WORK,
     layout=_LEFT_ALONE,
-    gradient=refused("te_grad_name says which function gives it"),
+    gradient=gradient_by_te,
+    legalize=without_gradient,
     canonical=_grad_attrs,
 )
 def call_tir_with_grad(

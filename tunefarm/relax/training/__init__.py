@@ -1,0 +1,5 @@
+"""What training needs of graphs."""
+
+from tunefarm.relax.training import utils
+
+__all__ = ["utils"]
