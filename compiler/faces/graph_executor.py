@@ -11,6 +11,7 @@ import numpy as np
 from compiler.errors import ArgumentError
 from compiler.runtime.core import native
 from compiler.runtime.core.device import Device, cpu
+from compiler.runtime.core.module import Module
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
 from compiler.runtime.files.params import load_param_dict
@@ -18,7 +19,7 @@ from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult, EvaluatorOptions, measure
 from compiler.runtime.vm.builtins import VMClosure
 from compiler.runtime.vm.machine import VirtualMachine, VMInstrumentReturnKind
-from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
+from compiler.runtime.vm.vm_executable import VMExecutable
 
 ENTRY = "main"
 
@@ -26,17 +27,14 @@ ENTRY = "main"
 class GraphRuntime:
     """One network on one device: its inputs, and its outputs after a run. Indexed, it gives functions by name."""
 
-    def __init__(self, module: VMExecutable | VMModule, device: Device) -> None:
-        self.executable = module if isinstance(module, VMExecutable) else VMExecutable(module)
+    def __init__(self, module: VMExecutable | Module, device: Device) -> None:
+        """Raises MissingFunctionError for a module without a function "main"."""
         self.device = device
-        self.machine = VirtualMachine(self.executable, device)
-        function = self.executable.program.function(ENTRY)
-        if function is None:
-            known = ", ".join(self.executable.program.names)
-            raise ArgumentError(f"the module has no function {ENTRY!r}", hint=f"it has: {known}")
-        self.names: tuple[str, ...] = tuple(function.param_names)
-        params = None if function.signature is None else function.signature.params
-        self.infos = dict(zip(self.names, params or ()))
+        self.machine = VirtualMachine(module, device)
+        interface = self.machine.interface(ENTRY)
+        self.infos = {param.name: param for param in interface.params}
+        self.names: tuple[str, ...] = tuple(self.infos)
+        self.num_outputs = interface.results
         self.inputs: dict[str, NDArray] = {}
         self.outputs: tuple[Any, ...] | None = None
         self.targets: dict[int, NDArray] = {}
@@ -67,7 +65,7 @@ class GraphRuntime:
         self.inputs[name] = value
 
     def _dtype(self, name: str) -> Any:
-        return getattr(self.infos.get(name), "dtype", None) or None
+        return self.infos[name].dtype or None
 
     def get_input(self, key: int | str) -> NDArray:
         """The value of an input; zeros before one was given."""
@@ -81,9 +79,7 @@ class GraphRuntime:
 
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The shape of an input, where it is fixed."""
-        sizes = getattr(self.infos.get(name), "shape", None)
-        known = None if sizes is None else tuple(size for size in sizes if isinstance(size, int))
-        return known if known is not None and sizes is not None and len(known) == len(sizes) else None
+        return self.infos[name].fixed_shape
 
     # ------------------------------------------------------------------------------ running
 
@@ -106,15 +102,6 @@ class GraphRuntime:
             raise ArgumentError(f"there are {len(self.outputs)} outputs, counted from 0; {index} is none of them")
         found: NDArray = self.outputs[index]
         return found
-
-    @property
-    def num_outputs(self) -> int:
-        """The number of outputs."""
-        function = self.executable.program.function(ENTRY)
-        assert function is not None
-        result = None if function.signature is None else function.signature.result
-        fields = getattr(result, "fields", None)
-        return 1 if fields is None else len(fields)
 
     def calls(self) -> list[tuple[str, tuple[NDArray, ...]]]:
         """The kernels that a run calls, each with copies of the arrays that it was given, results last."""
@@ -149,7 +136,7 @@ def runtime_of(module: Any, device: Device | None = None) -> GraphRuntime:
     """What runs a module: `lib["default"](dev)` as it is, an executable or a loaded module on `device`."""
     if isinstance(module, GraphRuntime):
         return module
-    if isinstance(module, VMExecutable | VMModule):
+    if isinstance(module, VMExecutable | Module):
         return GraphRuntime(module, device or cpu())
     runtime = getattr(module, "runtime_on", None)
     if runtime is not None:
@@ -340,8 +327,8 @@ def _taken(call: Callable[[], None], count: int) -> int:
     return time.perf_counter_ns() - began
 
 
-def _default(module: VMModule) -> PackedFunc:
+def _default(module: Module) -> PackedFunc:
     return VMClosure("default", lambda device: GraphRuntime(module, device))
 
 
-VMModule.offer("default", _default)
+Module.offer("default", _default)

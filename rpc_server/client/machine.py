@@ -20,12 +20,14 @@ from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm.machine import VirtualMachine
+from compiler.runtime.vm.signature import Interface, Parameter
 from rpc_server.client.remote import RPCDevice, RPCModule
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import expect, only_buffer
 from rpc_server.wire.machine_messages import (
     MOST_NESTED,
     Action,
+    ArrayInfo,
     Item,
     Items,
     MemoryRef,
@@ -89,6 +91,7 @@ class RemoteMachine(VirtualMachine):
         self._place = devices[0]
         self._handle = opened.handle
         self._params = {function.name: function.params for function in opened.functions}
+        self._infos = {function.name: function for function in opened.functions}
         self._saved_names: set[str] = set()
         self._given: dict[str, tuple[Any, ...]] = {}  # arrays that inputs are made of, kept on the box as long
 
@@ -102,6 +105,15 @@ class RemoteMachine(VirtualMachine):
             known = ", ".join([*self._params, *self._saved_names])
             raise MissingFunctionError(f"the model has no function {key!r}", hint=f"it has: {known or 'none'}")
         return RemoteModelFunction(self, key)
+
+    def interface(self, name: str) -> Interface:
+        """What a function takes and gives. Raises MissingFunctionError."""
+        if name not in self._infos:
+            raise MissingFunctionError(f"the model has no function {name!r}", hint=f"it has: {', '.join(self._params)}")
+        info = self._infos[name]
+        arrays = info.arrays or (ArrayInfo(),) * len(info.params)
+        params = (Parameter(given, array.dtype, array.shape) for given, array in zip(info.params, arrays))
+        return Interface(tuple(params), info.results)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         raise DeviceError("closures stay on the box", hint="call a function of the model that calls the closure")

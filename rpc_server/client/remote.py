@@ -194,6 +194,8 @@ class RPCModule(Module):
         return [entry.name for entry in self.entries]
 
     def _find(self, name: str) -> RemoteFunction | None:
+        if not self.entries:  # a model: its functions are its machine's
+            return self._offered(name)
         return RemoteFunction(self.session, name, self) if name in self.get_function_list() else None
 
     def import_module(self, module: Module) -> None:

@@ -11,11 +11,21 @@ from compiler.runtime.core.ndarray import NDArray
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.measure.peaks import Peaks
 from compiler.runtime.vm.machine import VirtualMachine
+from compiler.runtime.vm.signature import Interface
 from compiler.runtime.vm.vm_executable import VMExecutable
 from rpc_server.errors import HandleError, ProtocolError, RemoteError
 from rpc_server.executor.memories import Memories
 from rpc_server.wire.codec import Buffer
-from rpc_server.wire.machine_messages import MOST_NESTED, Action, FunctionInfo, Item, MemoryRef, ShapeOf, TupleOf
+from rpc_server.wire.machine_messages import (
+    MOST_NESTED,
+    Action,
+    ArrayInfo,
+    FunctionInfo,
+    Item,
+    MemoryRef,
+    ShapeOf,
+    TupleOf,
+)
 from rpc_server.wire.messages import (
     AnyMessage,
     MachineOpened,
@@ -26,7 +36,19 @@ from rpc_server.wire.messages import (
     UseMachine,
 )
 
+MOST_LETTERS = 200  # of an extent
 Answer = tuple[AnyMessage, Sequence[Buffer]]
+
+
+def _function_info(name: str, found: Interface) -> FunctionInfo:
+    arrays = tuple(ArrayInfo(param.dtype, _short(param.shape)) for param in found.params)
+    return FunctionInfo(name, tuple(param.name for param in found.params), arrays, found.results)
+
+
+def _short(shape: tuple[int | str, ...] | None) -> tuple[int | str, ...] | None:
+    """A shape that fits into a message: none with an extent whose expression is too long."""
+    fits = shape is not None and all(isinstance(size, int) or len(size) <= MOST_LETTERS for size in shape)
+    return shape if fits else None
 
 
 class Machines:
@@ -45,8 +67,8 @@ class Machines:
         machine = VirtualMachine(executable, places, request.memory or None)
         handle, self._next = self._next, self._next + 1
         self._machines[handle] = machine
-        functions = [f for name in executable.program.names if (f := executable.program.function(name)) is not None]
-        return MachineOpened(handle, tuple(FunctionInfo(f.name, f.param_names) for f in functions))
+        functions = [name for name in executable.program.names if executable.program.function(name) is not None]
+        return MachineOpened(handle, tuple(_function_info(name, machine.interface(name)) for name in functions))
 
     def free(self, handle: int) -> None:
         """Forget a machine; harmless for a handle that is none."""

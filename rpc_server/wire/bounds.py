@@ -37,4 +37,6 @@ Prose = Annotated[str, Meta(max_length=1 << 16)]
 Secret = Annotated[bytes, Meta(max_length=256)]
 Dtype = Annotated[str, Meta(max_length=64)]
 Shape = Annotated[tuple[Bytes, ...], Meta(max_length=64)]
+OpenShape = Annotated[tuple[Bytes | Label, ...], Meta(max_length=64)]
+"""A shape in which some extents have only names."""
 Digests = Annotated[tuple[Label, ...], Meta(max_length=4096)]

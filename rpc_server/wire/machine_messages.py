@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from rpc_server.wire.bounds import Dtype, Handle, Index, Label, Path, Shape, Tries, WholeMilliseconds
+from rpc_server.wire.bounds import Dtype, Handle, Index, Label, OpenShape, Path, Shape, Tries, WholeMilliseconds
 
 MOST_NESTED = 32
 """Tuples within tuples, of arguments and of results."""
@@ -56,11 +56,20 @@ class Action(StrEnum):
     PROFILE = "profile"
 
 
+class ArrayInfo(msgspec.Struct, frozen=True):
+    """What is known of a parameter that is an array; of others neither."""
+
+    dtype: Dtype = ""
+    shape: OpenShape | None = None
+
+
 class FunctionInfo(msgspec.Struct, frozen=True):
-    """A function of a machine, and what its parameters are called."""
+    """A function of a machine: what its parameters are called and take, and how many values it gives."""
 
     name: Path
     params: Annotated[tuple[Path, ...], Meta(max_length=1 << 16)] = ()
+    arrays: Annotated[tuple[ArrayInfo, ...], Meta(max_length=1 << 16)] = ()
+    results: Index = 1
 
 
 class ModelTiming(msgspec.Struct, frozen=True):

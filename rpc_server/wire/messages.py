@@ -24,6 +24,7 @@ from rpc_server.wire.bounds import (
     Index,
     Label,
     Milliseconds,
+    OpenShape,
     Path,
     ProcessId,
     Prose,
@@ -61,14 +62,13 @@ class Raw(msgspec.Struct, frozen=True, tag="bytes"):
 Value = ArrayRef | Raw | str | bool | int | float | None
 _Arguments = Annotated[tuple[Value, ...], Meta(max_length=4096)]
 _Handles = Annotated[tuple[Handle, ...], Meta(max_length=1 << 18)]
-_EntryShape = Annotated[tuple[Bytes | Label, ...], Meta(max_length=64)]
 
 
 class EntryInfo(msgspec.Struct, frozen=True):
     """An entry point as a client needs it. `args`: (name, dtype, shape or None for a scalar) for each."""
 
     name: Path
-    args: Annotated[tuple[tuple[Path, Dtype, _EntryShape | None], ...], Meta(max_length=4096)]
+    args: Annotated[tuple[tuple[Path, Dtype, OpenShape | None], ...], Meta(max_length=4096)]
 
 
 class BoxRequest(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ class Module(ABC):
     is_part_of_importer: ClassVar[bool] = False  # what imports it holds its code, and writes it
     static_code: bytes | None = None  # an object file to be linked with the code of the module that imports this one
     entry_name: str = ENTRY_NAME
+    _offers: ClassVar[dict[str, Callable[[Module], PackedFunc]]] = {}
     machine_type: type[Any] | None = None  # what runs a model that is elsewhere, in the place of a machine here
 
     def __init__(self) -> None:
@@ -45,6 +46,15 @@ class Module(ABC):
     @abstractmethod
     def _find(self, name: str) -> PackedFunc | None:
         """The function of that name in this module itself."""
+
+    @classmethod
+    def offer(cls, name: str, make: Callable[[Module], PackedFunc]) -> None:
+        """Have models, here and on boxes, give `make(module)` for a name that is no function of theirs."""
+        cls._offers[name] = make
+
+    def _offered(self, name: str) -> PackedFunc | None:
+        make = self._offers.get(name)
+        return None if make is None else make(self)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """A function by name, or the entry function by `entry_name`.

@@ -36,7 +36,7 @@ from compiler.runtime.vm.memory import ALLOCATORS, MachineMemory
 from compiler.runtime.vm.native_function import NativeFunction, signature
 from compiler.runtime.vm.profile import CallTimer, report
 from compiler.runtime.vm.results import ResultMemory
-from compiler.runtime.vm.signature import ObjectInfo, check_value
+from compiler.runtime.vm.signature import Interface, ObjectInfo, check_value, interface
 from compiler.runtime.vm.vm_executable import VMExecutable, VMModule
 
 VMInstrumentReturnKind = InstrumentReturn
@@ -135,6 +135,11 @@ class VirtualMachine:
         """A function of the executable, or one that `save_function` made. Raises MissingFunctionError."""
         found = self._saved.get(key) or self._own.get(key)
         return self._own[self._function(key).name] if found is None else found
+
+    def interface(self, name: str) -> Interface:
+        """What a function takes and gives. Raises MissingFunctionError."""
+        function = self._function(name)
+        return interface(function.param_names, function.signature)
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """Call a closure that a function returned."""

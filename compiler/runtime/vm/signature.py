@@ -80,6 +80,39 @@ class FuncInfo(msgspec.Struct, frozen=True, tag="func"):
         return f"({'…' if self.params is None else ', '.join(map(str, self.params))}) -> {self.result}"
 
 
+class Parameter(msgspec.Struct, frozen=True):
+    """What a function is given: its name, and of an array what is known. `dtype` is "" and `shape` None otherwise."""
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int | str, ...] | None = None
+
+    @property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The shape, where all of it is known."""
+        known = () if self.shape is None else tuple(size for size in self.shape if isinstance(size, int))
+        return known if self.shape is not None and len(known) == len(self.shape) else None
+
+
+class Interface(msgspec.Struct, frozen=True):
+    """What a function takes, and how many values it gives."""
+
+    params: tuple[Parameter, ...] = ()
+    results: int = 1
+
+
+def interface(names: tuple[str, ...], info: FuncInfo | None) -> Interface:
+    """The interface of a function with these parameters."""
+    if info is None:
+        return Interface(tuple(map(Parameter, names)))
+    infos = info.params or (ObjectInfo(),) * len(names)
+    params = (
+        Parameter(name, given.dtype, given.shape) if isinstance(given, TensorInfo) else Parameter(name)
+        for name, given in zip(names, infos)
+    )
+    return Interface(tuple(params), len(info.result.fields) if isinstance(info.result, TupleInfo) else 1)
+
+
 Info = ObjectInfo | PrimInfo | ShapeInfo | TensorInfo | TupleInfo | FuncInfo
 
 

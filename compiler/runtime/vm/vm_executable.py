@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from compiler.artifact import CONSTANT, Artifact
 from compiler.errors import ArtifactError, DeviceError
@@ -27,7 +27,6 @@ class VMModule(Module):
 
     type_key = "relax.VMExecutable"
     format = "tunefarm"
-    _offers: ClassVar[dict[str, Callable[[VMModule], PackedFunc]]] = {}
 
     def __init__(self, program: Program) -> None:
         super().__init__()
@@ -44,16 +43,9 @@ class VMModule(Module):
         """What finds a function that runs: a machine's. Without one the module is only data."""
         self._runner = runner
 
-    @classmethod
-    def offer(cls, name: str, make: Callable[[VMModule], PackedFunc]) -> None:
-        """Have modules give `make(module)` for a name that is no function of theirs."""
-        cls._offers[name] = make
-
     def _find(self, name: str) -> PackedFunc | None:
         found = None if self._runner is None else self._runner(name)
-        if found is None and name in self._offers and name not in self.program.names:
-            return self._offers[name](self)
-        return found
+        return self._offered(name) if found is None and name not in self.program.names else found
 
     def _evaluator(self, func_name: str, dev: Device, options: EvaluatorOptions) -> Callable[..., BenchmarkResult]:
         raise DeviceError(

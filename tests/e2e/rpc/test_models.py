@@ -15,7 +15,8 @@ from rpc_server.errors import DeadlineExceeded, ExecutorCrashed, HandleError, Ou
 from rpc_server.wire.machine_messages import Action, TupleOf
 from rpc_server.wire.messages import UseMachine
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest
-from tunefarm import relax, tir
+from tunefarm import relax, relay, tir
+from tunefarm.contrib import graph_executor
 from tunefarm.relax import BlockBuilder, TensorStructInfo, Var, op
 
 N = tir.Var("n", "int64")
@@ -220,3 +221,26 @@ def test_odd_requests_are_refused(remote: Any, file: str, tmp_path: Any) -> None
         remote.load_module("damaged.tunefarm")
     with pytest.raises(DeviceError, match="is not"):
         relax.VirtualMachine(remote.load_module("model.tunefarm"), tvm.cpu())
+
+
+def test_a_network_of_relay_runs_on_the_box(remote: Any, tmp_path: Path) -> None:
+    mod, params = relay.testing.mlp.get_workload(batch_size=2, num_classes=3, image_shape=(1, 4, 4))
+    path = tmp_path / "net.tar"
+    relay.build(mod, "llvm", params=params).export_library(str(path))
+    remote.upload(path)
+    there = graph_executor.GraphModule(remote.load_module("net.tar")["default"](remote.cpu()))
+    here = graph_executor.GraphModule(tvm.runtime.load_module(str(path))["default"](tvm.cpu()))
+    data = np.random.default_rng(1).random((2, 1, 4, 4), dtype=np.float32)
+    for module in (here, there):
+        module.set_input("data", data)
+        module.run()
+    np.testing.assert_array_equal(there.get_output(0).numpy(), here.get_output(0).numpy())
+    assert there.get_output(0).device == there.get_input("data").device == remote.cpu()
+    assert (there.get_num_inputs(), there.get_num_outputs()) == (1, 1)
+    assert there.get_input_info() == here.get_input_info() == ({"data": (2, 1, 4, 4)}, {"data": "float32"})
+    assert there.benchmark(remote.cpu(), number=1, repeat=2).mean > 0
+    shared = tvm.nd.array(data * 0, remote.cpu())
+    there.set_input_zero_copy("data", shared)
+    shared.copyfrom(data)
+    there.run()
+    np.testing.assert_array_equal(there.get_output(0).numpy(), here.get_output(0).numpy())
