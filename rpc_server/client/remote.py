@@ -193,7 +193,7 @@ class RPCModule(Module):
     def get_function_list(self) -> list[str]:
         return [entry.name for entry in self.entries]
 
-    def _find(self, name: str) -> RemoteFunction | None:
+    def _find(self, name: str) -> PackedFunc | None:
         if not self.entries:  # a model: its functions are its machine's
             return self._offered(name)
         return RemoteFunction(self.session, name, self) if name in self.get_function_list() else None
