@@ -58,7 +58,8 @@ class Kind:
 
     `is_native`: a target that leaves its machine open means this one (see `Target.resolved`). `machine`: the options
     that say which machine is meant. `warp_size` and `block_threads` are what a GPU's target has that does not say:
-    threads in step, and the most of one block.
+    threads in step, and the most of one block. `is_lent_by_number`: a server on a machine lends one such device, by its
+    number, beside the processor.
     """
 
     keys: tuple[str, ...]
@@ -68,14 +69,19 @@ class Kind:
     machine: tuple[str, ...] = ()
     warp_size: int = 1
     block_threads: int = 1
+    is_lent_by_number: bool = False
 
 
 KINDS: dict[str, Kind] = {
     "llvm": Kind(("cpu",), "cpu", _LLVM, is_native=True, machine=("mcpu", "mtriple")),
     "c": Kind(("cpu",), "cpu", {"mcpu": str, "march": str, "system-lib": bool, "runtime": str}),
     "stackvm": Kind(("cpu",), "cpu", {"system-lib": bool}),
-    "cuda": Kind(("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024),
-    "nvptx": Kind(("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024),
+    "cuda": Kind(
+        ("cuda", "gpu"), "cuda", _CUDA, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
+    ),
+    "nvptx": Kind(
+        ("cuda", "gpu"), "cuda", _LLVM_GPU, machine=_ARCH, warp_size=32, block_threads=1024, is_lent_by_number=True
+    ),
     "rocm": Kind(("rocm", "gpu"), "rocm", _LLVM_GPU, warp_size=64, block_threads=256),
     "opencl": Kind(("opencl", "gpu"), "opencl", _GPU, block_threads=256),
     "vulkan": Kind(("vulkan", "gpu"), "vulkan", _GPU, block_threads=256),
@@ -110,6 +116,11 @@ def known_kind(name: str) -> Kind:
     if found is None:
         raise TargetError(f"target kind {name!r} is unknown", hint=closest(name, kind_names()))
     return found
+
+
+def kind_for(device_type: str) -> str:
+    """Return the first target kind that runs on devices of this type; the type itself where there is none."""
+    return next((name for name, kind in KINDS.items() if kind.device == device_type), device_type)
 
 
 def kind_names() -> tuple[str, ...]:

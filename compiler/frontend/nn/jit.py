@@ -19,6 +19,7 @@ from compiler.runtime.core.device import Device, cpu, device
 from compiler.runtime.core.ndarray import NDArray, array, from_dlpack
 from compiler.runtime.core.values import ShapeTuple
 from compiler.runtime.vm.machine import VirtualMachine
+from compiler.target.options import kind_for
 
 FORMATS = ("numpy", "tvm", "torch")
 
@@ -54,7 +55,7 @@ class JitModule:
         self, spec: specs.ModuleSpec, mod: IRModule, parameters: list[tuple[str, Parameter]], dev: Device,
         pipeline: Any, out_format: str,
     ) -> None:  # fmt: skip
-        target = "llvm" if dev.device_type == "cpu" else dev.device_type
+        target = kind_for(dev.device_type)
         chosen = get_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
         self.vm = VirtualMachine(build_graph(mod, target, relax_pipeline=chosen), dev)
         self._spec = spec

@@ -82,7 +82,7 @@ def _invoke(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
 
 def _to_device(call: Call, infos: tuple[StructInfo, ...]) -> RelaxExpr:
     target, index = call.attrs["dst_vdevice"].target, call.attrs["dst_vdevice"].vdevice_id
-    kind = Device(target.kind if target.kind != "llvm" else "cpu", 0)
+    kind = Device(target.device_type, 0)
     return call_builtin("to_device", [*call.args, number(kind.type_code), number(index)], *infos)
 
 

@@ -100,9 +100,10 @@ def _gpu(target: str | None) -> str:
     """Which GPU a private server lends: the first, where the target is one."""
     if not target:
         return ""
+    from compiler.target.options import known_kind
     from compiler.target.target import Target
 
-    return "0" if Target(target).device_type == "cuda" else ""  # GPUs that servers lend are NVIDIA's
+    return "0" if known_kind(Target(target).kind).is_lent_by_number else ""
 
 
 def _check_usage(workloads: Sequence[str], given: dict[str, Any]) -> None:

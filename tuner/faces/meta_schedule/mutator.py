@@ -13,7 +13,7 @@ import numpy as np
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
 from compiler.schedule.primitives.sampling import divisors
-from tuner.errors import TuningError
+from tuner.faces.meta_schedule.target_kinds import require_cpu
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.tune_context import TuneContext
@@ -37,8 +37,7 @@ class Mutator(ABC):
     @staticmethod
     def create(kind: str = "llvm") -> dict[Mutator, float]:
         """Those for a kind of target with their probabilities. Raises TuningError where there are none."""
-        if kind not in ("llvm", "cpu"):
-            raise TuningError(f"there are no default mutators for {kind!r}", hint='there are for "llvm"')
+        require_cpu(kind, "mutators")
         return {MutateTileSize(): 0.9, MutateComputeLocation(): 0.05, MutateUnroll(): 0.03, MutateParallel(16): 0.02}
 
 

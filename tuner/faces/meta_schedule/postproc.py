@@ -14,8 +14,8 @@ from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars
-from tuner.errors import TuningError
 from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds, realize_of
+from tuner.faces.meta_schedule.target_kinds import require_cpu
 
 if TYPE_CHECKING:
     from tuner.faces.meta_schedule.tune_context import TuneContext
@@ -39,8 +39,7 @@ class Postproc(ABC):
     @staticmethod
     def create(kind: str = "llvm") -> list[Postproc]:
         """Those for a kind of target. Raises TuningError where there are none."""
-        if kind not in ("llvm", "cpu"):
-            raise TuningError(f"there are no default postprocessors for {kind!r}", hint='there are for "llvm"')
+        require_cpu(kind, "postprocessors")
         return [DisallowDynamicLoop(), RewriteParallelVectorizeUnroll(), RewriteReductionBlock()]
 
 

@@ -20,6 +20,7 @@ from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.loops import is_spatial, loop_kinds
+from tuner.faces.meta_schedule.target_kinds import require_cpu
 from tuner.space.analysis import BlockInfo, blocks_of, consumers
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ class ScheduleRule(ABC):
     @staticmethod
     def create(kind: str = "llvm") -> list[ScheduleRule]:
         """The rules for a kind of target. Raises TuningError where there are none."""
-        if kind not in ("llvm", "cpu"):
-            raise TuningError(f"there are no default schedule rules for {kind!r}", hint='there are for "llvm"')
+        require_cpu(kind, "schedule rules")
         return [
             ApplyCustomRule(),
             InlineConstantScalars(),

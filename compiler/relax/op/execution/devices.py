@@ -20,6 +20,7 @@ from compiler.relax.op.core.work import nothing
 from compiler.relax.op.execution.calls import call_dps_packed
 from compiler.relax.op.movement.manipulate import permute_dims, reshape
 from compiler.runtime.core.device import Device
+from compiler.target.options import kind_for
 from compiler.tir import ops
 from compiler.tir.nodes import IntImm
 
@@ -33,7 +34,7 @@ def _vdevice(op: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def complete(attrs: dict[str, Any]) -> dict[str, Any]:
         given = attrs["dst_vdevice"]
         if isinstance(given, Device):
-            given = f"{'llvm' if given.device_type == 'cpu' else given.device_type}:{given.device_id}"
+            given = f"{kind_for(given.device_type)}:{given.device_id}"
         found = as_vdevice(given)
         if found is None:
             raise IRError(f"{op}: dst_vdevice must be a device")
