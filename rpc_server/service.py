@@ -23,11 +23,11 @@ import zmq
 
 from rpc_server.errors import ConnectError, ServerStartError
 from rpc_server.machine.children import PYTHON, environment
-from rpc_server.wire.connection_guard import seed_routing_ids
 from rpc_server.wire.curve import Doorkeeper
+from rpc_server.wire.guard.connection_guard import seed_routing_ids
+from rpc_server.wire.guard.socket_filter import prepare_listener
 from rpc_server.wire.keys import KeyRing, Principal
 from rpc_server.wire.plain_text import log_plainly
-from rpc_server.wire.socket_filter import prepare_listener
 from rpc_server.wire.sockets import endpoint, is_loopback, resolve
 
 _TERMINATE_S = 15.0

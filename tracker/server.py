@@ -30,7 +30,7 @@ from rpc_server.service import (
     stoppable,
 )
 from rpc_server.wire.codec import Buffer, Kind, check_frames, encode_error
-from rpc_server.wire.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import prepare, receive_frames
 from rpc_server.wire.tracker_messages import (
     TO_TRACKER,

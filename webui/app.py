@@ -25,13 +25,13 @@ from webui.api.replies import error_response, log_failure
 from webui.check_log import CheckLog
 from webui.context import Context
 from webui.fleet import DeviceSource, Fleet
-from webui.guard import Guard
 from webui.launcher import Launcher
 from webui.left_runs import LeftRuns
-from webui.limits import Streams
 from webui.pages.render import error_page
 from webui.pages.table import PAGES
 from webui.remembered import Freshness, Remembered
+from webui.serving.guard import Guard
+from webui.serving.limits import Streams
 
 _STATIC = Path(__file__).parent / "static"
 _API = (

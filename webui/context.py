@@ -12,8 +12,8 @@ from tuner.records.lookup.remembered import Answers
 from tuner.records.store import RecordStore
 from webui.fleet import Fleet
 from webui.launcher import Launcher
-from webui.limits import Streams
 from webui.remembered import Freshness, Part
+from webui.serving.limits import Streams
 
 
 @dataclass(frozen=True)

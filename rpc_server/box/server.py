@@ -48,8 +48,8 @@ from rpc_server.service import (
     entrance,
     stoppable,
 )
-from rpc_server.wire.connection_guard import ConnectionGuard
 from rpc_server.wire.curve import keys_for
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import KeyRing, Principal, Role
 from rpc_server.wire.messages import BoxStatus

@@ -58,7 +58,7 @@ from rpc_server.machine.blobs import BlobStore
 from rpc_server.machine.crash import ExitReport
 from rpc_server.machine.processes import ExecutorSettings
 from rpc_server.wire.codec import DEFAULT_LIMITS, Address, Buffer, Kind, check_frames, encode_error, total_size
-from rpc_server.wire.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.key_watch import KeyWatch
 from rpc_server.wire.keys import Principal
 from rpc_server.wire.messages import (

@@ -35,8 +35,8 @@ from rpc_server.relay.passes import (
 )
 from rpc_server.relay.splice import Splice, Splicer, tune
 from rpc_server.wire.codec import Kind
-from rpc_server.wire.connection_guard import ConnectionGuard
 from rpc_server.wire.event_loop import READ, EventLoop, Timer
+from rpc_server.wire.guard.connection_guard import ConnectionGuard
 from rpc_server.wire.keys import Principal
 from rpc_server.wire.relay_messages import HEARTBEAT_S, LIMITS, CallBack, GoAway, HereToo, to_box, to_relay
 from rpc_server.wire.sockets import receive_frames

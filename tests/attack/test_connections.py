@@ -18,7 +18,7 @@ from rpc_server.relay.handshake import _read
 from rpc_server.relay.passes import GREETING_SIZE, Greeting
 from rpc_server.relay.server import Relay
 from rpc_server.wire.codec import Kind
-from rpc_server.wire.connection_guard import Budget
+from rpc_server.wire.guard.connection_guard import Budget
 from rpc_server.wire.messages import BoxInfo, public_codec
 from rpc_server.wire.tracker_messages import Query, to_tracker
 from tests.kit.farm.attack import COMMAND, LONG, MORE, RawPeer, guarded_router, zmtp_frame
@@ -68,7 +68,7 @@ def test_each_process_counts_from_elsewhere():
     """The first id that a service gives out is another one every time."""
     seen = set()
     code = (
-        "import zmq\nfrom rpc_server.wire.connection_guard import seed_routing_ids\nseed_routing_ids()\n"
+        "import zmq\nfrom rpc_server.wire.guard.connection_guard import seed_routing_ids\nseed_routing_ids()\n"
         "c = zmq.Context(); r = c.socket(zmq.ROUTER); r.bind('inproc://a'); d = c.socket(zmq.DEALER)\n"
         "d.connect('inproc://a'); d.send(b''); print(r.recv().hex())"
     )

@@ -12,8 +12,9 @@ import time
 import pytest
 import zmq
 
-from rpc_server.wire.connection_guard import Budget, _bytes_of
-from rpc_server.wire.socket_filter import (
+from rpc_server.wire.guard.connection_guard import Budget
+from rpc_server.wire.guard.kernel_facts import bytes_of
+from rpc_server.wire.guard.socket_filter import (
     FIRST_PAYLOAD,
     _attach,
     credit_program,
@@ -29,7 +30,7 @@ PACKET = 1 << 17  # the kernel drops whole packets: one that begins within the c
 
 def received(guard) -> int:
     """Bytes that the kernel has taken in of the newest connection."""
-    counts = _bytes_of(max(guard._by_fd))
+    counts = bytes_of(max(guard._by_fd))
     assert counts is not None
     return counts[1]
 

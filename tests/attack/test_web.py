@@ -14,11 +14,11 @@ import pytest
 from tests.kit.records.seed import seed
 from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
-from webui import guard
 from webui.access import MOST_FAILURES
 from webui.errors import TooManyStreams
-from webui.limits import STREAMS_OF_ONE, Streams, bounded_protocol
-from webui.server import WebOptions, serve_app
+from webui.serving import guard
+from webui.serving.limits import STREAMS_OF_ONE, Streams, bounded_protocol
+from webui.serving.server import WebOptions, serve_app
 
 
 class Served:
@@ -51,7 +51,7 @@ def served(folder, **more):
     with RecordStore.open(db, create=True) as store, pytest.MonkeyPatch.context() as patch:
         running = seed(store).running
         tokens = {role: store.tokens.new(str(role), role)[1] for role in Role}
-        patch.setattr("webui.server._run", run)
+        patch.setattr("webui.serving.server._run", run)
         options = WebOptions(db=str(db), port=0, require_token=True, **more)
         thread = threading.Thread(target=serve_app, args=(store, None, options, announce))
         thread.start()
@@ -130,7 +130,7 @@ def assert_closes(sock):
 
 
 def test_half_a_request_is_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("webui.server.bounded_protocol", lambda *more: bounded_protocol(*more, request_s=0.5))
+    monkeypatch.setattr("webui.serving.server.bounded_protocol", lambda *more: bounded_protocol(*more, request_s=0.5))
     with served(tmp_path) as web:
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "):
             with socket.create_connection((web.host, web.port), timeout=30) as sock:
@@ -145,7 +145,7 @@ def test_half_a_request_is_closed(tmp_path, monkeypatch):
 
 
 def test_connections_of_one_address_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("webui.server.bounded_protocol", lambda *more: bounded_protocol(*more, most_of_one=10))
+    monkeypatch.setattr("webui.serving.server.bounded_protocol", lambda *more: bounded_protocol(*more, most_of_one=10))
     with served(tmp_path) as web, contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.create_connection((web.host, web.port), timeout=30)) for _ in range(10)]
         with socket.create_connection((web.host, web.port), timeout=30) as sock:

@@ -66,7 +66,7 @@ def batch(life: int, number: int) -> list[str]:
 
 def serve(address: str) -> None:
     """The web app, which says its port first."""
-    from webui.server import WebOptions, serve
+    from webui.serving.server import WebOptions, serve
 
     serve(WebOptions(db=address, port=0), lambda line: print(line, flush=True))
 

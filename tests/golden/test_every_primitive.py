@@ -3,7 +3,7 @@
 What there is to test is asked of the registry, and which tests there are of the tests themselves, so a new primitive
 fails here until it has all three:
 
-* a case (`schedule_case.case`) whose trace has the step: `test_schedule_text` compares its text, and replays it;
+* a case (`schedules.case.case`) whose trace has the step: `test_schedule_text` compares its text, and replays it;
 * such a case on a function with an extent that 4 does not divide: it is interpreted, lowered and compiled here;
 * an illegal use: a row of `CASES` in `unit/compiler/schedule/test_illegal.py`, or a
   `check_refused(func, steps, "<primitive>", rule)` in any module beside it.
@@ -24,7 +24,7 @@ from compiler.schedule.core.step import get_primitive, known_primitives
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
 from tests.golden.test_schedule_text import CASES
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tests.kit.places import TESTS
 
 _UNIT = TESTS / "unit" / "compiler" / "schedule"

@@ -22,8 +22,8 @@ from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule
 from compiler.te.schedule.stage import Stage
 from compiler.te.tensor import Tensor
-from tests.kit.compiler.te_primitive_schedules import CASES, rows
-from tests.kit.compiler.te_schedules import Made
+from tests.kit.compiler.schedules.te import Made
+from tests.kit.compiler.schedules.te_primitives import CASES, rows
 
 ASKED = {
     "Stage.attachment": "where a stage stands", "Stage.nest_text": "its loops as text",

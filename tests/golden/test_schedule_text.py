@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from compiler.schedule.core.schedule import LoopRV, Schedule, apply_trace
-from tests.kit.compiler import (
-    schedule_buffer_cases,  # noqa: F401  (registers its cases)
-    schedule_loop_cases,  # noqa: F401  (and these)
-    tensor_intrins,
+from tests.kit.compiler import tensor_intrins
+from tests.kit.compiler.schedules import (
+    buffer_cases,  # noqa: F401  (registers its cases)
+    loop_cases,  # noqa: F401  (and these)
 )
-from tests.kit.compiler import schedule_workloads as w
-from tests.kit.compiler.schedule_case import CASES, case
+from tests.kit.compiler.schedules import workloads as w
+from tests.kit.compiler.schedules.case import CASES, case
 
 _FOLDER = Path(__file__).parent / "schedule"
 

@@ -18,10 +18,8 @@ from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import PrimFunc, SizeVar
 from tests.golden import test_lower_text, test_schedule_text
-from tests.kit.compiler import (
-    te_primitive_schedules,  # noqa: F401  (adds its cases)
-    te_schedules,
-)
+from tests.kit.compiler.schedules import te as te_schedules
+from tests.kit.compiler.schedules import te_primitives  # noqa: F401  (adds its cases)
 
 _TEXTS = sorted(path for folder in ("lower", "te") for path in (Path(__file__).parent / folder).glob("*.txt"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compiler.te.schedule.replay import schedule_to_func
-from tests.kit.compiler.te_primitive_schedules import CASES
+from tests.kit.compiler.schedules.te_primitives import CASES
 
 _FOLDER = Path(__file__).parent / "te"
 

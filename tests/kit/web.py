@@ -14,7 +14,7 @@ from tuner.records.store import RecordStore
 from webui.app import create_app
 from webui.fleet import DeviceSource
 from webui.launcher import Launcher
-from webui.server import bind
+from webui.serving.server import bind
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from compiler.schedule.core.trace import Trace
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, IterType, PrimFunc
-from tests.kit.compiler import schedule_workloads as w
 from tests.kit.compiler import tensor_intrins
+from tests.kit.compiler.schedules import workloads as w
 from tests.kit.fuzzing import cases
 
 CASES, CHUNK = cases(80), 20

@@ -9,7 +9,7 @@ import pytest
 from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import BlockRV, ExprRV, LoopRV, Schedule, apply_trace
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 CASES = 24
 

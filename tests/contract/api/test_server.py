@@ -21,7 +21,7 @@ from tuner.records.store import RecordStore
 SERVE = """
 import sys
 from pathlib import Path
-from webui.server import WebOptions, serve
+from webui.serving.server import WebOptions, serve
 serve(WebOptions(db=sys.argv[1], port=int(sys.argv[2]), port_file=Path(sys.argv[3])))
 print("ended")
 """

@@ -22,14 +22,14 @@ from tests.kit.records.farm import KEY, V3, ZEN3, Farm
 from tuner.records.farm.model_farm import Role
 from tuner.records.store import RecordStore
 from webui.access import MOST_FAILURES
-from webui.limits import STREAMS_OF_ONE
-from webui.shared_limit import SharedCounts, SharedLimit
+from webui.serving.limits import STREAMS_OF_ONE
+from webui.serving.shared_limit import SharedCounts, SharedLimit
 
 SERVE = """
 import sys
 from pathlib import Path
-from webui.server import WebOptions
-from webui.workers import serve_workers
+from webui.serving.server import WebOptions
+from webui.serving.workers import serve_workers
 serve_workers(WebOptions(db=sys.argv[1], port=0, port_file=Path(sys.argv[2]), workers=2, require_token=True))
 """
 

@@ -7,8 +7,8 @@ from compiler.driver.pipeline import lower_func
 from compiler.interp import interpreter as interp
 from compiler.runtime.core.ndarray import array
 from compiler.te.schedule.replay import schedule_to_func
-from tests.kit.compiler.te_primitive_schedules import CASES
-from tests.kit.compiler.te_schedules import check, inputs_of
+from tests.kit.compiler.schedules.te import check, inputs_of
+from tests.kit.compiler.schedules.te_primitives import CASES
 
 
 @pytest.mark.parametrize("stage", ["scheduled", "lowered"])

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 import tunefarm as tvm
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
 

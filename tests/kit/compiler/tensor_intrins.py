@@ -8,7 +8,7 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.state import realize_at
 from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def update_only(func: PrimFunc) -> PrimFunc:

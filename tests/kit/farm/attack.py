@@ -11,7 +11,7 @@ import time
 import zmq
 
 from rpc_server.service import bind
-from rpc_server.wire.connection_guard import Budget, ConnectionGuard
+from rpc_server.wire.guard.connection_guard import Budget, ConnectionGuard
 from rpc_server.wire.sockets import Liveness, prepare
 
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)

@@ -373,7 +373,7 @@ class FakeTracker:
 
 
 def main() -> None:
-    from webui.server import WebOptions, serve_app
+    from webui.serving.server import WebOptions, serve_app
 
     path = sys.argv[1]
     with RecordStore.open(path, create=True) as store:

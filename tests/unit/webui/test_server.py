@@ -8,8 +8,8 @@ import pytest
 
 from tuner.records.farm.model_farm import Role
 from webui.errors import WebStartError
-from webui.guard import _host_name
-from webui.server import WebOptions, allowed_hosts, bind, is_loopback, role_without_token, url
+from webui.serving.guard import _host_name
+from webui.serving.server import WebOptions, allowed_hosts, bind, is_loopback, role_without_token, url
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])

@@ -52,8 +52,8 @@ def web(
 
     Prints "listening on http://HOST:PORT" when it answers. Ctrl-C ends it.
     """
-    from webui.server import WebOptions, serve
-    from webui.workers import serve_workers
+    from webui.serving.server import WebOptions, serve
+    from webui.serving.workers import serve_workers
 
     where = tracker or settings.tracker
     options = WebOptions(

@@ -38,7 +38,7 @@ from compiler.script.saved import load_json, register_kept, save_json
 from compiler.script.scope import Scope
 from compiler.script.source import ScriptError, Source
 from compiler.tir import nodes as n
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tunefarm.script import ir as I
 from tunefarm.script import tir as T
 

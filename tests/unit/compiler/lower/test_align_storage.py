@@ -8,7 +8,7 @@ from compiler.driver.pipeline import lower_func
 from compiler.interp import interpreter as interp
 from compiler.runtime.core.ndarray import array
 from compiler.te.schedule.replay import schedule_to_func
-from tests.kit.compiler.te_primitive_schedules import rows
+from tests.kit.compiler.schedules.te_primitives import rows
 
 
 @pytest.mark.parametrize(

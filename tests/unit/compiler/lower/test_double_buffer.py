@@ -15,7 +15,7 @@ from compiler.te import operation as te
 from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import create_schedule
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def doubled(func: PrimFunc) -> str:

@@ -22,7 +22,7 @@ from compiler.script.entry import from_source
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tests.kit.gpu.checks import assemble
 
 STAGE, ORDER, ASYNC = (f"software_pipeline_{what}" for what in ("stage", "order", "async_stages"))

@@ -7,11 +7,11 @@ import pytest
 
 from compiler.driver.build import build, lower
 from compiler.runtime.core.ndarray import array
-from tests.kit.compiler import (
-    te_primitive_schedules,  # noqa: F401  (adds its cases)
+from tests.kit.compiler.schedules import (
+    te_primitives,  # noqa: F401  (adds its cases)
     te_scans,  # noqa: F401  (adds its cases)
 )
-from tests.kit.compiler.te_schedules import CASES, check, inputs_of
+from tests.kit.compiler.schedules.te import CASES, check, inputs_of
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -15,7 +15,7 @@ from compiler.te.prim_func import create_prim_func
 from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.nodes import ForKind, PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def _loops(s: Schedule, block: str) -> list[LoopRV]:

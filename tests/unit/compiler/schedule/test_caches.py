@@ -11,7 +11,7 @@ from compiler.arith.index_map import IndexMap
 from compiler.driver.pipeline import lower_func
 from compiler.schedule.core.schedule import LoopRV, Schedule
 from compiler.script.entry import from_source
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def _loops(s: Schedule, block: str) -> list[LoopRV]:

@@ -14,7 +14,7 @@ from compiler.tir import nodes as n
 from compiler.tir import ops
 from compiler.tir.intrin.intrin import if_then_else
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def padded(

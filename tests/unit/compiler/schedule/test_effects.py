@@ -10,7 +10,7 @@ from compiler.schedule.core.effects import Effects
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.step import Step
 from compiler.schedule.core.trace import Trace
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 FUNC = w.matmul(12, 16, 10)
 

@@ -12,7 +12,7 @@ from compiler.schedule.core.schedule import BlockRV, LoopRV, Schedule
 from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 Steps = Callable[[Schedule], object]
 

@@ -14,7 +14,7 @@ from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, PrimFunc, Var
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def doubled() -> PrimFunc:

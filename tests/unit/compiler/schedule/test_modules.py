@@ -9,7 +9,7 @@ from compiler.errors import IRError, ScheduleError
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.trace import Trace
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def two() -> IRModule:

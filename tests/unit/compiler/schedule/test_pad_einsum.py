@@ -13,7 +13,7 @@ from compiler.te import operation as te
 from compiler.te.prim_func import create_prim_func
 from compiler.tir import ops
 from compiler.tir.nodes import PrimFunc
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 @pytest.mark.parametrize("shape", [(13, 11, 10), (5, 3, 1), (16, 8, 12), (17, 1, 33)])

@@ -11,7 +11,7 @@ from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def agree(func: PrimFunc, sch: Schedule) -> None:

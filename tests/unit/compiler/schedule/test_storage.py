@@ -8,7 +8,7 @@ import pytest
 from compiler.driver.pipeline import lower_func
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import Schedule
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 @pytest.mark.parametrize(("axis", "factor", "offset"), [(0, 8, 0), (-2, 8, 3), (1, 4, 1), (0, 32, 31)])

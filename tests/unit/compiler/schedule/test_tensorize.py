@@ -18,8 +18,8 @@ from compiler.tir.intrin.tensor_intrin import TensorIntrin
 from compiler.tir.nodes import PrimFunc
 from compiler.tir.verify import Stage, verify
 from compiler.tir.visit import free_vars
-from tests.kit.compiler import schedule_workloads as w
 from tests.kit.compiler import tensor_intrins
+from tests.kit.compiler.schedules import workloads as w
 
 
 def agree(func: PrimFunc, sch: Schedule) -> None:

@@ -17,7 +17,7 @@ from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.state import State
 from compiler.schedule.core.step import Step, apply, get_primitive, primitive
 from compiler.schedule.core.trace import Trace
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def tiled(seed: int | None = None, decision: list[int] | None = None) -> Schedule:

@@ -7,7 +7,7 @@ import pytest
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def sampled() -> Schedule:

@@ -16,7 +16,7 @@ from compiler.te.operation import sum as te_sum
 from compiler.te.prim_func import create_prim_func
 from compiler.tir.nodes import PrimFunc
 from compiler.topi import nn
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def convolution(

@@ -15,7 +15,7 @@ from compiler.te.schedule.replay import schedule_to_func
 from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.tir.nodes import IterType
-from tests.kit.compiler import te_scans
+from tests.kit.compiler.schedules import te_scans
 
 X = te.placeholder((6, 4), name="X")
 STATE = te.placeholder((6, 4), name="state")

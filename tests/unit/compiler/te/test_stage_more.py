@@ -17,8 +17,8 @@ from compiler.te.tensor import placeholder
 from compiler.te.tensor_intrin import decl_tensor_intrin
 from compiler.tir import ir_builder
 from compiler.tir.nodes import ForKind, IterType, decl_buffer
-from tests.kit.compiler.te_primitive_schedules import gemm, rows
-from tests.kit.compiler.te_schedules import matmul
+from tests.kit.compiler.schedules.te import matmul
+from tests.kit.compiler.schedules.te_primitives import gemm, rows
 
 
 def here(error: pytest.ExceptionInfo) -> bool:

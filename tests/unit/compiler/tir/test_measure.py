@@ -12,7 +12,7 @@ from compiler.ir.structural import structural_equal
 from compiler.ir.visit import walk
 from compiler.tir import nodes as n
 from compiler.tir.verify import verify
-from tests.kit.compiler import schedule_workloads as workloads
+from tests.kit.compiler.schedules import workloads as workloads
 from tunefarm import te, tir
 from tunefarm.script import tir as T
 

@@ -14,7 +14,7 @@ from compiler.tir.intrin import intrin
 from compiler.tir.nodes import ForKind
 from compiler.tir.verify import Stage, stage_of, verify
 from compiler.tir.visit import seq
-from tests.kit.compiler import schedule_workloads as workloads
+from tests.kit.compiler.schedules import workloads as workloads
 
 ZERO, FOUR, TRUE = ops.const(0), ops.const(4), ops.const(True)
 OUT = n.decl_buffer((4, 4), name="out")

@@ -12,7 +12,7 @@ from compiler.schedule.core.schedule import Schedule
 from compiler.tir import nodes as n
 from compiler.tir.nodes import Stmt, decl_buffer
 from compiler.tir.visit import walk_stmts
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 
 
 def lowered() -> list[n.PrimFunc]:

@@ -10,7 +10,7 @@ import pytest
 from compiler.ir.module import IRModule
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tunefarm import meta_schedule as ms
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.database import (

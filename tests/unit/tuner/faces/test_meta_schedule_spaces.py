@@ -13,7 +13,7 @@ from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.mutator import MutateComputeLocation, MutateParallel, MutateTileSize, MutateUnroll
 from tuner.faces.meta_schedule.postproc import DisallowDynamicLoop, Postproc

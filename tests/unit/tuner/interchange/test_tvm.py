@@ -15,7 +15,7 @@ from compiler.interp.interpreter import run
 from compiler.schedule.core.schedule import apply_trace
 from compiler.schedule.core.trace import Trace
 from tests.kit.cli.run import run_cli
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tests.kit.places import TESTS
 from tunefarm.cli.records.exchange import spans
 from tuner.errors import TuningError

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from compiler.schedule.core.schedule import Schedule
-from tests.kit.compiler import schedule_workloads as w
+from tests.kit.compiler.schedules import workloads as w
 from tuner.search.base import Candidate
 from tuner.search.recognise import recogniser
 from tuner.space.traced import traced

@@ -26,8 +26,8 @@ from webui.app import create_app
 from webui.errors import WebStartError
 from webui.fleet import DeviceSource
 from webui.launcher import ProcessLauncher
-from webui.limits import Counts, Streams, bounded_protocol
 from webui.pages.templates import compile_all
+from webui.serving.limits import Counts, Streams, bounded_protocol
 from webui.tracker_link import TrackerLink
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class WebOptions:
     of `tokens`, which may only read) when there are `tokens`, with `require_token`, and on any address but loopback,
     unless there is no token at all and `insecure` lets everyone read. `keys`: the folder of keys to talk to the
     tracker with. `command` is how the `tunefarm` command is run here, to start runs that clients ask for; empty: none
-    are. `workers`: how many processes answer (`webui.workers`). `proxies`: the addresses
+    are. `workers`: how many processes answer (`webui.serving.workers`). `proxies`: the addresses
     of proxies that are believed whom they speak for.
     """
 

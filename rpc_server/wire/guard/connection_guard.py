@@ -17,13 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import logging
 import os
 import socket
-import struct
-import sys
-import termios
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -33,16 +29,13 @@ import zmq
 
 from rpc_server.errors import ProtocolError
 from rpc_server.wire.codec import Buffer
-from rpc_server.wire.socket_filter import first_number, let_in, open_again, prepare_listener, refuse_from
+from rpc_server.wire.guard.kernel_facts import bytes_of, identify, last_given_id, resident_bytes, waiting_in_kernel
+from rpc_server.wire.guard.socket_filter import let_in, open_again, prepare_listener, refuse_from
 from rpc_server.wire.sockets import Monitor, came_before
 
 logger = logging.getLogger("rpc_server")
 
-_TCP_INFO_SIZE = 136
-_BYTES = struct.Struct("=QQ")  # tcpi_bytes_acked, tcpi_bytes_received
-_BYTES_AT = 120
 _UNREAD_STEP = 8 << 20
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _GROWTH = 8 << 20
 _LOOK_S = 0.25
 _LOOK_OFTEN_S = 0.1
@@ -163,7 +156,7 @@ class ConnectionGuard:
         self.budget = budget or Budget()
         self.needed = needed
         self.on_news: Callable[[int, int], None] = lambda _event, _fd: None
-        self._first_id = _given_id(sock)
+        self._first_id = last_given_id(sock)
         self._added = _ENCRYPTED if sock.getsockopt(zmq.CURVE_SERVER) else 0
         self._accepted = 0
         self._paces: OrderedDict[str, _Pace] = OrderedDict()  # who opened one longest ago first
@@ -204,7 +197,7 @@ class ConnectionGuard:
     def _opened(self, fd: int, now: float) -> None:
         self._accepted += 1
         self._forget(self._by_fd.get(fd))
-        seen = _look_at(fd)
+        seen = identify(fd)
         if seen is None:  # it is gone already; who is fast at it anyway pays
             if self._fastest:
                 self._slow_down(self._fastest, now)
@@ -396,7 +389,7 @@ class ConnectionGuard:
         peer.unread_step = peer.unread + _UNREAD_STEP
 
     def _refresh_unread(self, peer: Peer) -> None:
-        counts = _bytes_of(peer.fd)
+        counts = bytes_of(peer.fd)
         if counts is None:
             return
         taken, _ = counts
@@ -419,7 +412,7 @@ class ConnectionGuard:
                 break
             self.cut(peer, f"it has said nothing that makes sense for {self.budget.silent_s:g} s")
         self._look_at_some(now)
-        resident = _resident()
+        resident = resident_bytes()
         if self._resident - _GROWTH < resident < self._resident + _GROWTH:
             return
         self._next_look = now + (_LOOK_AT_STRANGERS_S if self._strangers else _LOOK_OFTEN_S)
@@ -440,13 +433,13 @@ class ConnectionGuard:
 
     def _unfinished(self, peer: Peer) -> int:
         """Bytes that a connection has sent of a message that is not whole; cuts it off if they are too many."""
-        counts = _bytes_of(peer.fd)
+        counts = bytes_of(peer.fd)
         if counts is None:
             return 0
         if peer.active:
             peer.active, peer.settled = False, counts[1]
             return 0
-        unfinished = counts[1] - peer.settled - _waiting_in_kernel(peer.fd)
+        unfinished = counts[1] - peer.settled - waiting_in_kernel(peer.fd)
         if unfinished <= (self.budget.unfinished if peer.known else self.budget.stranger_bytes):
             return unfinished
         self.cut(peer, f"it has sent {unfinished >> 10} KiB of a message that does not end")
@@ -497,59 +490,3 @@ class ConnectionGuard:
 
     def close(self) -> None:
         self._monitor.close()
-
-
-def _given_id(sock: zmq.Socket[bytes]) -> int | None:
-    """The number of the last id that a ROUTER has given out: it gives one to a connection of our own."""
-    address = f"inproc://tunefarm-first-id-{id(sock)}-{os.getpid()}"
-    sock.bind(address)
-    with sock.context.socket(zmq.DEALER) as own:
-        own.setsockopt(zmq.LINGER, 0)
-        own.connect(address)
-        own.send(b"")
-        if not sock.poll(10_000):
-            return None
-        given = sock.recv_multipart()[0]
-    sock.unbind(address)
-    return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
-
-
-def _look_at(fd: int) -> tuple[int, str, int | None] | None:
-    """The inode of a connection's socket, the address of its other end, and the number of its first byte."""
-    try:
-        with socket.socket(fileno=os.dup(fd)) as sock:
-            address = sock.getpeername()
-            host = str(address[0]) if isinstance(address, tuple) else "this machine"
-            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first_number(sock)
-    except OSError:
-        return None
-
-
-def _bytes_of(fd: int) -> tuple[int, int] | None:
-    """Bytes that the other end has acknowledged, and bytes that came from it; None where that cannot be known."""
-    try:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
-    except OSError:
-        return None
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
-    except OSError:
-        return None
-    finally:
-        sock.detach()
-    return _BYTES.unpack_from(info, _BYTES_AT) if len(info) >= _TCP_INFO_SIZE else None
-
-
-def _waiting_in_kernel(fd: int) -> int:
-    """Bytes that came and that libzmq has not read yet."""
-    answer = bytearray(4)
-    try:
-        fcntl.ioctl(fd, termios.FIONREAD, answer)
-    except OSError:
-        return 0
-    return int.from_bytes(answer, sys.byteorder)
-
-
-def _resident() -> int:
-    with open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * _PAGE

@@ -7,7 +7,7 @@ from compiler.te import operation as te
 from compiler.te.scan import scan
 from compiler.te.schedule.schedule import create_schedule
 from compiler.te.tensor import Tensor
-from tests.kit.compiler.te_schedules import Made, case
+from tests.kit.compiler.schedules.te import Made, case
 
 
 def running_sums(rows: int = 9, columns: int = 13) -> dict[str, Tensor]:

@@ -68,8 +68,11 @@ class SharedLimit:
 
 
 class SharedCounts:
-    """`webui.limits.Counts` of `workers` processes, over a file that `prepare` made. Clients that share a slot count as
-    one. Each process writes a row of its own, which it clears when it starts: what one had that died is forgotten."""
+    """`webui.serving.limits.Counts` of `workers` processes, over a file that `prepare` made.
+
+    Clients that share a slot count as one. Each process writes a row of its own, and clears it when it starts, so that
+    what a dead process had is forgotten.
+    """
 
     def __init__(self, file: IO[bytes], workers: int, number: int) -> None:
         self._map = mmap.mmap(file.fileno(), _HEAD + workers * _ROW * _COUNT.size)

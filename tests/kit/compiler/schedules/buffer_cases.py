@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from compiler.schedule.core.schedule import Schedule
-from tests.kit.compiler import schedule_workloads as w
-from tests.kit.compiler.schedule_case import case
+from tests.kit.compiler.schedules import workloads as w
+from tests.kit.compiler.schedules.case import case
 
 
 @case(w.matmul)

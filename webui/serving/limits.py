@@ -1,6 +1,6 @@
 """How much one client may have of the web app at a time: connections, requests that do not end, live streams.
 
-Where several processes answer, they count together (`webui.shared_limit`).
+Where several processes answer, they count together (`webui.serving.shared_limit`).
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from typing import IO
 from rpc_server.machine.children import PYTHON, environment
 from tuner.records.store import RecordStore
 from webui.errors import WebStartError
-from webui.server import GRACE_S, Together, WebOptions, bind, check_access, serve_worker, started
-from webui.shared_limit import SharedCounts, SharedLimit
+from webui.serving.server import GRACE_S, Together, WebOptions, bind, check_access, serve_worker, started
+from webui.serving.shared_limit import SharedCounts, SharedLimit
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class _Ended:
 
 
 def serve_workers(options: WebOptions, announce: Callable[[str], None] = print) -> None:
-    """`webui.server.serve`, with `options.workers` processes that answer. Raises what that raises."""
+    """`webui.serving.server.serve`, with `options.workers` processes that answer. Raises what that raises."""
     with RecordStore.open(options.db) as store:
         check_access(store, options)
     with ExitStack() as stack:
@@ -108,7 +108,7 @@ class _Workers:
 
     def start(self, number: int, news: News) -> None:
         process = subprocess.Popen(
-            [*PYTHON, "-c", "from webui.workers import work; work()"],
+            [*PYTHON, "-c", "from webui.serving.workers import work; work()"],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

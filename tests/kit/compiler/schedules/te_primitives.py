@@ -9,8 +9,8 @@ from compiler.te.schedule.schedule import Schedule, create_schedule
 from compiler.te.tensor import Tensor
 from compiler.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from compiler.tir import ir_builder, ops
-from tests.kit.compiler import te_scans as _te_scans  # noqa: F401  (adds its cases)
-from tests.kit.compiler.te_schedules import CASES, Made, case, matmul, product
+from tests.kit.compiler.schedules import te_scans as _te_scans  # noqa: F401  (adds its cases)
+from tests.kit.compiler.schedules.te import CASES, Made, case, matmul, product
 
 __all__ = ["CASES"]
 

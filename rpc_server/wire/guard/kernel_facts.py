@@ -1,0 +1,75 @@
+"""What the kernel knows of connections by their descriptors, and of this process's memory."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import sys
+import termios
+
+import zmq
+
+from rpc_server.wire.guard.socket_filter import first_number
+
+_TCP_INFO_SIZE = 136
+_BYTES = struct.Struct("=QQ")  # tcpi_bytes_acked, tcpi_bytes_received
+_BYTES_AT = 120
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def last_given_id(sock: zmq.Socket[bytes]) -> int | None:
+    """The number of the last id that a ROUTER has given out: it gives one to a connection of our own."""
+    address = f"inproc://tunefarm-first-id-{id(sock)}-{os.getpid()}"
+    sock.bind(address)
+    with sock.context.socket(zmq.DEALER) as own:
+        own.setsockopt(zmq.LINGER, 0)
+        own.connect(address)
+        own.send(b"")
+        if not sock.poll(10_000):
+            return None
+        given = sock.recv_multipart()[0]
+    sock.unbind(address)
+    return int.from_bytes(given[1:], "big") if len(given) == 5 and not given[0] else None
+
+
+def identify(fd: int) -> tuple[int, str, int | None] | None:
+    """The inode of a connection's socket, the address of its other end, and the number of its first byte."""
+    try:
+        with socket.socket(fileno=os.dup(fd)) as sock:
+            address = sock.getpeername()
+            host = str(address[0]) if isinstance(address, tuple) else "this machine"
+            return os.fstat(sock.fileno()).st_ino, host.removeprefix("::ffff:"), first_number(sock)
+    except OSError:
+        return None
+
+
+def bytes_of(fd: int) -> tuple[int, int] | None:
+    """Bytes that the other end has acknowledged, and bytes that came from it; None where that cannot be known."""
+    try:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
+    except OSError:
+        return None
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
+    except OSError:
+        return None
+    finally:
+        sock.detach()
+    return _BYTES.unpack_from(info, _BYTES_AT) if len(info) >= _TCP_INFO_SIZE else None
+
+
+def waiting_in_kernel(fd: int) -> int:
+    """Bytes that came and that libzmq has not read yet."""
+    answer = bytearray(4)
+    try:
+        fcntl.ioctl(fd, termios.FIONREAD, answer)
+    except OSError:
+        return 0
+    return int.from_bytes(answer, sys.byteorder)
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * _PAGE
