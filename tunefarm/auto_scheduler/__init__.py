@@ -1,5 +1,7 @@
 """auto_scheduler: te computations tuned without a template, by the engine."""
 
+from typing import TYPE_CHECKING
+
 from tunefarm.auto_scheduler import (
     compute_dag,
     dispatcher,
@@ -11,6 +13,7 @@ from tunefarm.auto_scheduler import (
     workload_registry,
 )
 from tunefarm.auto_scheduler.measure import RPCRunner
+from tunefarm.compatibility import refusing
 from tuner.faces.auto_scheduler import task_actions as _task_actions  # noqa: F401  (for SearchTask.tune)
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.dispatcher import ApplyHistoryBest, DispatchContext
@@ -73,3 +76,6 @@ __all__ = [
     "task_scheduler",
     "workload_registry",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """autotvm: templates with knobs, tuned by the engine."""
 
+from typing import TYPE_CHECKING
+
 from tunefarm.autotvm import callback, measure, record, task, tuner
 from tunefarm.autotvm.measure import (
     LocalBuilder,
@@ -25,6 +27,7 @@ from tunefarm.autotvm.task import (
 )
 from tunefarm.autotvm.task.space import FallbackConfigEntity, InstantiationError
 from tunefarm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
+from tunefarm.compatibility import refusing
 
 __all__ = [
     "ApplyHistoryBest",
@@ -57,3 +60,6 @@ __all__ = [
     "template",
     "tuner",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

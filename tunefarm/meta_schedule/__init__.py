@@ -1,5 +1,8 @@
 """meta_schedule: tune any function in spaces made by rules, with the results in a database."""
 
+from typing import TYPE_CHECKING
+
+from tunefarm.compatibility import refusing
 from tunefarm.meta_schedule import (
     arg_info,
     builder,
@@ -57,3 +60,6 @@ __all__ = [
     "tune_tir",
     "utils",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

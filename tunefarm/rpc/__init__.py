@@ -3,6 +3,8 @@
 `connect` and `connect_tracker` use this machine's keys (the setting `keys`) where they know the other end's.
 """
 
+from typing import TYPE_CHECKING
+
 from rpc_server.box.server import Server
 from rpc_server.client.local import LocalSession, with_minrpc
 from rpc_server.client.session import RPCSession
@@ -11,6 +13,7 @@ from rpc_server.wire.keys import KeyRing
 from rpc_server.wire.trial_messages import EvaluatorOptions, FailureKind, MeasureRequest, MeasureResult
 from tracker.client import TrackerSession
 from tracker.server import Tracker
+from tunefarm.compatibility import refusing
 from tunefarm.rpc import client, server, tracker
 from tunefarm.rpc.client import connect, connect_tracker
 
@@ -33,3 +36,6 @@ __all__ = [
     "tracker",
     "with_minrpc",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """Running compiled code: devices, arrays, modules, timing, the function registry."""
 
+from typing import TYPE_CHECKING
+
 from compiler.artifact import Artifact
 from compiler.driver.objects import Array, Map, Object, ObjectGeneric, convert, convert_to_object
 from compiler.ir.object_path import ObjectPath, ObjectPathPair
@@ -40,6 +42,7 @@ from compiler.runtime.measure.report import Report
 from compiler.runtime.measure.timing import BenchmarkResult
 from compiler.runtime.vm import machine as relax_vm
 from compiler.tir.ops import const
+from tunefarm.compatibility import refusing
 from tunefarm.runtime import container, module, ndarray, object, object_generic, packed_func, params, profiling
 
 __all__ = [
@@ -107,3 +110,6 @@ __all__ = [
     "vulkan",
     "webgpu",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """What code is built for."""
 
+from typing import TYPE_CHECKING
+
 from compiler.runtime.core import device_target as _device_target  # noqa: F401  (for Target.from_device)
 from compiler.target.constructors import arm_cpu, bifrost, cuda, hexagon, intel_graphics, llvm, mali, riscv_cpu, rocm
 from compiler.target.generic_func import (
@@ -10,6 +12,7 @@ from compiler.target.generic_func import (
 )
 from compiler.target.tags import list_tags, register_tag
 from compiler.target.target import Target, TargetKind, list_kinds
+from tunefarm.compatibility import refusing
 from tunefarm.target import tag, target
 
 __all__ = [
@@ -37,3 +40,6 @@ __all__ = [
 ]  # fmt: skip
 
 create = Target
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

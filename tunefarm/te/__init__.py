@@ -1,5 +1,7 @@
 """Tensor expressions: computations described a tensor at a time, and their schedules."""
 
+from typing import TYPE_CHECKING
+
 from compiler.te.extern import ExternOp, extern
 from compiler.te.operation import compute, const, size_var, thread_axis, var
 from compiler.te.prim_func import create_prim_func
@@ -73,6 +75,7 @@ from compiler.tir.ops import (
 from compiler.tir.ops import (
     sub as subtract,
 )
+from tunefarm.compatibility import refusing
 from tunefarm.te import operation, schedule, tensor, tensor_intrin
 
 __all__ = [
@@ -164,3 +167,6 @@ __all__ = [
     "truncmod",
     "var",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """TensorIR: nodes, expression building, schedules."""
 
+from typing import TYPE_CHECKING
+
 from compiler.arith.index_map import IndexMap
 from compiler.errors import ScheduleError
 from compiler.schedule.core.schedule import Schedule, apply_trace
@@ -164,6 +166,7 @@ from compiler.tir.ops import floormod as indexmod
 from compiler.tir.ops import logical_and as all
 from compiler.tir.ops import logical_or as any
 from compiler.tir.visit import seq as stmt_seq
+from tunefarm.compatibility import refusing
 from tunefarm.tir import analysis, buffer, expr, function, ir_builder, schedule, stmt, stmt_functor, transform
 
 __all__ = [
@@ -343,3 +346,6 @@ __all__ = [
     "tvm_warp_shuffle_up",
     "tvm_warp_shuffle_xor",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """What can be asked of TensorIR functions."""
 
+from typing import TYPE_CHECKING
+
 from compiler.arith.analysis import (
     calculate_workspace_bytes,
     detect_buffer_access_lca,
@@ -10,6 +12,7 @@ from compiler.arith.analysis import (
     verify_memory,
     verify_well_formed,
 )
+from tunefarm.compatibility import refusing
 from tunefarm.tir.analysis import analysis
 
 __all__ = [
@@ -23,3 +26,6 @@ __all__ = [
     "verify_memory",
     "verify_well_formed",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

@@ -1,5 +1,7 @@
 """Passes over TensorIR functions."""
 
+from typing import TYPE_CHECKING
+
 from compiler.driver.tir_passes import (
     AlignStorage,
     Apply,
@@ -39,6 +41,7 @@ from compiler.driver.tir_passes import (
     module_pass,
     prim_func_pass,
 )
+from tunefarm.compatibility import refusing
 from tunefarm.tir.transform import function_pass, transform
 
 __all__ = [
@@ -82,3 +85,6 @@ __all__ = [
     "prim_func_pass",
     "transform",
 ]
+
+if not TYPE_CHECKING:  # a type checker would take every name to be there
+    __getattr__ = refusing(__name__)

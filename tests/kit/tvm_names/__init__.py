@@ -1,0 +1,1 @@
+"""The public names of Apache TVM, and what stands under each of them here."""

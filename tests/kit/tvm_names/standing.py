@@ -1,0 +1,111 @@
+"""What stands here under a name of Apache TVM."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from tests.kit.tvm_names.merge import DATA
+from tunefarm.compatibility import why_not
+
+IGNORED = {"span", "loc", "ip"}
+"""Parameters that no program depends on: where in a source text a node comes from."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of the table: `note` says how the name differs, or why it is refused."""
+
+    name: str
+    state: Literal["works", "differs", "refuses", "missing"]
+    note: str = ""
+
+
+@cache
+def field() -> dict[str, Any]:
+    """The data file: the versions, their modules and names."""
+    data: dict[str, Any] = json.loads(DATA.read_text())
+    return data
+
+
+def standings() -> list[Standing]:
+    return [standing(name, entry) for name, entry in field()["names"].items()]
+
+
+def missing_modules() -> list[str]:
+    """Modules of the older version that cannot be imported here and that no reason covers."""
+    return [path for path in field()["modules"].split() if _module(path) is None and why_not(path) is None]
+
+
+def standing(name: str, entry: dict[str, Any]) -> Standing:
+    space, _, last = name.rpartition(".")
+    refused = why_not(name)
+    module = _module(space)
+    try:
+        found = getattr(module, last)
+    except AttributeError:
+        return Standing(name, "refuses", refused) if refused else Standing(name, "missing")
+    notes = _less(found, entry["params"], entry.get("members"))
+    return Standing(name, "differs", "; ".join(notes)) if notes else Standing(name, "works")
+
+
+def _less(found: Any, params: str | None, members: dict[str, str | None] | None) -> list[str]:
+    """What the name has in Apache TVM and not here."""
+    notes = []
+    if members is None or inspect.isclass(found):
+        notes += _lacks(found, params, "")
+    absent = [name for name in members or {} if not hasattr(found, name) and not _is_field(found, name)]
+    if absent:
+        notes.append(f"has no {_listed(absent)}")
+    for name, wanted in (members or {}).items():
+        notes += _lacks(getattr(found, name, None), wanted, f"`{name}` ")
+    return notes
+
+
+def _is_field(found: Any, name: str) -> bool:
+    """Whether instances have an attribute that the class itself does not show."""
+    bases = getattr(found, "__mro__", ())
+    return any(name in {*getattr(base, "__annotations__", ()), *getattr(base, "__slots__", ())} for base in bases)
+
+
+def _lacks(found: Any, params: str | None, whose: str) -> list[str]:
+    """Which parameters are not taken, or taken by position only."""
+    if found is None or params is None or not callable(found):
+        return []
+    try:
+        ours = [p for p in inspect.signature(found).parameters.values() if p.name != "self"]
+    except (TypeError, ValueError):
+        return []
+    kinds = {p.kind for p in ours}
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        return []
+    names = {p.name for p in ours if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+    places = len(params) if inspect.Parameter.VAR_POSITIONAL in kinds else 0
+    places += sum(p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in ours)
+    wanted = [p for p in params.split() if p not in IGNORED]
+    named = [(at, p) for at, p in enumerate(wanted) if not p.startswith("*") and p not in names]
+    notes = []
+    if without := [p for at, p in named if at >= places]:
+        notes.append(f"{whose}takes no {_listed(without)}")
+    if placed := [p for at, p in named if at < places]:
+        notes.append(f"{whose}takes {_listed(placed)} by position only")
+    return notes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+@cache
+def _module(path: str) -> Any:
+    try:
+        return importlib.import_module(f"tunefarm.{path}")
+    except ModuleNotFoundError as error:
+        parent, _, last = path.rpartition(".")
+        if not (error.name or "").startswith("tunefarm"):
+            raise
+        return getattr(_module(parent), last, None) if parent else None
