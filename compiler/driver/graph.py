@@ -16,6 +16,7 @@ from compiler.ir.module import IRModule
 from compiler.ir.transform.passes import Pass
 from compiler.relax.nodes import Function
 from compiler.relax.transform.bind_params import bind_params
+from compiler.relax.transform.codegen.run_codegen import EXTERNAL
 from compiler.relax.transform.fold_constant import use_evaluator
 from compiler.relax.transform.pipeline import get_pipeline
 from compiler.relax.vm_codegen.bytecode import write_functions
@@ -82,7 +83,10 @@ def build_graph(
     entries = {GlobalVar(name): function.func for name, function in own.functions.items()}
     artifacts = _compiled(module.with_functions({**kernels, **entries}), chosen)
     native = {name: Native(name, function.results) for name, function in own.functions.items()}
-    return VMExecutable(builder.program(artifacts, str(chosen), native=native, interpreted=own.interpreted))
+    executable = VMExecutable(builder.program(artifacts, str(chosen), native=native, interpreted=own.interpreted))
+    for external in module.attrs.get(EXTERNAL, ()):
+        executable.mod.import_module(external)
+    return executable
 
 
 def compile_module(

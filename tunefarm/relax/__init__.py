@@ -59,6 +59,7 @@ from compiler.runtime.vm.vm_executable import VMExecutable as Executable
 from compiler.tir.nodes import PrimExpr
 from tunefarm.relax import (
     analysis,
+    backend,
     binding_rewrite,
     block_builder,
     dpl,
@@ -81,7 +82,7 @@ __all__ = [
     "PrimExpr", "PrimStructInfo", "PrimValue", "PyExprMutator", "PyExprVisitor", "RelaxExpr", "SeqExpr",
     "ShapeExpr", "ShapeStructInfo", "ShapeType", "StringImm", "StructInfo", "TensorStructInfo", "TensorType",
     "Tuple", "TupleGetItem", "TupleStructInfo", "VMExecutable", "VMInstrumentReturnKind", "Var", "VarBinding",
-    "VirtualMachine", "analysis", "binding_rewrite", "block_builder", "build", "call_dps_packed",
+    "VirtualMachine", "analysis", "backend", "binding_rewrite", "block_builder", "build", "call_dps_packed",
     "call_pure_packed", "call_tir", "call_tir_inplace", "call_tir_with_grad", "const", "convert_to_expr", "dpl", "expr",
     "expr_functor", "extern", "get_pipeline", "get_shape_of", "op", "struct_info", "training", "transform", "ty",
     "utils",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler.ir.transform.passes import Pass
+from compiler.relax.fusion.composite import FusionPattern, PatternCheckContext
 from compiler.relax.transform import pipeline as _pipeline  # noqa: F401  (registers its passes)
 from compiler.relax.transform.passes import (
     DataflowBlockPass,
@@ -28,7 +29,15 @@ def _constructor(registered: RelaxPass) -> Callable[..., Pass]:
 
 _constructors = {title: _constructor(registered) for title, registered in relax_passes().items()}
 
-__all__ = ["DataflowBlockPass", "FunctionPass", "dataflowblock_pass", "function_pass", *_constructors]
+__all__ = [
+    "DataflowBlockPass",
+    "FunctionPass",
+    "FusionPattern",
+    "PatternCheckContext",
+    "dataflowblock_pass",
+    "function_pass",
+    *_constructors,
+]
 
 
 def __getattr__(name: str) -> Callable[..., Pass]:

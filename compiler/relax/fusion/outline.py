@@ -96,6 +96,20 @@ def outlined(
     return Outlined(copy_with_new_vars(Function(own, seq, info, True, attrs)), tuple(args), info)
 
 
+def read_outside(bindings: Sequence[Binding], members: Sequence[int]) -> list[Var]:
+    """The variables of some bindings of a block that others read, or that are seen outside of the block."""
+    inside = set(members)
+    read = {
+        node
+        for number, binding in enumerate(bindings)
+        if number not in inside
+        for node in walk(binding.value)
+        if isinstance(node, Var)
+    }
+    own = [bindings[number].var for number in sorted(inside)]
+    return [var for var in own if var in read or not isinstance(var, DataflowVar)] or own[-1:]
+
+
 class _Outline(Renewal):
     """Copies bindings over the parameters of a function; only its results are seen outside of its block."""
 

@@ -11,6 +11,9 @@ from compiler.relax.transform.attach_global_symbol import attach_global_symbol
 from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
 from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
+from compiler.relax.transform.codegen.fuse_ops_by_pattern import fuse_ops_by_pattern
+from compiler.relax.transform.codegen.merge_composite_functions import merge_composite_functions
+from compiler.relax.transform.codegen.run_codegen import run_codegen
 from compiler.relax.transform.common_subexpr import eliminate_common_subexpr
 from compiler.relax.transform.dataflow.convert_to_dataflow import convert_to_dataflow
 from compiler.relax.transform.dataflow.remove_redundant_reshape import remove_redundant_reshape
@@ -140,7 +143,14 @@ DATAFLOW: tuple[PassFunction, ...] = (
 )
 """Dataflow blocks, and the order and form of what is in them."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (*DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *TRAINING, *WEIGHTS)
+CODEGEN: tuple[PassFunction, ...] = (
+    fuse_ops_by_pattern,
+    merge_composite_functions,
+    run_codegen,
+)
+"""Parts of graphs that code generators of users' own compute."""
+
+ON_REQUEST: tuple[PassFunction, ...] = (*CODEGEN, *DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *TRAINING, *WEIGHTS)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {

@@ -1,0 +1,1 @@
+"""Passes that give parts of graphs to other code generators."""
