@@ -60,6 +60,12 @@ from compiler.suggest import closest
 
 PassFunction = Callable[..., Any]
 
+PREPARATION: tuple[PassFunction, ...] = (
+    normalize,
+    fold_batch_norm,
+)
+"""Operators become fewer."""
+
 KERNELS: tuple[PassFunction, ...] = (
     normalize,
     lambda_lift,
@@ -131,7 +137,6 @@ TRAINING: tuple[PassFunction, ...] = (gradient,)
 INFERENCE: tuple[PassFunction, ...] = (
     decompose_ops_for_inference,
     decompose_ops_for_training,
-    fold_batch_norm,
     to_mixed_precision,
 )
 """What models are rewritten to before they run."""
@@ -155,8 +160,8 @@ ON_REQUEST: tuple[PassFunction, ...] = (*CODEGEN, *DATAFLOW, *INFERENCE, *MATMUL
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {
     "zero": KERNELS,
-    "default_build": (*KERNELS, *FUSION, *LOWERING),
-    "default": (*KERNELS, *FUSION, *LOWERING),
+    "default_build": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
+    "default": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
 }
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
@@ -24,7 +29,7 @@ def fold_batch_norm(mod: IRModule, context: PassContext) -> IRModule:
     gv = lv1[0]                                              gv = lv + (beta - mean * s)
 
     Where all weights are constants, or parameters behind the first "num_input", and nothing else uses the convolution.
-    A bias between the two is folded, too. Convolutions along one and three dimensions are treated alike.
+    A bias between the two is folded, too. Constants are computed here, in float64. Convolutions along one and three dimensions are treated alike.
     """
     return rewrite_calls(mod, {"relax.nn.batch_norm": _folded})
 
@@ -40,6 +45,10 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     conv, bias = _convolution(rewriter, data, axis, info.ndim)
     if conv is None or not _is_weight(rewriter, conv.args[1]):
         return None
+    norm = _Numbers.of(rewriter, call, conv, bias)
+    if norm is not None:
+        kernel, added = norm.folded(conv.attrs["kernel_layout"].index("O"), axis, info.ndim)
+        return Tuple((add(Call(conv.op, (conv.args[0], kernel), conv.attrs, conv.sinfo_args, conv.span), added), mean, var))
     deviation = sqrt(add(var, number(call.attrs["epsilon"], var)))
     factor: RelaxExpr = divide(gamma, deviation) if call.attrs["scale"] else divide(number(1.0, var), deviation)
     factor = rewriter.builder_.emit(factor)
@@ -52,6 +61,37 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     if bias is not None:
         total = add(multiply(bias, along(factor, axis, info.ndim)), total)
     return Tuple((add(product, total), mean, var))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The weights of a convolution and a batch norm after it, all of them known: `scale` and `shift` are of the norm,
+    each with an element for each channel; `bias` is between the two."""
+
+    kernel: Any
+    bias: Any
+    scale: Any
+    shift: Any
+
+    @staticmethod
+    def of(rewriter: CallRewriter, call: Call, conv: Call, bias: RelaxExpr | None) -> _Numbers | None:
+        """None where a weight is only known when the model runs."""
+        given = [conv.args[1], *call.args[1:], *(() if bias is None else (bias,))]
+        held = [rewriter.value_of(item) for item in given]
+        if not all(isinstance(item, Constant) and item.data.dtype in ("float32", "float64") for item in held):
+            return None
+        kernel, *rest = (item.array for item in held if isinstance(item, Constant))
+        gamma, beta, mean, var = (item.astype("float64") for item in rest[:4])
+        scale = (gamma if call.attrs["scale"] else 1.0) / np.sqrt(var + call.attrs["epsilon"])
+        shift = (beta if call.attrs["center"] else 0.0) - mean * scale
+        return _Numbers(kernel, rest[4].reshape(-1) if bias is not None else 0.0, scale, shift)
+
+    def folded(self, outputs: int, axis: int, rank: int) -> tuple[Constant, Constant]:
+        """The kernel, whose dimension `outputs` counts channels, and what is added along `axis` of the result."""
+        kind = self.kernel.dtype
+        kernel = self.kernel * self.scale.reshape([-1 if dim == outputs else 1 for dim in range(self.kernel.ndim)])
+        added = (self.bias * self.scale + self.shift).reshape([-1 if dim == axis else 1 for dim in range(rank)])
+        return Constant(kernel.astype(kind)), Constant(added.astype(kind))
 
 
 def _convolution(rewriter: CallRewriter, data: RelaxExpr, axis: int, rank: int) -> tuple[Call | None, RelaxExpr | None]:
