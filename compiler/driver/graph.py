@@ -13,11 +13,13 @@ from compiler.interp.interpreter import run as interpret
 from compiler.ir.base import GlobalVar
 from compiler.ir.function import BaseFunc
 from compiler.ir.module import IRModule
+from compiler.ir.transform.context import PassContext
 from compiler.ir.transform.passes import Pass
 from compiler.relax.nodes import Function
 from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.codegen.run_codegen import EXTERNAL
 from compiler.relax.transform.fold_constant import use_evaluator
+from compiler.relax.transform.packing.attach_layout_free_buffers import attach_layout_free_buffers
 from compiler.relax.transform.pipeline import get_pipeline
 from compiler.relax.vm_codegen.bytecode import write_functions
 from compiler.relax.vm_codegen.native.write import NativeFunctions, native_functions
@@ -62,6 +64,9 @@ def build_graph(
     with chosen:
         if params:
             module = bind_params(module, None, func_name="main", params=params)
+        if relax_pipeline in ("default", "default_build") and tir_pipeline == "default":
+            module = _with_schedules(_run("fused", module, get_pipeline), chosen)
+            relax_pipeline, tir_pipeline = "scheduled", None
         module = _run(relax_pipeline, module, get_pipeline)
         kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
         if tir_pipeline not in (None, "default"):
@@ -87,6 +92,13 @@ def build_graph(
     for external in module.attrs.get(EXTERNAL, ()):
         executable.mod.import_module(external)
     return executable
+
+
+def _with_schedules(module: IRModule, target: Target) -> IRModule:
+    """The module with its kernels scheduled. They may take constants in another order than they lie in."""
+    noted = attach_layout_free_buffers(module, PassContext.current(), constants_only=True)
+    kernels = {name: func for name, func in noted.items() if isinstance(func, n.PrimFunc)}
+    return noted.with_functions({**noted.functions, **scheduled(kernels, target)})
 
 
 def compile_module(

@@ -39,6 +39,8 @@ from compiler.relax.transform.matmul.reorder_take_after_matmul import reorder_ta
 from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
 from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
 from compiler.relax.transform.normalize import normalize
+from compiler.relax.transform.packing.attach_layout_free_buffers import attach_layout_free_buffers
+from compiler.relax.transform.packing.split_layout_rewrite_preproc import split_layout_rewrite_preproc
 from compiler.relax.transform.passes import pass_of
 from compiler.relax.transform.private.expand_tuple_arguments import expand_tuple_arguments
 from compiler.relax.transform.private.inline_private_functions import inline_private_functions
@@ -86,6 +88,13 @@ FUSION: tuple[PassFunction, ...] = (
     dead_code_elimination,
 )
 """Kernels that belong together become one."""
+
+PACKING: tuple[PassFunction, ...] = (
+    split_layout_rewrite_preproc,
+    fold_constant,
+    dead_code_elimination,
+)
+"""Constants are kept as schedules want them."""
 
 LOWERING: tuple[PassFunction, ...] = (
     rewrite_dataflow_reshape,
@@ -155,11 +164,22 @@ CODEGEN: tuple[PassFunction, ...] = (
 )
 """Parts of graphs that code generators of users' own compute."""
 
-ON_REQUEST: tuple[PassFunction, ...] = (*CODEGEN, *DATAFLOW, *INFERENCE, *MATMUL, *PRIVATE, *TRAINING, *WEIGHTS)
+ON_REQUEST: tuple[PassFunction, ...] = (
+    attach_layout_free_buffers,
+    *CODEGEN,
+    *DATAFLOW,
+    *INFERENCE,
+    *MATMUL,
+    *PRIVATE,
+    *TRAINING,
+    *WEIGHTS,
+)
 """Passes that no pipeline has: builds or users run them."""
 
 PIPELINES: dict[str, tuple[PassFunction, ...]] = {
     "zero": KERNELS,
+    "fused": (*PREPARATION, *KERNELS, *FUSION),
+    "scheduled": (*PACKING, *LOWERING),
     "default_build": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
     "default": (*PREPARATION, *KERNELS, *FUSION, *LOWERING),
 }
@@ -167,6 +187,8 @@ PIPELINES: dict[str, tuple[PassFunction, ...]] = {
 
 def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
     """The passes of a pipeline: "zero" makes kernels, "default" and "default_build" all that a build needs.
+
+    "fused" ends where kernels can be scheduled, "scheduled" goes on with kernels that were.
 
     Raises ArgumentError (a ValueError) for another name, and for options that the pipeline does not take.
     """

@@ -29,7 +29,8 @@ def fold_batch_norm(mod: IRModule, context: PassContext) -> IRModule:
     gv = lv1[0]                                              gv = lv + (beta - mean * s)
 
     Where all weights are constants, or parameters behind the first "num_input", and nothing else uses the convolution.
-    A bias between the two is folded, too. Constants are computed here, in float64. Convolutions along one and three dimensions are treated alike.
+    A bias between the two is folded, too. Constants are computed here, in float64.
+    Convolutions along one and three dimensions are treated alike.
     """
     return rewrite_calls(mod, {"relax.nn.batch_norm": _folded})
 
@@ -48,7 +49,8 @@ def _folded(rewriter: CallRewriter, call: Call) -> RelaxExpr | None:
     norm = _Numbers.of(rewriter, call, conv, bias)
     if norm is not None:
         kernel, added = norm.folded(conv.attrs["kernel_layout"].index("O"), axis, info.ndim)
-        return Tuple((add(Call(conv.op, (conv.args[0], kernel), conv.attrs, conv.sinfo_args, conv.span), added), mean, var))
+        product = Call(conv.op, (conv.args[0], kernel), conv.attrs, conv.sinfo_args, conv.span)
+        return Tuple((add(product, added), mean, var))
     deviation = sqrt(add(var, number(call.attrs["epsilon"], var)))
     factor: RelaxExpr = divide(gamma, deviation) if call.attrs["scale"] else divide(number(1.0, var), deviation)
     factor = rewriter.builder_.emit(factor)
