@@ -23,7 +23,9 @@ class _Renewer:
 
     def function(self, func: PrimFunc) -> PrimFunc:
         params = tuple(map(self._new, func.params))
-        buffers = {self._vars[param]: self._define(buffer) for param, buffer in func.buffer_map.items()}
+        for buffer in func.buffer_map.values():  # all of them first: a shape may be made of another buffer's sizes
+            self._name(buffer)
+        buffers = {self._vars[param]: self._buffer(buffer) for param, buffer in func.buffer_map.items()}
         body = self.go(func.body)
         return replace(func, params=params, buffer_map=buffers, body=body)
 
@@ -33,11 +35,15 @@ class _Renewer:
 
     def _define(self, buffer: n.Buffer) -> n.Buffer:
         """A new buffer; the data and sizes it is the first to name are new with it."""
+        self._name(buffer)
+        return self._buffer(buffer)
+
+    def _name(self, buffer: n.Buffer) -> None:
+        """New variables for the data and sizes that `buffer` is the first to name."""
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for expr in (buffer.data, *buffer.shape, *buffer.strides, *offset):
             if isinstance(expr, n.Var) and expr not in self._vars:
                 self._new(expr)
-        return self._buffer(buffer)
 
     def _buffer(self, buffer: n.Buffer) -> n.Buffer:
         found = self._buffers.get(buffer)
