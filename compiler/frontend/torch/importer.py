@@ -70,6 +70,8 @@ class GraphImporter:
         self.constants = constants
         self.values: dict[Any, Any] = {}
         self.refused: dict[str, list[str]] = {}
+        self.missing: frozenset[str] = frozenset()
+        """Names of nodes that are known to have no converter, and are passed over."""
         self._own = own or {}
 
     def info(self, fake: Any) -> TensorStructInfo:
@@ -121,6 +123,8 @@ class GraphImporter:
 
     def _converted(self, module: Any, node: Any) -> Any:
         name = name_of(node.target)
+        if node.name in self.missing:
+            return self._stand_in(node.meta.get("val"))
         try:
             if name.endswith(_INLINED):
                 return self._inlined(name, node)

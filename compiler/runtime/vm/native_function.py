@@ -80,13 +80,44 @@ class NativeFunction:
             return outs[0]
         return self._finish(status, arrays, outs)
 
+    @property
+    def outs(self) -> tuple[ArgSpec, ...]:
+        """What is known of the results that it makes."""
+        return self._outs
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """For each array of what it gives the number of the result, or -1 - the number of the argument that it is."""
+        return self._numbers
+
+    def sizes(self, args: Sequence[Any]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        """The shapes of the results that belong to these arguments, and the numbers that follow them in the slots.
+
+        Arguments are numbers, and whatever has a shape.
+        """
+        known = self._values(args)
+        implicit = tuple([parse_extent(arg.value).value(known) for arg in self._code.entry.implicit])
+        return [_shape(spec, known) for spec in self._outs], implicit
+
+    def call_at(self, slots: Sequence[int], args: Sequence[Any]) -> None:
+        """Run on memory of the caller's: addresses and numbers of the arguments, addresses of the results, numbers.
+
+        `args` are what the slots stand for. They were checked: shapes, types, 64-byte alignment.
+        """
+        status = self._code._call(self._pack_pointers(*slots))
+        if status:
+            raise self._failure(status, args)
+
+    def _failure(self, status: int, flat: Sequence[Any]) -> Exception:
+        checks = self._code.entry.checks
+        if 0 <= status - FIRST_CHECK < len(checks):
+            message = _filled(checks[status - FIRST_CHECK], self._values(flat))
+            return ArgumentError(message, detail={"function": self.name, "code": status})
+        return kernel_failure(self.name, status)
+
     def _finish(self, status: int, flat: Sequence[Any], outs: Sequence[NDArray]) -> Any:
         if status:
-            checks = self._code.entry.checks
-            if 0 <= status - FIRST_CHECK < len(checks):
-                message = _filled(checks[status - FIRST_CHECK], self._values(flat))
-                raise ArgumentError(message, detail={"function": self.name, "code": status})
-            raise kernel_failure(self.name, status)
+            raise self._failure(status, flat)
         return _nested(self._result, iter([outs[i] if i >= 0 else flat[-1 - i] for i in self._numbers]))
 
     def bind(self, args: Sequence[Any]) -> CPUCall:
@@ -97,9 +128,8 @@ class NativeFunction:
 
     def _shapes(self, flat: Sequence[Any]) -> tuple[Results, tuple[int, ...]]:
         """The shapes of the results that belong to these arguments, and the numbers that follow the arguments."""
-        known = self._values(flat)
-        implicit = tuple([parse_extent(arg.value).value(known) for arg in self._code.entry.implicit])
-        return [ArrayKind.of(_shape(spec, known), spec.dtype) for spec in self._outs], implicit
+        shapes, implicit = self.sizes(flat)
+        return [ArrayKind.of(shape, spec.dtype) for shape, spec in zip(shapes, self._outs)], implicit
 
     def _values(self, flat: Sequence[Any]) -> dict[str, int]:
         """What extents are made of, by name: the numbers that are passed, and the arrays' dimensions."""

@@ -18,7 +18,8 @@ from tracker.client import connect_tracker
 from tracker.server import Tracker
 from tuner.records.store import RecordStore
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if "import torch" not in path.read_text())
+"""Those with PyTorch are run by tests/torch."""
 KERNEL = "matmul:64,64,64:float32"  # what docs/build-jobs.md and examples/build_job.py build
 SERVER, TRACKER, WEB = "9091", "9190", "9180"
 
