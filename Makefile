@@ -5,11 +5,12 @@ BIN    := $(VENV)/bin
 # Of the tests, which wait for processes half of their time; the longest begin (tests/kit/durations.py).
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 STAMP  := $(VENV)/.installed
+TORCH  := $(VENV)/.torch-installed
 LINTED := $(VENV)/lint.log
 PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
 .PHONY: help setup test pytest durations browser emulators lint lint-beside ruff mypy contracts shortest demo fuzz attack \
-        soak bench gpu gpu-pack clean
+        soak bench gpu gpu-pack models test-models clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -73,6 +74,18 @@ fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FR
 
 attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" $(if $(QUICK),--collect-only) tests/attack
+
+$(TORCH): $(STAMP)
+	$(BIN)/python .ci/add_torch.py
+	@touch $@
+
+models: $(TORCH)         ## export ONNX models with random weights to build/models (ONLY=resnet50)
+	$(BIN)/python -m tests.kit.torch.onnx_models $(if $(ONLY),--only $(ONLY))
+
+test-models: export PYTHONDONTWRITEBYTECODE =
+test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build
+	@$(BIN)/python -m compileall -q $(PACKAGES)
+	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)

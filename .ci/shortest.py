@@ -21,6 +21,7 @@ TARGETS = {
     "attack": "QUICK=1",  # collects them: make test has run the short ones
     "soak": "TIME=3 KILLS=4",
     "bench": "QUICK=1",
+    "models": "ONLY=squeezenet1_1",
     "durations": "CHECK=1",
     "gpu-pack": f"QUICK=1 PACK_PYTHON={HERE}",
     "gpu": f"SHORTEST=1 PYTHON={sys.executable}",  # after gpu-pack, whose folder it installs from
@@ -32,6 +33,7 @@ APART = {
     "setup": "every target begins with it",
     "lint": "part of make test",
     "test": "what CI runs before",
+    "test-models": "what CI runs before",
     "shortest": "this",
     "clean": "removes the virtual environment that CI runs in",
 }

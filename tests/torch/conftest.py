@@ -18,5 +18,5 @@ if HAS_TORCH:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not HAS_TORCH:
         terminalreporter.write_line(
-            "tests/torch is left out: torch is not installed (`pip install -e '.[torch]'` adds it)"
+            "tests/torch and tests/models are left out: torch is not installed (make test-models adds it and runs them)"
         )

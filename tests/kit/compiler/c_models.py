@@ -1,17 +1,21 @@
-"""Models run from C: examples/run_model.c, compiled against a model's library and header."""
+"""Models run from C: the examples' programs, compiled against a model's library."""
 
 from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from compiler.extents import parse_extent
+from compiler.runtime.vm.machine import VirtualMachine
 from compiler.runtime.vm.vm_executable import VMExecutable
 
 SOURCE = Path(__file__).parents[3] / "examples" / "run_model.c"
+ANY_SOURCE = SOURCE.with_name("run_any_model.c")
 
 
 def run_in_c(executable: VMExecutable, x: Any, folder: Path) -> tuple[Any, str]:
@@ -36,3 +40,29 @@ def _maps(pid: int) -> str:
             return text
         time.sleep(0.01)
     raise AssertionError("the library was not mapped")
+
+
+def run_any_in_c(vm: VirtualMachine, arrays: Sequence[Any], outputs: Sequence[Any], folder: Path) -> tuple[bytes, str]:
+    """The bytes of what main gives for arrays, run by examples/run_any_model.c, and what the process had mapped.
+
+    `outputs` are arrays of the results' shapes. Fails where main is no machine code, or a result is an argument itself.
+    """
+    program = vm.module.program
+    function = program.function("main")
+    assert function is not None
+    assert function.native is not None
+    assert function.native.results == tuple(range(len(outputs))), "a result is an argument itself"
+    entry = program.kernels["cpu"].entry(function.native.entry)
+    known: dict[str, int] = {}
+    for spec, array in zip(entry.args, arrays):
+        known |= {extent: size for extent, size in zip(spec.shape or (), array.shape) if isinstance(extent, str)}
+    numbers = [str(parse_extent(arg.value).value(known)) for arg in entry.implicit]
+    words = [*(f"in:{a.nbytes}" for a in arrays), *(f"out:{a.nbytes}" for a in outputs), *numbers]
+    library, runner = folder / "model.so", folder / "run_any_model"
+    vm.module.export_library(str(library))
+    command = ["cc", "-O1", "-Wall", "-Werror", "-o", runner, ANY_SOURCE, library, "-lm", "-lpthread"]
+    subprocess.run(command, check=True)
+    with subprocess.Popen([runner, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        maps = _maps(running.pid)
+        out, _ = running.communicate(b"".join(a.tobytes() for a in arrays), timeout=120)
+    return out, maps

@@ -79,6 +79,9 @@ MODELS: dict[str, Callable[[bool], Example]] = {
     "vit": lambda s: _vit(),
 }
 
+OF_ONE_SIZE = ("whisper_encoder", "vit")
+"""Models of which no size may change."""
+
 
 def _whisper() -> Example:
     config = hf.WhisperConfig(
@@ -93,3 +96,15 @@ def _vit() -> Example:
     small = {key: value for key, value in _SMALL.items() if key != "vocab_size"}
     model = _seeded(lambda: hf.ViTModel(hf.ViTConfig(**small, image_size=32, patch_size=8)))
     return Example(_Logits(model).eval(), torch.randn(1, 3, 32, 32))
+
+
+def encoder() -> tuple[Any, tuple[Any, ...]]:
+    """BERT-base, and a sequence of 128 tokens."""
+    model = _seeded(lambda: hf.BertModel(hf.BertConfig()))
+    return _Logits(model).eval(), (_tokens(128),)
+
+
+def decoder() -> tuple[Any, tuple[Any, ...]]:
+    """A small Llama, and a sequence."""
+    example = MODELS["llama"](True)
+    return example.model, (example.input,)

@@ -1,0 +1,23 @@
+"""Whole models: `make test-models` runs them. They need PyTorch, torchvision and transformers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+NEEDED = ("torch", "torchvision", "transformers")
+collect_ignore_glob = [] if all(map(importlib.util.find_spec, NEEDED)) else ["test_*.py"]
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Where slow tests are left out, do not even import the libraries that these need."""
+    return True if config.option.markexpr == "not slow" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes runs in its own target."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
