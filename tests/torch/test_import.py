@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import tunefarm as tvm
 from compiler.errors import ArgumentError
 from compiler.frontend.params import detach_params
 from compiler.frontend.torch.errors import UnsupportedOperatorError
@@ -18,6 +19,8 @@ from compiler.relax import op
 from compiler.relax.nodes import Constant, TensorStructInfo, TupleStructInfo
 from compiler.tir.nodes import Var
 from tests.kit.torch.agreement import Function, check, compare, imported, machine, results
+from tunefarm import relay
+from tunefarm.contrib import graph_executor
 
 
 class Small(torch.nn.Module):
@@ -268,3 +271,13 @@ def test_an_fx_graph_of_methods_and_functions() -> None:
     mod = from_fx(torch.fx.symbolic_trace(function), [((2, 3), "float32"), ((3,), "float32")])
     out = machine(mod)["main"](np.ones((2, 3), "float32"), np.ones(3, "float32"))
     np.testing.assert_allclose(out[0].numpy(), np.full(6, 1 / 6), rtol=1e-6)
+
+
+def test_relay_imports_under_the_names_given() -> None:
+    model = torch.nn.Linear(3, 2).eval()
+    given = torch.rand(4, 3)
+    mod, params = relay.frontend.from_pytorch(torch.export.export(model, (given,)), [("data", (4, 3))])
+    assert len(params) == 2
+    module = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
+    module.run(data=given.numpy())
+    np.testing.assert_allclose(module.get_output(0).numpy(), model(given).detach().numpy(), rtol=1e-5, atol=1e-6)

@@ -17,6 +17,7 @@ from compiler.faces.relay.translate import to_relax
 from compiler.ir.module import IRModule
 from compiler.relax.interp import run as interpret
 from compiler.relax.nodes import Function
+from compiler.relax.transform.bind_params import bind_params
 from compiler.runtime.core.device import Device, cpu
 from compiler.runtime.core.ndarray import NDArray, array
 from compiler.runtime.core.packed import PackedFunc
@@ -118,7 +119,7 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> GraphExecutorFactoryModule:
-    """Compile a Relay module, or a function, to a module for `contrib.graph_executor.GraphModule`.
+    """Compile a module of Relay or relax, or a function of Relay, to a module for `contrib.graph_executor.GraphModule`.
 
     `params`: weights of "main" by name. `target`: a target, or a dict with one. `executor`, `runtime`,
     `target_host` and the pools of memory are accepted for compatibility with TVM and change nothing. Raises IRError,
@@ -126,9 +127,20 @@ def build(
     """
     given = dict(params or {})
     names = _names(ir_mod)
-    module = to_relax(ir_mod, {name: value for name, value in given.items() if name in names})
+    bound = {name: value for name, value in given.items() if name in names}
+    module = _bound(ir_mod, bound) if _is_relax(ir_mod) else to_relax(ir_mod, bound)
     executable = build_graph(module, _target(target), exec_mode="compiled")
     return GraphExecutorFactoryModule(executable, mod_name, module, given)
+
+
+def _is_relax(ir_mod: IRModule | Expr) -> bool:
+    """Whether a module is one of relax already, as the frontends give it."""
+    return isinstance(ir_mod, IRModule) and isinstance(ir_mod.get("main"), Function)
+
+
+def _bound(ir_mod: IRModule | Expr, params: Mapping[str, Any]) -> IRModule:
+    assert isinstance(ir_mod, IRModule)
+    return bind_params(ir_mod, None, func_name="main", params=params) if params else ir_mod
 
 
 def _names(ir_mod: IRModule | Expr) -> set[str]:

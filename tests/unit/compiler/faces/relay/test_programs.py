@@ -202,7 +202,7 @@ def test_a_module_is_measured_and_debugged() -> None:
 
 def test_names_not_carried_over_say_what_to_use() -> None:
     for owner, name, instead in (
-        (relay, "ScopeBuilder", "relax.BlockBuilder"), (relay.frontend, "from_onnx", "relax.frontend.onnx"),
+        (relay, "ScopeBuilder", "relax.BlockBuilder"),
         (relay.frontend, "from_keras", "ONNX"), (relay.transform, "FuseOps", "relax.transform"),
         (relay.analysis, "check_kind", "relax.analysis"), (relay.dataflow_pattern, "is_op", "relax.dpl"),
         (relay.nn, "fifo_buffer", "relax"), (relay.vision, "proposal", "relax"),
