@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from compiler.arith.analyzer import Analyzer
 from compiler.errors import IRError
@@ -19,6 +19,8 @@ from compiler.tir.visit import substitute
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IndexMap(Node):
     """`final_indices`, expressions in `initial_indices`: element [i, j] lies at their values."""
+
+    DEFINES: ClassVar[tuple[str, ...]] = ("initial_indices",)
 
     initial_indices: tuple[n.Var, ...]
     final_indices: tuple[PrimExpr, ...]

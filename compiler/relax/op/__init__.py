@@ -119,6 +119,7 @@ from compiler.relax.op.movement.dimensions import (
 )
 from compiler.relax.op.movement.index import dynamic_strided_slice, strided_slice, take
 from compiler.relax.op.movement.joining import concat, meshgrid, split, stack
+from compiler.relax.op.movement.layout_transform import layout_transform
 from compiler.relax.op.movement.manipulate import astype, permute_dims, reshape
 from compiler.relax.op.movement.mask import masked_fill
 from compiler.relax.op.movement.positions import (
@@ -217,6 +218,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "layout_transform",
     "left_shift",
     "less",
     "less_equal",

@@ -137,6 +137,10 @@ class ValueParser(Parser):
             return (self.value(node.args[0]),)
         if name == "emit_te":
             return (self.kernel(node),)
+        if self.call(node, "tir") == "index_map" and len(node.args) == 1 and isinstance(node.args[0], ast.Lambda):
+            return (ast.unparse(node.args[0]),)
+        if name == "layout_transform":
+            node = _with_maps_as_text(node)
         operator = None if name is None else OPERATORS.get(f"relax.{name}")
         if operator is not None or name == "call_packed":
             args, named = self.arguments(node)
@@ -232,3 +236,13 @@ class ValueParser(Parser):
         """An annotation."""
         with self.source.at(node):
             return as_info(self.value(node))
+
+
+def _with_maps_as_text(node: ast.Call) -> ast.Call:
+    """A call whose lambdas, maps of indices, are their text: nothing of them runs."""
+
+    def text(value: ast.expr) -> ast.expr:
+        return ast.copy_location(ast.Constant(ast.unparse(value)), value) if isinstance(value, ast.Lambda) else value
+
+    named = [ast.keyword(keyword.arg, text(keyword.value)) for keyword in node.keywords]
+    return ast.copy_location(ast.Call(node.func, list(map(text, node.args)), named), node)

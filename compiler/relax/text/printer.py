@@ -10,9 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from compiler.arith.index_map import IndexMap
 from compiler.errors import IRError
 from compiler.ir.base import GlobalVar, Op, RelaxExpr
-from compiler.ir.text import Lines, Names, keep, leave_out, quote, register_function, register_text, value_text
+from compiler.ir.text import (
+    Lines,
+    Names,
+    keep,
+    leave_out,
+    quote,
+    register_function,
+    register_text,
+    register_value,
+    value_text,
+)
 from compiler.relax.nodes import (
     Binding,
     BindingBlock,
@@ -37,6 +48,7 @@ from compiler.relax.nodes import (
 from compiler.relax.nodes.symbols import symbols_in
 from compiler.relax.op.core.params import Kind
 from compiler.relax.op.core.registry import OPERATORS, Operator
+from compiler.relax.op.movement.layout_transform import index_map_text
 from compiler.relax.text.print_info import InfoPrinter
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.tir import nodes as n
@@ -283,6 +295,7 @@ def _block_text(node: BindingBlock | Binding | SeqExpr) -> str:
 
 
 register_function(Function, function_lines)
+register_value(IndexMap, index_map_text)
 for _kind in (Var, Call, Constant, Tuple, TupleGetItem, ShapeExpr, PrimValue, StringImm, DataTypeImm, ExternFunc):
     register_text(_kind, _text)
 for _part in (BindingBlock, Binding, SeqExpr):

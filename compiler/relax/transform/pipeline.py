@@ -29,6 +29,7 @@ from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_i
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
+from compiler.relax.transform.layout.convert_layout import convert_layout
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
 from compiler.relax.transform.matmul.adjust_matmul_order import adjust_matmul_order
@@ -111,6 +112,9 @@ LOWERING: tuple[PassFunction, ...] = (
 )
 """Memory, dimensions and what the machine does become explicit."""
 
+LAYOUT: tuple[PassFunction, ...] = (convert_layout,)
+"""How tensors lie in memory."""
+
 MATMUL: tuple[PassFunction, ...] = (
     adjust_matmul_order,
     combine_parallel_matmul,
@@ -169,6 +173,7 @@ ON_REQUEST: tuple[PassFunction, ...] = (
     *CODEGEN,
     *DATAFLOW,
     *INFERENCE,
+    *LAYOUT,
     *MATMUL,
     *PRIVATE,
     *TRAINING,

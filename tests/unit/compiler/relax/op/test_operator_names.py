@@ -42,7 +42,6 @@ MISSING = {
     "call_py_func": "a graph holds no Python functions", "distributed.annotate_sharding": _MESHES,
     "distributed.call_tir_local_view": _MESHES, "distributed.redistribute": _MESHES,
     "distributed.redistribute_replica_to_shard": _MESHES,
-    "layout_transform": "index maps are no attributes of graphs: a te function of topi moves elements",
     "register_gradient": "a declaration has its gradient",
 }  # fmt: skip
 """Names that are not there, and why."""

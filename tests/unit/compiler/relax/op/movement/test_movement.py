@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compiler.driver.graph import build_graph
 from compiler.errors import IRError
 from compiler.relax import op
+from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.interp import run
 from compiler.relax.nodes import PrimValue, TensorStructInfo, Var
 from compiler.relax.op.core.registry import OPERATORS
+from compiler.runtime.core.device import device
+from compiler.runtime.vm.machine import VirtualMachine
 from compiler.tir import nodes as n
-from tests.kit.compiler.relax_ops import SIZES, WITHOUT_ZERO, Case, check
+from tests.kit.compiler.relax_gradients import check_gradient
+from tests.kit.compiler.relax_ops import SIZES, WITHOUT_ZERO, Case, check, check_text
 
 SOME = ("float32", "int64", "bool", "bfloat16")
 RNG = np.random.default_rng(5)
@@ -68,7 +74,15 @@ CREATION = [
     Case("tril", lambda x: op.tril(x, -1), lambda a: np.tril(a, -1), ["k n m"], SOME),
     Case("triu", op.triu, np.triu, ["k n m"], SOME),
 ]  # fmt: skip
+def blocked(a):
+    """Rows in blocks of 4, padded by 2."""
+    full = np.concatenate([a, np.full((-len(a) % 4, *a.shape[1:]), 2, a.dtype)])
+    return full.reshape(-1, 4, *a.shape[1:]).transpose(0, 2, 1)
+
+
 MOVEMENT = [
+    Case("layout_transform", lambda x: op.layout_transform(x, lambda i, j, k: (k, i, j)),
+         lambda a: a.transpose(2, 0, 1), ["n m k"], SOME),
     Case("astype", lambda x: op.astype(x, "int32"), lambda a: a.astype("int32"), ["n m"], ("float32", "int8", "bool")),
     Case("permute_dims", lambda x: op.permute_dims(x, [2, 0, 1]), lambda a: a.transpose(2, 0, 1), ["n m k"], SOME),
     Case("permute_dims reversed", op.permute_dims, np.transpose, ["n m k"]),
@@ -213,3 +227,28 @@ def test_sizes_of_the_cases() -> None:
     assert any(set(s.values()) == {1} for s in SIZES)
     assert any(0 in s.values() for s in SIZES)
     assert len(SIZES) == len(WITHOUT_ZERO) == 4
+
+
+def test_layouts_with_blocks_and_padding() -> None:
+    x = Var("x", TensorStructInfo((10, 3), "float32"))
+    call = op.layout_transform(x, lambda i, j: (i // 4, j, i % 4), 2.0)
+    assert info_of_call(call) == TensorStructInfo((3, 3, 4), "float32")
+    check_text(lambda x: op.layout_transform(x, lambda i, j: (i // 4, j, i % 4), 2.0), [x])
+    values = RNG.standard_normal((10, 3))
+    build = lambda x: op.layout_transform(x, "lambda i, j: (i // 4, j, i % 4)", 2)  # noqa: E731
+    assert check_gradient(build, blocked, [values], "blocks") == 1
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        back = op.layout_transform(bb.emit(call), lambda i, j, k: (i * 4 + k, j))
+        bb.emit_func_output(bb.emit(back))
+    data = values.astype("float32")
+    wanted = np.concatenate([data, np.full((2, 3), 2, "float32")])
+    np.testing.assert_array_equal(run(bb.get(), data), wanted)
+    found = VirtualMachine(build_graph(bb.get(), "llvm"), device("cpu"))["main"](data)
+    np.testing.assert_array_equal(found.numpy(), wanted)
+    with pytest.raises(IRError, match="places without an element of x"):
+        info_of_call(op.layout_transform(x, lambda i, j: (i // 4, j, i % 4)))
+    with pytest.raises(IRError, match="index_map takes 3 indices, and x is"):
+        info_of_call(op.layout_transform(x, lambda i, j, k: (k, j, i)))
+    with pytest.raises(IRError, match=r"layout_transform: .*holds more than"):
+        op.layout_transform(x, "lambda i: (i ** 2,)")
