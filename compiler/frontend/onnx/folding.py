@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -196,13 +197,15 @@ def _split(node: Node, arrays: Arrays) -> Any:
 def _expand(node: Node, arrays: Arrays) -> Any:
     if arrays[1].dtype == object:
         return None
-    shape = np.broadcast_shapes(arrays[0].shape, tuple(int(size) for size in arrays[1]))
-    return np.broadcast_to(arrays[0], shape) if int(np.prod(shape)) <= LIMIT else None
+    wanted = [int(size) for size in arrays[1]]
+    if prod(wanted) * arrays[0].size > LIMIT:  # numpy's product would overflow
+        return None
+    return np.broadcast_to(arrays[0], np.broadcast_shapes(arrays[0].shape, tuple(wanted)))
 
 
 @fold("Tile")
 def _tile(node: Node, arrays: Arrays) -> Any:
-    if len(arrays) != 2 or int(np.prod(arrays[1])) * arrays[0].size > LIMIT:
+    if len(arrays) != 2 or prod(int(times) for times in arrays[1]) * arrays[0].size > LIMIT:
         return None
     return np.tile(arrays[0], [int(times) for times in arrays[1]])
 

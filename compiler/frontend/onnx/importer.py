@@ -24,6 +24,8 @@ Control: TypeAlias = "Callable[[Importer, Node, Scope], Any]"
 """A converter of a node that holds graphs."""
 MAX_DEPTH = 64
 """How deep graphs and functions may lie inside of each other."""
+MAX_EXPANDED = 200_000
+"""Nodes that functions and loops may make: a small file could say any number."""
 
 
 def domain_of(name: str) -> str:
@@ -75,6 +77,8 @@ class Importer:
         self.source = source
         self.controls = controls
         self.functions = {(domain_of(item.domain), item.name): item for item in model_functions}
+        self._expanded = 0
+        self._seen: set[tuple[str, str, frozenset[tuple[str, int]]]] = set()
 
     # -------------------------------------------------------------------- before anything is built
 
@@ -91,7 +95,9 @@ class Importer:
             function = self.functions.get((domain, node.op_type))
             if function is not None:
                 own = {domain_of(item.domain): item.version for item in function.opset_import}
-                if depth <= MAX_DEPTH:
+                called = (domain, node.op_type, frozenset((own or opsets).items()))
+                if called not in self._seen:  # functions that call others twice make twice as many nodes at each level
+                    self._seen.add(called)
                     yield from self.unsupported(function.node, own or opsets, depth + 1)
             elif find(domain, node.op_type, opset) is None and (domain or node.op_type not in self.controls):
                 refused = REFUSED.get((domain, node.op_type))
@@ -123,6 +129,9 @@ class Importer:
         if scope.depth > MAX_DEPTH:
             raise OnnxImportError(f"graphs or functions lie more than {MAX_DEPTH} deep inside of each other")
         for proto in nodes:
+            self._expanded += scope.depth > 0
+            if self._expanded > MAX_EXPANDED:
+                raise OnnxImportError(f"functions and loops of the model make more than {MAX_EXPANDED:,} nodes")
             node = self._node(proto, scope, declared)
             for name, value in zip(node.outputs, self.results(node, scope)):
                 if name:
@@ -141,11 +150,9 @@ class Importer:
 
     def results(self, node: Node, scope: Scope) -> list[Value | None]:
         """The values of a node's outputs."""
-        known = folded(node)
-        if known is not None:
-            return list(known)
         try:
-            return self._converted(node, scope)
+            known = folded(node)
+            return self._converted(node, scope) if known is None else list(known)
         except NeedsValueError as error:
             if error.detail.get("node") is None:
                 error.message = f"{node.op} at node {node.name!r}: {error.message}"

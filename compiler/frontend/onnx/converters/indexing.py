@@ -125,6 +125,8 @@ def split(g: GraphBuilder, node: Node) -> Result:
         wanted = node.ints("split") if given is None else g.static_ints(given, "split")
         if wanted is None:
             count = node.int("num_outputs", len(node.outputs))
+            if count != len(node.outputs):
+                node.fail(f"it has {len(node.outputs)} outputs, and num_outputs={count}")
             known = ops.as_int(size)
             if known is None:
                 part = simplified(ops.floordiv(size + (count - 1), i64(count)))

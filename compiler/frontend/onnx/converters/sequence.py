@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from compiler.frontend.onnx.registry import Result, converter
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value
 from compiler.relax import op
 from compiler.tir import ops
+
+MAX_ITEMS = 1 << 14
+"""Parts that a tensor is cut into."""
 
 
 def _sequence(node: Node, index: int = 0) -> SequenceValue:
@@ -96,15 +100,17 @@ def split(g: GraphBuilder, node: Node) -> Result:
     if size is None:
         raise NeedsValueError.of("the size of a dimension that is cut into a sequence", x.wants)
     drop = False
+    part = 1 if given is None or g.rank(given) else g.static_ints(given, "split")[0]
+    if part <= 0 or (size / part > MAX_ITEMS and (given is None or not g.rank(given))):
+        node.fail(f"it cuts {size} elements into sequences of {part}")
     if given is None:
         sizes, drop = [1] * size, not node.int("keepdims", 1)
     else:
         wanted = g.static_ints(given, "split")
         sizes = wanted
         if g.rank(given) == 0:
-            part = wanted[0]
             sizes = [min(part, size - start) for start in range(0, size, part)]
-    cuts = [sum(sizes[: k + 1]) for k in range(len(sizes) - 1)]
+    cuts = list(accumulate(sizes))[:-1]
     parts: list[Any] = g.items(g.emit(op.split(g.expr(x), cuts, axis))) if cuts else [g.expr(x)]
     if drop:
         parts = [g.emit(op.squeeze(part, [axis])) for part in parts]

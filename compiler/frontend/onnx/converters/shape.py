@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from compiler import topi
 from compiler.frontend.onnx.element_types import dtype_of
+from compiler.frontend.onnx.errors import OnnxImportError
 from compiler.frontend.onnx.graph_builder import Dim, GraphBuilder
 from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.model_source import TensorSource
@@ -35,6 +37,9 @@ from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Select
+
+MAX_DENSE = 1 << 24
+"""Elements of a tensor that few numbers of the file stand for."""
 
 
 def product(values: Sequence[Dim]) -> PrimExpr:
@@ -80,6 +85,8 @@ def constant(g: GraphBuilder, node: Node) -> Result:
 
 def _dense(sparse: Any) -> Any:
     values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    if any(size < 0 for size in sparse.dims) or prod(sparse.dims) > MAX_DENSE:
+        raise OnnxImportError(f"a sparse constant has the shape {tuple(sparse.dims)}")
     found = np.zeros(tuple(sparse.dims), values.dtype)
     if indices.ndim == 1:
         found.reshape(-1)[indices] = values
@@ -112,7 +119,7 @@ def constant_of_shape(g: GraphBuilder, node: Node) -> Result:
         array, elem = TensorSource().array(proto), proto.data_type
     sizes = _named(g, node, 0)
     dtype = dtype_of(elem)
-    if all(isinstance(size, int) for size in sizes) and int(np.prod(sizes)) <= 4096:  # type: ignore[arg-type]
+    if all(isinstance(size, int) for size in sizes) and prod(sizes) <= 4096:  # type: ignore[arg-type]
         return g.known(np.full(sizes, array.reshape(-1)[0]), elem)
     filled = g.full(0, dtype) if array.size == 0 else g.known(array.reshape(-1)[0], elem)
     return g.value(op.full(g.shape_expr(sizes), g.expr(filled) if isinstance(filled, TensorValue) else filled), elem)
@@ -386,6 +393,8 @@ def arange(g: GraphBuilder, node: Node) -> Result:
     dtype = start.dtype
     if start.is_constant and limit.is_constant and step.is_constant:
         first, last, by = (g.static_numbers(value, "a bound")[0] for value in (start, limit, step))
+        if by and (last - first) / by > MAX_DENSE:
+            node.fail(f"it counts to {(last - first) / by:.3g} elements")
         if dtype.startswith(("int", "uint")):
             return g.known(np.arange(int(first), int(last), int(by)).astype(dtype), start.elem)
         return g.known(np.arange(first, last, by).astype(dtype), start.elem)
