@@ -119,7 +119,7 @@ def constant_of_shape(g: GraphBuilder, node: Node) -> Result:
         array, elem = TensorSource().array(proto), proto.data_type
     sizes = _named(g, node, 0)
     dtype = dtype_of(elem)
-    if all(isinstance(size, int) for size in sizes) and prod(sizes) <= 4096:  # type: ignore[arg-type]
+    if all(isinstance(size, int) for size in sizes) and prod(sizes) <= 4096:
         return g.known(np.full(sizes, array.reshape(-1)[0]), elem)
     filled = g.full(0, dtype) if array.size == 0 else g.known(array.reshape(-1)[0], elem)
     return g.value(op.full(g.shape_expr(sizes), g.expr(filled) if isinstance(filled, TensorValue) else filled), elem)
