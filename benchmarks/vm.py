@@ -1,11 +1,12 @@
 """What the virtual machine costs beside its kernels: a call of a kernel, a call from Python, loading, memory.
 
     python benchmarks/vm.py
-    python benchmarks/vm.py --ort          # ONNX Runtime in the same run, where it is installed
+    python benchmarks/vm.py --peer onnxruntime --peer openvino --tvm PEER/bin/python
 
-The chain is 200 kernels that no pass may merge. The same kernel called from a C loop is subtracted. ONNX Runtime's
-row is a chain of 200 nodes, with nothing subtracted. Each figure is the least of several runs' medians; runs are taken
-in turns.
+The chain is 200 kernels that no pass may merge. The same kernel called from a C loop is subtracted. Peers run in turns
+in the same run. Of Apache TVM's chain its kernel is subtracted, too; it runs in a Python of its own, made as
+benchmarks/peers/metaschedule.py says. ONNX Runtime and OpenVINO run chains of 200 nodes on one thread, with nothing
+subtracted. Each figure is the least of several runs' medians.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def medians(calls: dict[str, Callable[[], float]], rounds: int) -> dict[str, flo
     return best
 
 
-def kernels_and_calls(rounds: int, with_ort: bool) -> None:
+def kernels_and_calls(rounds: int, peers: dict[str, Callable[[], float]]) -> None:
     x = tvm.nd.array(np.ones(ELEMENTS, "float32"))
     lone = tvm.build(kernel(), target="llvm")
     out = tvm.nd.empty((ELEMENTS,))
@@ -92,24 +93,63 @@ def kernels_and_calls(rounds: int, with_ort: bool) -> None:
         "looked up": lambda: per_call_ns(lambda: one["main"](x), 5000),
         "held": lambda: per_call_ns(lambda: held(x), 5000),
     }
-    if with_ort:
-        calls["onnxruntime"] = onnxruntime_chain()
-    found = medians(calls, rounds)
+    found = medians(calls | peers, rounds)
     alone = found["kernel in a C loop"]
     print(f"{'a kernel call':34}{'ns':>10}{'goal':>10}")
     print(f"{'  the kernel itself':34}{alone:10.1f}")
     print(f"{'  native, overhead':34}{found['native'] / LENGTH - alone:10.1f}{60:10}")
     print(f"{'  interpreter, overhead':34}{found['interpreter'] / LENGTH - alone:10.1f}{1000:10}")
-    if with_ort:
-        print(f"{'  onnxruntime, a node':34}{found['onnxruntime'] / LENGTH:10.1f}")
+    for peer in peers:
+        print(f"{f'  {peer}':34}{found[peer] / LENGTH:10.1f}")
     print(f"{'a graph of one kernel, from Python':34}{'us':>10}{'goal':>10}")
     print(f"{'  vm[name](x)':34}{found['looked up'] / 1e3:10.2f}{3:10}")
     print(f"{'  function(x)':34}{found['held'] / 1e3:10.2f}{3:10}")
 
 
 def onnxruntime_chain() -> Callable[[], float]:
-    import onnx
     import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(_onnx_chain(), options, providers=["CPUExecutionProvider"])
+    given = {"x": np.ones(ELEMENTS, "float32")}
+    return lambda: per_call_ns(lambda: session.run(None, given), 20)
+
+
+def openvino_chain() -> Callable[[], float]:
+    import openvino  # type: ignore[import-not-found]
+
+    settings = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    core = openvino.Core()
+    model = core.compile_model(core.read_model(_onnx_chain()), "CPU", settings)
+    request = model.create_infer_request()
+    request.set_input_tensor(openvino.Tensor(np.ones(ELEMENTS, "float32")))
+    return lambda: per_call_ns(request.infer, 20)
+
+
+PEERS = {"onnxruntime": onnxruntime_chain, "openvino": openvino_chain}
+
+
+def tvm_chain(python: str) -> Callable[[], float]:
+    """The calls of Apache TVM's machine, in nanoseconds without their kernels."""
+    command = [python, str(Path(__file__).parent / "peers" / "chain.py"), "--length", str(LENGTH)]
+    peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert peer.stdin is not None
+    assert peer.stdout is not None
+    asked, answers = peer.stdin, peer.stdout
+    answers.readline()
+
+    def once() -> float:
+        asked.write("\n")
+        asked.flush()
+        whole, kernel_alone = map(float, answers.readline().split())
+        return whole - LENGTH * kernel_alone
+
+    return once
+
+
+def _onnx_chain() -> bytes:
+    import onnx
 
     names = ["x", *(f"v{i}" for i in range(LENGTH))]
     kinds = ("Sin", "Tanh", "Neg", "Abs")  # not merged into one another
@@ -117,11 +157,8 @@ def onnxruntime_chain() -> Callable[[], float]:
     ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [ELEMENTS]) for name in ("x", names[-1])]
     graph = onnx.helper.make_graph(nodes, "chain", ends[:1], ends[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    given = {"x": np.ones(ELEMENTS, "float32")}
-    return lambda: per_call_ns(lambda: session.run(None, given), 20)
+    data: bytes = model.SerializeToString()
+    return data
 
 
 # -- profiles ---------------------------------------------------------------------------------------
@@ -207,14 +244,20 @@ def loading(rounds: int, megabytes: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--ort", action="store_true", help="ONNX Runtime beside it")
+    parser.add_argument(
+        "--peer", action="append", default=[], choices=PEERS, help="run it beside, where it is installed"
+    )
+    parser.add_argument("--tvm", metavar="PYTHON", help="the Python in which Apache TVM is installed")
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--loaded", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.loaded:
         loaded(args.loaded)
         return
-    kernels_and_calls(args.rounds, args.ort)
+    peers = {f"{name}, a node": PEERS[name]() for name in args.peer}
+    if args.tvm:
+        peers["Apache TVM, overhead"] = tvm_chain(args.tvm)
+    kernels_and_calls(args.rounds, peers)
     profiles(args.rounds)
     loading(args.rounds, args.megabytes)
 
