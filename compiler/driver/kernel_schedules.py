@@ -16,6 +16,7 @@ from typing import TypeAlias
 from compiler.driver.backend import backend_of
 from compiler.ir.base import GlobalVar
 from compiler.relax.fusion.kernel_pattern import is_unscheduled, nests_of, pattern_of
+from compiler.relax.fusion.parts import parts_of, put_together
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 
@@ -81,5 +82,11 @@ def _scheduled(func: n.PrimFunc, target: Target) -> n.PrimFunc:
     schedules = asked()
     found = schedules.find(func, target)
     if found is None and pattern.work >= LEAST_WORK:
-        found = schedules.pick(func, target)
+        found = _by_parts(func, target) or schedules.pick(func, target)
     return default(func) if found is None else found
+
+
+def _by_parts(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
+    """A kernel of several products or sums with each part scheduled as a kernel; None for one that has no parts."""
+    parts = parts_of(func) if target.is_cpu else []
+    return put_together(func, [_scheduled(part, target) for part in parts]) if parts else None

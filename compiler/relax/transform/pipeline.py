@@ -33,6 +33,7 @@ from compiler.relax.transform.layout.convert_layout import convert_layout
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
 from compiler.relax.transform.matmul.adjust_matmul_order import adjust_matmul_order
+from compiler.relax.transform.matmul.combine_constant_matmul import combine_constant_matmul
 from compiler.relax.transform.matmul.combine_parallel_matmul import combine_parallel_matmul
 from compiler.relax.transform.matmul.expand_matmul_of_sum import expand_matmul_of_sum
 from compiler.relax.transform.matmul.reorder_permute_dims_after_concat import reorder_permute_dims_after_concat
@@ -74,6 +75,7 @@ KERNELS: tuple[PassFunction, ...] = (
     lambda_lift,
     canonicalize_bindings,
     eliminate_common_subexpr,
+    combine_constant_matmul,
     legalize_ops,
     fold_constant,
     dead_code_elimination,

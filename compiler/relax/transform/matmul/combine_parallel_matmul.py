@@ -13,6 +13,7 @@ from compiler.ir.visit import walk
 from compiler.relax.nodes import (
     Binding,
     Call,
+    Constant,
     DataflowBlock,
     DataflowVar,
     TensorStructInfo,
@@ -29,7 +30,7 @@ from compiler.relax.transform.call_rewriter import shape_of
 from compiler.relax.transform.passes import relax_pass
 from compiler.tir import nodes as n
 
-Check = Callable[[Var, list[Var], list[Var], dict[Var, RelaxExpr]], bool]
+Check = Callable[[Var, list[RelaxExpr], list[RelaxExpr], dict[Var, RelaxExpr]], bool]
 """Whether products are combined: `check(value, matrices, biases, bindings of the block)`."""
 _ACTIVATIONS = ("relax.nn.relu", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.nn.silu")
 
@@ -46,25 +47,35 @@ def combine_parallel_matmul(
     A bias that each product is added, and then an activation (relu, gelu, gelu_tanh, silu) of each, are computed before
     the cut. `check(value, matrices, biases, bindings)` may refuse.
     """
-    return _Combiner(block, check).made()
+
+    def accepted(left: Var, branches: Sequence[Branch], values: dict[Var, RelaxExpr]) -> bool:
+        biases = [branch.bias for branch in branches if branch.bias is not None]
+        return check is None or bool(check(left, [branch.matrix for branch in branches], biases, dict(values)))
+
+    return Combiner(block, accepted).made()
 
 
 @dataclass(frozen=True, slots=True)
-class _Branch:
+class Branch:
     """A product, the matrix, and what is computed of it: the last variable is what others see."""
 
     product: Var
-    matrix: Var
+    matrix: RelaxExpr
     out_dtype: str | None
-    bias: Var | None
+    bias: RelaxExpr | None
     activation: Call | None
     last: Var
 
 
-class _Combiner:
-    def __init__(self, block: DataflowBlock, check: Check | None) -> None:
+Accept = Callable[[Var, Sequence[Branch], dict[Var, RelaxExpr]], bool]
+
+
+class Combiner:
+    """Combines the products of a block that `accept(value, branches, values of the block)` wants to be one."""
+
+    def __init__(self, block: DataflowBlock, accept: Accept) -> None:
         self._block = block
-        self._check = check
+        self._accept = accept
         self._values: dict[Var, RelaxExpr] = {binding.var: binding.value for binding in block.bindings}
         self._users: dict[Var, list[Binding]] = {}
         for binding in block.bindings:
@@ -82,7 +93,7 @@ class _Combiner:
         for left, products in groups.items():
             for alike in self._alike(products):
                 branches = self._branches(alike)
-                if len(branches) < 2 or not self._accepted(left, branches):
+                if len(branches) < 2 or not self._accept(left, branches, self._values):
                     continue
                 new = _combined(left, branches)
                 instead[branches[0].last] = new
@@ -96,7 +107,7 @@ class _Combiner:
             return None
         x, matrix = value.args
         shape = shape_of(matrix)
-        fits = isinstance(x, Var) and isinstance(matrix, Var) and shape is not None and len(shape) >= 2
+        fits = isinstance(x, Var) and isinstance(matrix, Var | Constant) and shape is not None and len(shape) >= 2
         left = shape_of(x)
         return x if fits and isinstance(x, Var) and left is not None and len(left) >= 2 else None
 
@@ -138,7 +149,7 @@ class _Combiner:
 
     # ------------------------------------------------------------------- what follows products
 
-    def _branches(self, products: Sequence[Binding]) -> list[_Branch]:
+    def _branches(self, products: Sequence[Binding]) -> list[Branch]:
         plain = [_plain(item) for item in products]
         biased = [self._with_bias(branch, plain) for branch in plain]
         if any(branch is None for branch in biased):
@@ -154,35 +165,29 @@ class _Combiner:
         users = self._users.get(var, [])
         return users[0] if len(users) == 1 and isinstance(var, DataflowVar) else None
 
-    def _with_bias(self, branch: _Branch, group: Sequence[_Branch]) -> _Branch | None:
+    def _with_bias(self, branch: Branch, group: Sequence[Branch]) -> Branch | None:
         user = self._only_user(branch.product)
         value = None if user is None else user.value
         if user is None or not isinstance(value, Call) or not _is(value, "relax.add"):
             return None
         bias = value.args[1] if value.args[0] is branch.product else value.args[0]
         shape, columns = shape_of(bias), shape_of(branch.matrix)
-        if not isinstance(bias, Var) or shape is None or columns is None or len(shape) != 1:
+        if not isinstance(bias, Var | Constant) or shape is None or columns is None or len(shape) != 1:
             return None
         if any(other.product in self._needed(bias) for other in group) or not proven_equal(shape[0], columns[-1]):
             return None
         return replace(branch, bias=bias, last=user.var)
 
-    def _with_activation(self, branch: _Branch) -> _Branch | None:
+    def _with_activation(self, branch: Branch) -> Branch | None:
         user = self._only_user(branch.last)
         value = None if user is None else user.value
         if user is None or not isinstance(value, Call) or not _is(value, *_ACTIVATIONS):
             return None
         return replace(branch, activation=value, last=user.var)
 
-    def _between(self, branch: _Branch) -> list[Var]:
+    def _between(self, branch: Branch) -> list[Var]:
         """The variables between a product and what others see of it."""
         return [user.var for user in self._users.get(branch.product, []) if branch.bias is not None]
-
-    def _accepted(self, left: Var, branches: Sequence[_Branch]) -> bool:
-        if self._check is None:
-            return True
-        biases = [branch.bias for branch in branches if branch.bias is not None]
-        return bool(self._check(left, [branch.matrix for branch in branches], biases, dict(self._values)))
 
     # -------------------------------------------------------------------------------- order
 
@@ -216,14 +221,13 @@ def _is(call: Call, *names: str) -> bool:
     return isinstance(call.op, Op) and call.op.name in names
 
 
-def _plain(product: Binding) -> _Branch:
+def _plain(product: Binding) -> Branch:
     assert isinstance(product.value, Call)
     matrix = product.value.args[1]
-    assert isinstance(matrix, Var)
-    return _Branch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
+    return Branch(product.var, matrix, product.value.attrs["out_dtype"], None, None, product.var)
 
 
-def _combined(left: Var, branches: Sequence[_Branch]) -> list[Binding]:
+def _combined(left: Var, branches: Sequence[Branch]) -> list[Binding]:
     """The bindings of a product with all matrices, and of its parts."""
     made: list[Binding] = []
 
