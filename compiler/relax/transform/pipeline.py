@@ -67,6 +67,7 @@ PassFunction = Callable[..., Any]
 PREPARATION: tuple[PassFunction, ...] = (
     normalize,
     fold_batch_norm,
+    combine_constant_matmul,
 )
 """Operators become fewer."""
 
@@ -75,7 +76,6 @@ KERNELS: tuple[PassFunction, ...] = (
     lambda_lift,
     canonicalize_bindings,
     eliminate_common_subexpr,
-    combine_constant_matmul,
     legalize_ops,
     fold_constant,
     dead_code_elimination,

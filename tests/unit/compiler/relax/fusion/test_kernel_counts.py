@@ -10,7 +10,7 @@ import tunefarm as tvm
 from compiler.interp.interpreter import run as interpret
 from compiler.relax.fusion.parts import parts_of, put_together
 from compiler.relax.interp import run
-from compiler.relax.transform.pipeline import FUSION, KERNELS, pass_of
+from compiler.relax.transform.pipeline import FUSION, KERNELS, PREPARATION, pass_of
 from compiler.relax.transform.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from tests.kit.compiler.pass_checks import same_values
 from tunefarm import relax, te, topi
@@ -61,7 +61,7 @@ def encoder(layers: int, torch_heads: bool) -> tuple[Any, dict[str, Any]]:
 
 
 def lowered(mod: Any) -> Any:
-    steps = (*KERNELS, *FUSION, rewrite_dataflow_reshape)
+    steps = (*PREPARATION, *KERNELS, *FUSION, rewrite_dataflow_reshape)
     return tvm.transform.Sequential([pass_of(step).make() for step in steps])(mod)
 
 
