@@ -16,8 +16,9 @@ import msgspec
 
 from rpc_server.wire.trial_messages import FailureKind
 from tuner.records.errors import InvalidRecord
+from tuner.records.facts import copied, lines_with
 from tuner.records.lookup.keys import fingerprint_digest
-from tuner.records.model import Device, NewTrial, Run, Trial, TrialPurpose
+from tuner.records.model import Device, NewTrial, Run, Trial, TrialFacts, TrialPurpose
 
 FORMAT = "tunefarm.records"
 VERSION = 1
@@ -79,8 +80,9 @@ class RunEntry(_Entry, frozen=True, kw_only=True, tag="run"):
     tasks: tuple[TaskEntry, ...]
 
 
+@lines_with(TrialFacts)
 class TrialEntry(_Entry, frozen=True, kw_only=True, tag="trial"):
-    """A trial of the run named last; `sequence` counts them from 1. Times in seconds."""
+    """A trial of the run named last; `sequence` counts them from 1. Times in seconds. Its other facts are `TrialFacts`."""
 
     sequence: int
     task: int
@@ -89,14 +91,7 @@ class TrialEntry(_Entry, frozen=True, kw_only=True, tag="trial"):
     trace: str | None = None
     device: str | None = None
     samples: tuple[float, ...] = ()
-    verified: bool = False
     failure: str | None = None
-    failure_text: str = ""
-    noise: tuple[str, ...] = ()
-    build_s: float | None = None
-    measure_s: float | None = None
-    environment: Mapping[str, float] = {}
-    measured_by: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -139,17 +134,10 @@ def trial_entry(trial: Trial, task: int, device: str | None) -> TrialEntry:
         digest=trial.digest,
         trace=trial.trace,
         device=device,
-        samples=trial.samples,
-        verified=trial.verified,
         failure=None if trial.failure is None else str(trial.failure),
-        failure_text=trial.failure_text,
-        noise=trial.noise,
-        build_s=trial.build_s,
-        measure_s=trial.measure_s,
-        environment=trial.environment,
-        measured_by=trial.measured_by,
         started_at=trial.started_at,
         finished_at=trial.finished_at,
+        **copied(TrialFacts, trial),
     )
 
 
@@ -166,15 +154,8 @@ def new_trial(entry: TrialEntry, task_id: int, device_id: int | None) -> NewTria
         trace=entry.trace,
         device_id=device_id,
         purpose=purpose,
-        samples=entry.samples,
-        verified=entry.verified,
         failure=failure,
-        failure_text=entry.failure_text,
-        noise=entry.noise,
-        build_s=entry.build_s,
-        measure_s=entry.measure_s,
-        environment=entry.environment,
-        measured_by=entry.measured_by,
         started_at=entry.started_at,
         finished_at=entry.finished_at,
+        **copied(TrialFacts, entry),
     )

@@ -190,14 +190,30 @@ class FailureCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewTrial:
+class TrialFacts:
+    """What a trial's row keeps as it was told. A new column is a field here and a migration (`tuner.records.facts`).
+
+    `samples` are seconds per call, one per repeat; `noise` names what was odd about the measurement ("load", "spread",
+    …). `verified`: the output agreed with the reference. `measured_by` is the lease token the result came under.
+    """
+
+    samples: tuple[float, ...] = ()
+    verified: bool = False
+    failure_text: str = ""
+    noise: tuple[str, ...] = ()
+    build_s: float | None = None
+    measure_s: float | None = None
+    environment: Mapping[str, float] = field(default_factory=dict)
+    measured_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTrial(TrialFacts):
     """One trial of a task of a run.
 
-    Either `failure` is None and `samples` (seconds per call, one per repeat) are given, or `failure` and its
-    `failure_text` are. `trace` (JSON text) and its `digest` are both given, or neither, for the untuned
-    function. `device_id` is None when no device saw the trial (a failed build). `verified`: the output agreed
-    with the reference; only verified trials can become best. `measured_by` is the lease token the result came
-    under. `noise` names what was odd about the measurement ("load", "spread", …).
+    Either `failure` is None and `samples` are given, or `failure` and its `failure_text` are. `trace` (JSON text) and
+    its `digest` are both given, or neither, for the untuned function. `device_id` is None when no device saw the trial
+    (a failed build). Only verified trials can become best.
     """
 
     task_id: int
@@ -205,21 +221,13 @@ class NewTrial:
     trace: str | None = None
     device_id: int | None = None
     purpose: TrialPurpose = TrialPurpose.SEARCH
-    samples: tuple[float, ...] = ()
-    verified: bool = False
     failure: FailureKind | None = None
-    failure_text: str = ""
-    noise: tuple[str, ...] = ()
-    build_s: float | None = None
-    measure_s: float | None = None
-    environment: Mapping[str, float] = field(default_factory=dict)
-    measured_by: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(TrialFacts):
     """`sequence` counts from 1 within the run, in the order of arrival. `cost` is the median of `samples`, `mad`
     their median absolute deviation; both None for a failed trial. A
     `suspect` one's device failed its next health check."""
@@ -236,19 +244,11 @@ class Trial:
     purpose: TrialPurpose
     status: TrialStatus
     failure: FailureKind | None
-    failure_text: str
     digest: str | None
     trace: str | None
-    samples: tuple[float, ...]
     cost: float | None
     mad: float | None
-    noise: tuple[str, ...]
-    verified: bool
     improved: bool
-    build_s: float | None
-    measure_s: float | None
-    environment: Mapping[str, float]
-    measured_by: str
     started_at: datetime
     finished_at: datetime
     suspect: bool = False

@@ -20,10 +20,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy import JSON, BigInteger, Boolean, Double, ForeignKey, Index, String, UniqueConstraint, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tuner.records.db.types import RowId, UTCDateTime
+from tuner.records.facts import column_type, optional, types_of
+from tuner.records.model import TrialFacts
 
 
 class Base(DeclarativeBase):
@@ -33,6 +35,17 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON(),
         list[Any]: JSON(),
     }
+
+
+_COLUMNS: dict[type, Any] = {float: Double(), str: String(), int: BigInteger(), bool: Boolean(), dict: JSON(),
+                             list: JSON(), datetime: UTCDateTime()}  # fmt: skip
+
+
+def add_columns(row: type[Base], facts: type) -> None:
+    """Give a table a column for each fact that its class does not name."""
+    for name, kind in types_of(facts).items():
+        if name not in row.__table__.columns:
+            setattr(row, name, mapped_column(_COLUMNS[column_type(kind)], nullable=optional(kind)[1]))
 
 
 class WorkloadRow(Base):
@@ -189,7 +202,8 @@ class TrialRow(Base):
 
     `eligible` trials may become best: a candidate's, successful, verified, and not `suspect`, which those are that a
     device measured before it failed a check. `improved` marks the search trials
-    at which the task's best so far fell, so a run's curve is read without reading the run.
+    at which the task's best so far fell, so a run's curve is read without reading the run. The facts that no query asks
+    for are not named here: their columns are made of `TrialFacts`.
     """
 
     __tablename__ = "trials"
@@ -239,21 +253,18 @@ class TrialRow(Base):
     purpose: Mapped[str]
     status: Mapped[str]
     failure_kind: Mapped[str | None]
-    failure_text: Mapped[str]
     samples: Mapped[list[Any]]
     cost: Mapped[float | None]
     mad: Mapped[float | None]
-    noise: Mapped[list[Any]]
     verified: Mapped[bool]
     eligible: Mapped[bool]
     improved: Mapped[bool]
-    build_s: Mapped[float | None]
-    measure_s: Mapped[float | None]
-    environment: Mapped[dict[str, Any]]
-    measured_by: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime]
     suspect: Mapped[bool] = mapped_column(server_default=false())
+
+
+add_columns(TrialRow, TrialFacts)
 
 
 class ClaimRow(Base):

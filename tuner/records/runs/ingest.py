@@ -17,8 +17,9 @@ from tuner.records.db.bulk import insert_all
 from tuner.records.db.schema import CandidateRow, RunFailureRow, RunRow, RunTaskRow, TrialRow
 from tuner.records.db.types import utcnow
 from tuner.records.errors import InvalidRecord, RecordNotFound
+from tuner.records.facts import to_columns
 from tuner.records.lookup import incumbent
-from tuner.records.model import NewTrial, TrialPurpose, TrialStatus
+from tuner.records.model import NewTrial, TrialFacts, TrialPurpose, TrialStatus
 from tuner.records.runs import catalog, claims, results
 from tuner.records.runs.sites import Pair, Site, Sites
 
@@ -230,6 +231,7 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
         task.failed, run.failed = task.failed + (not ok), run.failed + (not ok)
     finished: datetime = trial.finished_at or utcnow()
     return {
+        **to_columns(TrialFacts, trial),
         "run_id": task.run_id,
         "sequence": run.sequence,
         "task_id": task.id,
@@ -242,17 +244,10 @@ def _row(batch: _Batch, trial: NewTrial) -> dict[str, Any]:
         "status": str(TrialStatus.OK if ok else TrialStatus.FAILED),
         "failure_kind": None if trial.failure is None else str(trial.failure),
         "failure_text": shorten(trial.failure_text),
-        "samples": list(trial.samples),
         "cost": cost,
         "mad": mad,
-        "noise": list(trial.noise),
-        "verified": trial.verified,
         "eligible": eligible,
         "improved": improved,
-        "build_s": trial.build_s,
-        "measure_s": trial.measure_s,
-        "environment": dict(trial.environment),
-        "measured_by": trial.measured_by,
         "started_at": trial.started_at or finished,
         "finished_at": finished,
     }

@@ -20,7 +20,8 @@ from tuner.records.db.schema import (
 )
 from tuner.records.db.types import AnyRow
 from tuner.records.errors import RecordNotFound
-from tuner.records.model import Trial, TrialPurpose, TrialStatus
+from tuner.records.facts import from_columns
+from tuner.records.model import Trial, TrialFacts, TrialPurpose, TrialStatus
 from tuner.records.runs import catalog
 from tuner.records.runs.runs import find_task
 
@@ -66,22 +67,15 @@ def to_trial(row: AnyRow, with_trace: bool) -> Trial:
         purpose=TrialPurpose(row.purpose),
         status=TrialStatus(row.status),
         failure=None if row.failure_kind is None else FailureKind(row.failure_kind),
-        failure_text=row.failure_text,
         digest=row.digest,
         trace=row.trace if with_trace else None,
-        samples=tuple(row.samples),
         cost=row.cost,
         mad=row.mad,
-        noise=tuple(row.noise),
-        verified=row.verified,
         improved=row.improved,
-        build_s=row.build_s,
-        measure_s=row.measure_s,
-        environment=row.environment,
-        measured_by=row.measured_by,
         started_at=row.started_at,
         finished_at=row.finished_at,
         suspect=row.suspect,
+        **from_columns(TrialFacts, row),
     )
 
 
