@@ -82,7 +82,10 @@ class RunEntry(_Entry, frozen=True, kw_only=True, tag="run"):
 
 @lines_with(TrialFacts)
 class TrialEntry(_Entry, frozen=True, kw_only=True, tag="trial"):
-    """A trial of the run named last; `sequence` counts them from 1. Times in seconds. Its other facts are `TrialFacts`."""
+    """A trial of the run named last; `sequence` counts them from 1. Times in seconds.
+
+    What `TrialFacts` has is in it too.
+    """
 
     sequence: int
     task: int

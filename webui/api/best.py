@@ -144,7 +144,7 @@ def best_configs(
     """Best configs of every workload, target, device class and toolchain."""
     found = context.store.best.page(after, limit + 1, workload=workload, target=target, device_class=device_class)
     configs = [Config.of(config) for config in found[:limit]]
-    return ConfigPage(configs=configs, next=configs[-1].id if len(found) > limit else None)
+    return ConfigPage(configs=configs, next=found[limit - 1].id if len(found) > limit else None)
 
 
 @router.get("/best-configs/{config_id}", response_model=Config)

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.records import model
 from tuner.records.farm.model_farm import ReleaseEntry
-from tuner.records.lookup.best import Verdict
 from tuner.records.lookup.matching import Choice
-from webui.api.models import Config, Reply
+from webui.api.models import Config
+from webui.api.shown import Reply, Shown, shows
 
 MOST_LOOKUPS = 1000
 
@@ -46,26 +46,11 @@ class BestReply(Reply):
         )
 
 
-class RunnerUp(Reply):
+@shows(
+    model.RunnerUp, renamed={"cost": "cost_s", "low": "low_s", "high": "high_s", "sample_count": "samples"}
+)
+class RunnerUp(Shown):
     """A candidate that is not the best. A `tie` cannot be told from it: their 95 % intervals overlap."""
-
-    digest: str
-    cost_s: float
-    low_s: float
-    high_s: float
-    samples: int
-    verdict: Verdict
-
-    @staticmethod
-    def of(found: model.RunnerUp) -> RunnerUp:
-        return RunnerUp(
-            digest=found.digest,
-            cost_s=found.cost,
-            low_s=found.low,
-            high_s=found.high,
-            samples=found.sample_count,
-            verdict=found.verdict,
-        )
 
 
 class ExplainReply(Reply):

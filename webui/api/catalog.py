@@ -36,7 +36,7 @@ def workload(request: Request, context: Ctx, key: str) -> Response:
     found = context.store.workloads.find(key)
     if found is None:
         raise RecordNotFound(f"there is no workload with key {key}")
-    return conditional(request, WorkloadDetail(**Workload.of(found).model_dump(), function=found.function))
+    return conditional(request, WorkloadDetail.of(found))
 
 
 @router.get("/devices")

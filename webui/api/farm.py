@@ -42,7 +42,7 @@ def device_events(
         return DeviceEventPage(events=[DeviceEvent.of(e) for e in events], next=None)
     found = context.store.devices.newest_events(limit + 1, before)
     page = [DeviceEvent.of(event) for event in found[:limit]]
-    return DeviceEventPage(events=page, next=page[-1].id if len(found) > limit else None)
+    return DeviceEventPage(events=page, next=found[limit - 1].id if len(found) > limit else None)
 
 
 @router.post("/device-events", responses=CHANGE_ERRORS, status_code=201)
@@ -75,7 +75,7 @@ def benchmarks(context: Ctx, before: Before = None, limit: Annotated[int, Query(
     """Benchmark runs, newest first."""
     found = context.store.benches.newest(limit + 1, before)
     page = [BenchRun.of(run) for run in found[:limit]]
-    return BenchRunPage(runs=page, next=page[-1].id if len(found) > limit else None)
+    return BenchRunPage(runs=page, next=found[limit - 1].id if len(found) > limit else None)
 
 
 @router.get("/benchmarks/{run_id}")
@@ -92,7 +92,7 @@ def benchmark_results(
     context.store.benches.get(run_id)
     found = context.store.benches.results(run_id, after, limit + 1)
     page = [BenchResult.of(result) for result in found[:limit]]
-    return BenchResultPage(results=page, next=page[-1].sequence if len(found) > limit else None)
+    return BenchResultPage(results=page, next=found[limit - 1].sequence if len(found) > limit else None)
 
 
 @router.get("/benchmark-series")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuner.records.farm import model_farm
 from tuner.records.farm.model_farm import DeviceEventKind
-from webui.api.models import Reply
+from webui.api.shown import Reply, Shown, shows
 
 _TEXT = Field(default="", max_length=2000)
 
@@ -23,60 +22,17 @@ class Body(BaseModel):
 # ----------------------------------------------------------------------------------- releases
 
 
-class Release(Reply):
+@shows(model_farm.Release, renamed={"entry_count": "entries"}, without=("id",))
+class Release(Shown):
     """`digest` signs its name and entries. Builds may use it once `approved_at` is set."""
 
-    name: str
-    note: str
-    digest: str
-    entries: int
-    created_by: str
-    created_at: datetime
-    approved_by: str
-    approved_at: datetime | None
 
-    @staticmethod
-    def fields_of(release: model_farm.Release) -> dict[str, Any]:
-        found = {name: getattr(release, name) for name in Release.model_fields if name != "entries"}
-        return {**found, "entries": release.entry_count}
-
-    @staticmethod
-    def of(release: model_farm.Release) -> Release:
-        return Release(**Release.fields_of(release))
+_SECONDS = {"cost": "cost_s", "low": "low_s", "high": "high_s"}
 
 
-class ReleaseEntry(Reply):
+@shows(model_farm.ReleaseEntry, renamed={**_SECONDS, "sample_count": "samples"}, without=("spec", "flops"))
+class ReleaseEntry(Shown):
     """One config of a release. `trace` is JSON text; `samples` stand behind `cost_s` and its 95 % interval."""
-
-    workload_key: str
-    workload_name: str
-    target: str
-    device_class: str
-    toolchain: str
-    digest: str
-    trace: str
-    cost_s: float
-    low_s: float
-    high_s: float
-    samples: int
-    device: str
-
-    @staticmethod
-    def of(entry: model_farm.ReleaseEntry) -> ReleaseEntry:
-        return ReleaseEntry(
-            workload_key=entry.workload_key,
-            workload_name=entry.workload_name,
-            target=entry.target,
-            device_class=entry.device_class,
-            toolchain=entry.toolchain,
-            digest=entry.digest,
-            trace=entry.trace,
-            cost_s=entry.cost,
-            low_s=entry.low,
-            high_s=entry.high,
-            samples=entry.sample_count,
-            device=entry.device,
-        )
 
 
 class ReleasePage(Reply):
@@ -134,21 +90,9 @@ class NewRelease(Body):
 # ------------------------------------------------------------------------------------ devices
 
 
-class DeviceEvent(Reply):
+@shows(model_farm.DeviceEvent, without=("device_id",))
+class DeviceEvent(Shown):
     """`since`: from when on what the device measured is in doubt because of it."""
-
-    id: int
-    device: str
-    kind: DeviceEventKind
-    at: datetime
-    since: datetime | None
-    message: str
-    data: dict[str, Any]
-
-    @staticmethod
-    def of(event: model_farm.DeviceEvent) -> DeviceEvent:
-        found = {name: getattr(event, name) for name in DeviceEvent.model_fields}
-        return DeviceEvent(**{**found, "data": dict(event.data)})
 
 
 class DeviceEventPage(Reply):
@@ -187,28 +131,9 @@ class LeasesReply(Reply):
 # --------------------------------------------------------------------------------- benchmarks
 
 
-class BenchRun(Reply):
+@shows(model_farm.BenchRun, without=("options",))
+class BenchRun(Shown):
     """One pass of a suite over the devices that an expression named."""
-
-    id: int
-    suite: str
-    state: str
-    message: str
-    devices: str
-    command: str
-    host: str
-    user: str
-    toolchain: dict[str, str]
-    started_at: datetime
-    finished_at: datetime | None
-    updated_at: datetime
-    results: int
-    failed: int
-
-    @staticmethod
-    def of(run: model_farm.BenchRun) -> BenchRun:
-        found = {name: getattr(run, name) for name in BenchRun.model_fields}
-        return BenchRun(**{**found, "toolchain": dict(run.toolchain)})
 
 
 class BenchRunPage(Reply):
@@ -218,51 +143,14 @@ class BenchRunPage(Reply):
     next: int | None
 
 
-class BenchResult(Reply):
+@shows(
+    model_farm.BenchResult,
+    renamed={**_SECONDS, "run_id": "run", "samples": "samples_s", "calibration": "calibration_s"},
+    without=("environment",),
+)
+class BenchResult(Shown):
     """One kernel on one device. `cost_s` is the median of `samples_s`; null, as `failure` is set, without any.
     `calibration_s` is what the calibration kernel took beside it."""
-
-    id: int
-    run: int
-    sequence: int
-    kernel: str
-    target: str
-    device: str
-    device_class: str
-    config_digest: str
-    failure: str | None
-    failure_text: str
-    samples_s: list[float]
-    cost_s: float | None
-    low_s: float | None
-    high_s: float | None
-    calibration_s: float | None
-    noise: list[str]
-    toolchain: str
-    measured_at: datetime
-
-    @staticmethod
-    def of(result: model_farm.BenchResult) -> BenchResult:
-        return BenchResult(
-            id=result.id,
-            run=result.run_id,
-            sequence=result.sequence,
-            kernel=result.kernel,
-            target=result.target,
-            device=result.device,
-            device_class=result.device_class,
-            config_digest=result.config_digest,
-            failure=result.failure,
-            failure_text=result.failure_text,
-            samples_s=list(result.samples),
-            cost_s=result.cost,
-            low_s=result.low,
-            high_s=result.high,
-            calibration_s=result.calibration,
-            noise=list(result.noise),
-            toolchain=result.toolchain,
-            measured_at=result.measured_at,
-        )
 
 
 class BenchResultPage(Reply):

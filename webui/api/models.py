@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from tuner.records import model
 from tuner.records.lookup.best import interval
+from webui.api.shown import Reply, Shown, shows
 from webui.fleet import FleetDevice, FleetView
-
-
-class Reply(BaseModel):
-    """Base of the API's objects."""
-
-    model_config = ConfigDict(frozen=True)
-
 
 # ------------------------------------------------------------------------------------- errors
 
@@ -40,30 +34,14 @@ class ErrorReply(Reply):
 # --------------------------------------------------------------------------------------- best
 
 
-class Workload(Reply):
+@shows(model.Workload, without=("id", "function"))
+class Workload(Shown):
     """`key` names the function (equal up to names); `flops` are operations per call."""
 
-    key: str
-    name: str
-    spec: dict[str, Any] | None
-    flops: float | None
-    created_at: datetime
 
-    @staticmethod
-    def of(workload: model.Workload) -> Workload:
-        return Workload(
-            key=workload.key,
-            name=workload.name,
-            spec=None if workload.spec is None else dict(workload.spec),
-            flops=workload.flops,
-            created_at=workload.created_at,
-        )
-
-
+@shows(model.Workload, only=("function",))
 class WorkloadDetail(Workload):
     """With the function's text."""
-
-    function: str
 
 
 class SampleSummary(Reply):
@@ -89,50 +67,23 @@ class SampleSummary(Reply):
         )
 
 
-class Config(Reply):
+@shows(
+    model.BestConfig,
+    renamed={"cost": "cost_s", "run_id": "run", "trial_id": "trial", "untuned": "untuned_s"},
+    without=("flops", "low", "high"),
+)
+class Config(Shown):
     """A best config. `trace` is JSON text, exactly as recorded: `digest` was taken of it. `untuned_s` is the function's
     time as written, where the same run began with it on the same class of device; where it is under `samples.low_s`,
     nothing faster was found."""
 
-    id: int
-    workload_key: str
-    workload_name: str
-    target: str
-    device_class: str
-    toolchain: str
-    digest: str
-    trace: str
-    cost_s: float
     gflops: float | None
     samples: SampleSummary
-    device: str
-    run: int
-    trial: int
-    since: datetime
-    updated_at: datetime
-    untuned_s: float | None
 
-    @staticmethod
-    def of(config: model.BestConfig) -> Config:
-        return Config(
-            id=config.id,
-            workload_key=config.workload_key,
-            workload_name=config.workload_name,
-            target=config.target,
-            device_class=config.device_class,
-            toolchain=config.toolchain,
-            digest=config.digest,
-            trace=config.trace,
-            cost_s=config.cost,
-            gflops=gflops(config.flops, config.cost),
-            samples=SampleSummary.of(config.samples),
-            device=config.device,
-            run=config.run_id,
-            trial=config.trial_id,
-            since=config.since,
-            updated_at=config.updated_at,
-            untuned_s=config.untuned,
-        )
+    @classmethod
+    def of(cls, record: model.BestConfig, **more: Any) -> Self:
+        samples = SampleSummary.of(record.samples)
+        return super().of(record, gflops=gflops(record.flops, record.cost), samples=samples, **more)
 
 
 def gflops(flops: float | None, seconds: float | None) -> float | None:
@@ -156,26 +107,10 @@ class WorkloadPage(Reply):
 # -------------------------------------------------------------------------------------- fleet
 
 
-class Device(Reply):
+@shows(FleetDevice, without=("check", "lease", "held_s", "info"))
+class Device(Shown):
     """`state` is ready, leased, draining, suspect, quarantined, closed or gone; `recorded` when there is no tracker to
     ask. `busy_share` is the part of its time it was lent, 0 to 1."""
-
-    name: str
-    key: str
-    state: str
-    reason: str
-    box: str
-    address: str
-    device_class: str
-    cpu: str
-    cores: int | None
-    user: str | None
-    busy_share: float | None
-    seen_at: datetime
-
-    @staticmethod
-    def of(device: FleetDevice) -> Device:
-        return Device(**{name: getattr(device, name) for name in Device.model_fields})
 
 
 class DevicesReply(Reply):

@@ -56,7 +56,7 @@ def release(request: Request, context: Ctx, name: Name) -> Response:
     """A release and its configs."""
     found = context.store.releases.get(name)
     configs = [ReleaseEntry.of(entry) for entry in context.store.releases.entries(name)]
-    return conditional(request, ReleaseDetail(**Release.fields_of(found), configs=configs))
+    return conditional(request, ReleaseDetail.of(found, configs=configs))
 
 
 @router.get("/releases/{name}/file", responses={**_UNCHANGED, 200: {"content": {"application/json": {}}}})

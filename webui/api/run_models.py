@@ -2,122 +2,56 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from tuner.records import model
-from webui.api.models import Reply
+from webui.api.shown import Reply, Shown, shows
 from webui.progress import Progress
 
 
-class RunTask(Reply):
+@shows(
+    model.RunTask,
+    renamed={"baseline_cost": "baseline_cost_s", "best_cost": "best_cost_s"},
+    without=("position", "workload"),
+)
+class RunTask(Shown):
     """One workload on one target within a run. `trials` of the search are done, `failed` of them failed."""
 
-    id: int
     workload_key: str
     workload_name: str
     flops: float | None
-    target: str
-    budget: int
-    trials: int
-    failed: int
-    baseline_cost_s: float | None
-    best_cost_s: float | None
 
-    @staticmethod
-    def of(task: model.RunTask) -> RunTask:
-        return RunTask(
-            id=task.id,
-            workload_key=task.workload.key,
-            workload_name=task.workload.name,
-            flops=task.workload.flops,
-            target=task.target,
-            budget=task.budget,
-            trials=task.trials,
-            failed=task.failed,
-            baseline_cost_s=task.baseline_cost,
-            best_cost_s=task.best_cost,
+    @classmethod
+    def of(cls, record: model.RunTask, **more: Any) -> Self:
+        workload = record.workload
+        return super().of(
+            record, workload_key=workload.key, workload_name=workload.name, flops=workload.flops, **more
         )
 
 
-class Run(Reply):
+@shows(model.Run, without=("options",))
+class Run(Shown):
     """`command` is what a person types to repeat the run; `message` why it ended."""
 
-    id: int
-    name: str
-    state: model.RunState
-    message: str
-    command: str
-    host: str
-    user: str
-    toolchain: dict[str, str]
-    started_at: datetime
-    finished_at: datetime | None
-    updated_at: datetime
     budget: int
-    trials: int
-    failed: int
     tasks: list[RunTask]
 
-    @staticmethod
-    def fields_of(run: model.Run) -> dict[str, Any]:
-        return {
-            "id": run.id,
-            "name": run.name,
-            "state": run.state,
-            "message": run.message,
-            "command": run.command,
-            "host": run.host,
-            "user": run.user,
-            "toolchain": dict(run.toolchain),
-            "started_at": run.started_at,
-            "finished_at": run.finished_at,
-            "updated_at": run.updated_at,
-            "budget": run.budget,
-            "trials": run.trials,
-            "failed": run.failed,
-            "tasks": [RunTask.of(task) for task in run.tasks],
-        }
-
-    @staticmethod
-    def of(run: model.Run) -> Run:
-        return Run(**Run.fields_of(run))
+    @classmethod
+    def of(cls, record: model.Run, **more: Any) -> Self:
+        return super().of(record, budget=record.budget, tasks=[RunTask.of(task) for task in record.tasks], **more)
 
 
-class FailureCount(Reply):
+@shows(model.FailureCount, renamed={"task_id": "task", "first_trial_id": "first_trial"})
+class FailureCount(Shown):
     """How often a task's trials failed in one way, and the first one's text."""
 
-    task: int
     kind: str
-    count: int
-    first_trial: int
-    first_text: str
-
-    @staticmethod
-    def of(failure: model.FailureCount) -> FailureCount:
-        return FailureCount(
-            task=failure.task_id,
-            kind=str(failure.kind),
-            count=failure.count,
-            first_trial=failure.first_trial_id,
-            first_text=failure.first_text,
-        )
 
 
-class RunProgress(Reply):
+@shows(Progress)
+class RunProgress(Shown):
     """`rate` is search trials a second; `eta_s` the time left at that rate, null when not known. `quiet_s` is
     set when a running run has not been heard of for suspiciously long."""
-
-    rate: float | None
-    eta_s: float | None
-    elapsed_s: float
-    quiet_s: float | None
-
-    @staticmethod
-    def of(progress: Progress) -> RunProgress:
-        return RunProgress(
-            rate=progress.rate, eta_s=progress.eta_s, elapsed_s=progress.elapsed_s, quiet_s=progress.quiet_s
-        )
 
 
 class RunDetail(Run):
@@ -134,70 +68,23 @@ class RunPage(Reply):
     next: int | None
 
 
-class Trial(Reply):
+_DETAIL = ("trace", "target", "device_class", "environment", "started_at")
+
+
+@shows(
+    model.Trial,
+    renamed={"run_id": "run", "task_id": "task", "cost": "cost_s", "mad": "mad_s", "samples": "samples_s"},
+    without=(*_DETAIL, "device_id", "measured_by"),
+)
+class Trial(Shown):
     """One trial. `cost_s` is the median of `samples_s`; null, as `failure` is set, when there are none."""
 
-    id: int
-    run: int
-    sequence: int
-    task: int
-    workload_key: str
-    purpose: model.TrialPurpose
-    status: model.TrialStatus
     failure: str | None
-    failure_text: str
-    digest: str | None
-    device: str | None
-    cost_s: float | None
-    mad_s: float | None
-    samples_s: list[float]
-    noise: list[str]
-    verified: bool
-    improved: bool
-    suspect: bool
-    build_s: float | None
-    measure_s: float | None
-    finished_at: datetime
-
-    @staticmethod
-    def fields_of(trial: model.Trial) -> dict[str, Any]:
-        return {
-            "id": trial.id,
-            "run": trial.run_id,
-            "sequence": trial.sequence,
-            "task": trial.task_id,
-            "workload_key": trial.workload_key,
-            "purpose": trial.purpose,
-            "status": trial.status,
-            "failure": None if trial.failure is None else str(trial.failure),
-            "failure_text": trial.failure_text,
-            "digest": trial.digest,
-            "device": trial.device,
-            "cost_s": trial.cost,
-            "mad_s": trial.mad,
-            "samples_s": list(trial.samples),
-            "noise": list(trial.noise),
-            "verified": trial.verified,
-            "improved": trial.improved,
-            "suspect": trial.suspect,
-            "build_s": trial.build_s,
-            "measure_s": trial.measure_s,
-            "finished_at": trial.finished_at,
-        }
-
-    @staticmethod
-    def of(trial: model.Trial) -> Trial:
-        return Trial(**Trial.fields_of(trial))
 
 
+@shows(model.Trial, only=_DETAIL)
 class TrialDetail(Trial):
     """With the trace (JSON text; null for the untuned function) and what is known of the measurement."""
-
-    trace: str | None
-    target: str
-    device_class: str | None
-    environment: dict[str, float]
-    started_at: datetime
 
 
 class TrialPage(Reply):

@@ -44,7 +44,7 @@ def runs(
     """Runs, newest first."""
     found = context.store.runs.newest(limit + 1, before)
     page = [Run.of(run) for run in found[:limit]]
-    return RunPage(runs=page, next=page[-1].id if len(found) > limit else None)
+    return RunPage(runs=page, next=found[limit - 1].id if len(found) > limit else None)
 
 
 @router.get("/runs/{run_id}")
@@ -55,8 +55,8 @@ def run(context: Ctx, run_id: Id) -> RunDetail:
 
 def run_detail(store: RecordStore, run_id: int) -> RunDetail:
     found = store.runs.get(run_id)
-    return RunDetail(
-        **Run.fields_of(found),
+    return RunDetail.of(
+        found,
         failures=[FailureCount.of(failure) for failure in store.runs.failures(run_id)],
         progress=RunProgress.of(current_progress(store, found)),
     )
@@ -105,14 +105,7 @@ def trial_page(
 def trial(context: Ctx, trial_id: Id) -> TrialDetail:
     """One trial with its trace and the full text of its failure."""
     found = context.store.trials.get(trial_id)
-    return TrialDetail(
-        **Trial.fields_of(found),
-        trace=found.trace,
-        target=found.target,
-        device_class=found.device_class,
-        environment=dict(found.environment),
-        started_at=found.started_at,
-    )
+    return TrialDetail.of(found)
 
 
 @router.get("/runs/{run_id}/curve")
