@@ -10,7 +10,7 @@ LINTED := $(VENV)/lint.log
 PACKAGES := compiler rpc_server tracker tuner tunefarm webui
 
 .PHONY: help setup test pytest durations browser emulators lint lint-beside ruff mypy contracts shortest demo fuzz attack \
-        soak bench gpu gpu-pack models test-models clean
+        conformance soak bench gpu gpu-pack models test-models clean
 help:                    ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -86,6 +86,9 @@ test-models: export PYTHONDONTWRITEBYTECODE =
 test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxruntime, interpreted, as machine code and from C; adds torch's CPU build
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@nice -n 19 $(BIN)/pytest -m "slow or not slow" -n $$(nproc) --dist load --durations=10 tests/torch tests/models $(if $(ONLY),-k '$(ONLY)')
+
+conformance: $(STAMP)    ## ONNX's node suite through the backend, and its page in docs (SHARE=50: one case in so many, compared with the page)
+	$(BIN)/python -m tests.conformance --share $(or $(SHARE),1)
 
 soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
 	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)

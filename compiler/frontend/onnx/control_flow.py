@@ -20,7 +20,7 @@ from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.importer import Control, Importer, Scope, wants_of
 from compiler.frontend.onnx.model_source import graphs_in
 from compiler.frontend.onnx.node import Node
-from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value, tidy
+from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value, plain, tidy
 from compiler.ir.base import GlobalVar, RelaxExpr
 from compiler.relax import op
 from compiler.relax.nodes import (
@@ -40,6 +40,7 @@ from compiler.relax.nodes import (
 from compiler.relax.nodes.binding import as_seq
 from compiler.relax.nodes.dims import variables
 from compiler.tir import nodes as n
+from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.visit import substitute
 
@@ -269,7 +270,7 @@ def loop(importer: Importer, node: Node, scope: Scope) -> Any:
 def scan(importer: Importer, node: Node, scope: Scope) -> Any:
     """Run a graph over slices of tensors, and stack what it gives."""
     if node.opset < 9:
-        node.fail("Scan of opset 8 has a batch dimension", hint="onnx.version_converter makes it opset 9")
+        return _batched_scan(importer, node, scope)
     graph: GraphProto = node.required("body")
     count = node.int("num_scan_inputs", 1)
     states = list(node.inputs[: len(node.inputs) - count])
@@ -289,6 +290,29 @@ def scan(importer: Importer, node: Node, scope: Scope) -> Any:
         graph, length, None, states, scanned, [(a, bool(b)) for a, b in zip(out_axes, out_turned)], False
     )  # fmt: skip
     return _loop(importer, node, scope, shape)
+
+
+def _batched_scan(importer: Importer, node: Node, scope: Scope) -> Any:
+    """Scan as before opset 9: the first dimension is a batch, each of whose samples is scanned by itself."""
+    g, graph = importer.g, node.required("body")
+    if node.given(0):
+        node.fail("Scan of opset 8 with lengths of sequences", hint="onnx.version_converter makes it opset 9")
+    count = node.int("num_scan_inputs", 1)
+    given = [node.value(k) for k in range(1, len(node.inputs))]
+    states, inputs = given[: len(given) - count], given[len(given) - count :]
+    turned = [bool(back) for back in node.ints("directions") or [0] * count]
+    batch = ops.as_int(g.shape(inputs[0])[0])
+    if batch is None:
+        node.fail("Scan of opset 8 needs a batch size that is known")
+    outputs = [(0, False)] * (len(graph.output) - len(states))
+    found: list[list[RelaxExpr]] = []
+    for number in range(batch):
+        own = [g.value(g.emit(op.take(g.expr(x), g.full(number, "int64"), 0)), x.elem, x.wants) for x in given]
+        scanned = [(x, 0, back) for x, back in zip(own[len(states) :], turned)]
+        length = g.known(plain([g.shape(own[-1])[0]]).reshape(()))
+        shape = LoopShape(graph, length, None, list(own[: len(states)]), scanned, outputs, False)
+        found.append([g.expr(value) for value in _loop(importer, node, scope, shape)])
+    return [op.stack(list(values), 0) for values in zip(*found)]
 
 
 def _loop(importer: Importer, node: Node, scope: Scope, shape: LoopShape) -> Any:

@@ -189,7 +189,10 @@ def _split(node: Node, arrays: Arrays) -> Any:
     axis = node.int("axis", 0)
     sizes = _axes(node, arrays) if node.given(1) else node.ints("split")
     if sizes is None:
-        return None
+        count = max(node.int("num_outputs", len(node.outputs)), 1)
+        each = -(-arrays[0].shape[axis] // count)
+        return [np.take(arrays[0], range(at, min(at + each, arrays[0].shape[axis])), axis)
+                for at in range(0, count * each, max(each, 1))]  # fmt: skip
     return list(np.split(arrays[0], np.cumsum(sizes)[:-1], axis))
 
 

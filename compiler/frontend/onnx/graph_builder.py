@@ -26,7 +26,7 @@ from compiler.relax.nodes import (
     Var,
     info_of,
 )
-from compiler.relax.nodes.dims import int64
+from compiler.relax.nodes.dims import int64, variables
 from compiler.runtime.core.dtypes import storage_dtype
 from compiler.te.operation import compute
 from compiler.te.tensor import Tensor
@@ -49,6 +49,7 @@ class GraphBuilder:
         self.has_control_flow = False
         self._dataflow: DataflowScope | None = None
         self._symbols = 0
+        self._at_run_time: set[n.Var] = set()
 
     # -------------------------------------------------------------------------- emitting
 
@@ -245,9 +246,14 @@ class GraphBuilder:
         if info.dtype != "int64":
             vector = self.emit(op.astype(vector, "int64"))
         names = self.new_symbols(count)
+        self._at_run_time.update(names)
         shape = self.bb.emit(op.tensor_to_shape(vector))
         self.bb.match_cast(shape, ShapeStructInfo(tuple(names)))
         return list(names)
+
+    def is_known_at_run_time(self, size: PrimExpr) -> bool:
+        """Whether a dimension depends on values that are computed when the program runs."""
+        return any(var in self._at_run_time for var in variables(size))
 
     def vector(self, sizes: Sequence[Dim]) -> TensorValue:
         """Integers as an int64 tensor of the graph."""

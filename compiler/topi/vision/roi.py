@@ -11,7 +11,7 @@ from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.intrin import intrin
 from compiler.tir.ir_builder import create
-from compiler.tir.nodes import PrimExpr, Stmt
+from compiler.tir.nodes import PrimExpr, Select, Stmt
 from compiler.topi.checks import described, differ, need_floats, need_one_of, need_rank, refusal
 from compiler.topi.image.sampling import clamped, largest_corner, linear
 from compiler.topi.rows import int64, points, rows
@@ -89,9 +89,11 @@ def _roi_align(
             x1, y1, x2, y2 = (
                 ib.let("edge", region[n, f].astype(wide) * number(spatial_scale) - off) for f in range(1, 5)
             )
-            least = number(0.0 if aligned else 1.0)
-            tall = ib.let("tall", ops.maximum(y2 - y1, least) / number(float(high)))
-            broad = ib.let("broad", ops.maximum(x2 - x1, least) / number(float(across)))
+            sides = (y2 - y1, x2 - x1)
+            if not aligned:
+                sides = (ops.maximum(sides[0], number(1.0)), ops.maximum(sides[1], number(1.0)))
+            tall = ib.let("tall", sides[0] / number(float(high)))
+            broad = ib.let("broad", sides[1] / number(float(across)))
             if ratio > 0:
                 down: PrimExpr = ops.const(ratio, "int64")
                 along: PrimExpr = down
@@ -120,7 +122,10 @@ def _roi_align(
                     found = intrin.if_then_else(ops.logical_and(*far), between(pixel, kept), number(0.0))
                     sums[n, 0] = sums[n, 0] + found if mode == "avg" else ops.maximum(sums[n, 0], found)
                 total: PrimExpr = sums[n, 0]
-                if mode == "avg":
+                if mode == "max":
+                    nothing = ops.logical_or(ops.less(down, 1), ops.less(along, 1))
+                    total = Select(nothing, number(0.0), total)
+                else:
                     total = total / ops.cast(wide, ops.maximum(down * along, ops.const(1, "int64")))
                 at = {"N": n, "C": c, "H": i, "W": j}
                 result[tuple(at[name] for name in layout)] = ops.cast(data.dtype, total)

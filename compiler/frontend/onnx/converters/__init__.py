@@ -6,6 +6,7 @@ from compiler.frontend.onnx.converters import conv as conv
 from compiler.frontend.onnx.converters import elementwise as elementwise
 from compiler.frontend.onnx.converters import indexing as indexing
 from compiler.frontend.onnx.converters import matmul as matmul
+from compiler.frontend.onnx.converters import ngrams as ngrams
 from compiler.frontend.onnx.converters import norm as norm
 from compiler.frontend.onnx.converters import pool as pool
 from compiler.frontend.onnx.converters import quantize as quantize

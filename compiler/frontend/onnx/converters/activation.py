@@ -13,7 +13,7 @@ from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
-from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes import PrimExpr, Select
 
 
 @converter("Relu")
@@ -36,6 +36,24 @@ def prelu(g: GraphBuilder, node: Node) -> Result:
         slope = g.emit(op.expand_dims(slope, [1 + k for k in range(g.rank(x) - 2)])) if g.rank(x) > 2 else slope
     zero = g.full(0, node.value(0).dtype)
     return op.where(g.emit(op.less(x, zero)), g.emit(op.multiply(slope, x)), x)
+
+
+@converter("Shrink")
+def shrink(g: GraphBuilder, node: Node) -> Result:
+    """Move elements beyond ±lambd towards 0 by a bias; those between become 0."""
+    x = node.value(0)
+    return g.value(g.te(_shrink, x, node.float("lambd", 0.5), node.float("bias", 0.0), name="shrink"), x.elem)
+
+
+def _shrink(x: Tensor, bound: float, bias: float) -> Tensor:
+    wide = x.dtype if x.dtype.startswith(("float", "bfloat")) else "float32"
+
+    def at(*i: PrimExpr) -> Any:
+        value, moved, zero = x(*i).astype(wide), ops.const(bias, wide), ops.const(0, wide)
+        below, above = ops.less(value, ops.const(-bound, wide)), ops.greater(value, ops.const(bound, wide))
+        return Select(below, value + moved, Select(above, value - moved, zero)).astype(x.dtype)
+
+    return elements(x.shape, at, name="shrink")
 
 
 def _exp_minus_1(g: GraphBuilder, x: RelaxExpr, dtype: str) -> RelaxExpr:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.frontend.onnx.converters.matmul import product
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import deformable_taps, elements
 from compiler.frontend.onnx.node import Node
@@ -92,13 +93,15 @@ def convolved(g: GraphBuilder, node: Node, x: RelaxExpr, w: TensorValue, out_dty
     rule: Any = _CONV.get(rank)
     if rule is None:
         node.fail(f"a convolution over {rank} dimensions")
-    padding = window.pads
-    return g.emit(
+    dtype = g.info(x).dtype
+    short = out_dtype is None and dtype in ("float16", "bfloat16")
+    made = g.emit(
         rule(
-            x, weight, strides=window.strides, padding=padding, dilation=window.dilations,
-            groups=node.int("group", 1), out_dtype=out_dtype,
+            x, weight, strides=window.strides, padding=window.pads, dilation=window.dilations,
+            groups=node.int("group", 1), out_dtype="float32" if short else out_dtype,
         )
     )  # fmt: skip
+    return g.emit(op.astype(made, dtype)) if short else made  # sums of 16-bit floats are rounded once
 
 
 @converter("ConvTranspose")
@@ -202,5 +205,5 @@ def deformable(g: GraphBuilder, node: Node) -> Result:
     # The taps of a group are the rows of a matrix, the filters of the group the other one.
     rows = g.emit(op.reshape(taps, g.shape_expr([batch, groups, ops.floordiv(channels, i64(groups)) * count, -1])))
     filters = g.emit(op.reshape(g.expr(w), g.shape_expr([groups, ops.floordiv(outs, i64(groups)), -1])))
-    made = g.emit(op.reshape(g.emit(op.matmul(filters, rows)), g.shape_expr([batch, outs, height, width])))
+    made = g.emit(op.reshape(product(g, filters, rows), g.shape_expr([batch, outs, height, width])))
     return made if bias is None else op.add(made, channel_vector(g, bias, 4))

@@ -15,7 +15,15 @@ from compiler.relax import op
 @converter("MatMul")
 def matmul(g: GraphBuilder, node: Node) -> Result:
     """Multiply matrices by numpy's rules."""
-    return op.matmul(g.expr(node.value(0)), g.expr(node.value(1)))
+    return product(g, g.expr(node.value(0)), g.expr(node.value(1)))
+
+
+def product(g: GraphBuilder, a: RelaxExpr, b: RelaxExpr) -> RelaxExpr:
+    """The product of matrices. Sums of 16-bit floats are float32, rounded once in the end."""
+    dtype = g.info(a).dtype
+    if dtype in ("float16", "bfloat16"):
+        return g.emit(op.astype(g.emit(op.matmul(a, b, out_dtype="float32")), dtype))
+    return g.emit(op.matmul(a, b))
 
 
 def transposed(g: GraphBuilder, value: TensorValue) -> RelaxExpr:
@@ -32,7 +40,7 @@ def gemm(g: GraphBuilder, node: Node) -> Result:
     a, b, c = node.value(0), node.value(1), node.optional(2)
     left = transposed(g, a) if node.int("transA", 0) else g.expr(a)
     right = transposed(g, b) if node.int("transB", 0) else g.expr(b)
-    made = g.emit(op.matmul(left, right))
+    made = product(g, left, right)
     alpha, beta = node.float("alpha", 1.0), node.float("beta", 1.0)
     if alpha != 1.0:
         made = g.emit(op.multiply(made, g.full(alpha, a.dtype)))
@@ -54,7 +62,7 @@ def fused_matmul(g: GraphBuilder, node: Node) -> Result:
             rank = g.rank(value)
             value = g.emit(op.permute_dims(value, [*range(rank - 2), rank - 1, rank - 2]))
         sides.append(value)
-    made = g.emit(op.matmul(sides[0], sides[1]))
+    made = product(g, sides[0], sides[1])
     alpha = node.float("alpha", 1.0)
     return made if alpha == 1.0 else op.multiply(made, g.full(alpha, node.value(0).dtype))
 
@@ -64,9 +72,14 @@ def einsum(g: GraphBuilder, node: Node) -> Result:
     """Sum products of elements, as an equation says."""
     equation = str(node.required("equation")).replace(" ", "")
     operands = [g.expr(node.value(k)) for k in range(len(node.inputs))]
+    dtype = node.value(0).dtype
+    short = dtype in ("float16", "bfloat16")
+    if short:
+        operands = [g.emit(op.astype(x, "float32")) for x in operands]
     if "." in equation:
         equation = _without_ellipsis(node, equation, [g.rank(x) for x in operands])
-    return g.te(_einsum, equation, operands, name="einsum")
+    made = g.te(_einsum, equation, operands, name="einsum")
+    return op.astype(made, dtype) if short else made
 
 
 def _einsum(equation: str, operands: list[object]) -> object:

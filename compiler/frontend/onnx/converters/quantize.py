@@ -213,13 +213,14 @@ def requantized(
 ) -> TensorValue:
     """int32 sums scaled, rounded and shifted into the range of the zero point's type."""
     by = g.expr(out_scale)
-    if g.info(by).dtype != "float32":
-        by = g.emit(op.astype(by, "float32"))
     rank = g.rank(total)
     along = tuple(-1 if d == axis else 1 for d in range(rank))
     if g.rank(by) == 1 and rank > 1:
         by = g.emit(op.reshape(by, () if g.sizes(out_scale) == [1] else along))
-    made = g.emit(op.multiply(g.emit(op.astype(total, "float32")), g.emit(op.divide(scale, by))))
+    factor = g.emit(op.divide(scale, by))
+    if g.info(factor).dtype != "float32":
+        factor = g.emit(op.astype(factor, "float32"))
+    made = g.emit(op.multiply(g.emit(op.astype(total, "float32")), factor))
     shift = g.emit(op.astype(plain_numbers(g, zero), "float32"))
     if g.rank(shift) == 1 and rank > 1:
         shift = g.emit(op.reshape(shift, () if g.sizes(zero) == [1] else along))
@@ -236,8 +237,6 @@ def qlinear_matmul(g: GraphBuilder, node: Node) -> Result:
     scales = []
     for value, side, axis in ((sa, a, -2), (sb, b, -1)):
         expr = g.expr(value)
-        if g.info(expr).dtype != "float32":
-            expr = g.emit(op.astype(expr, "float32"))
         if g.rank(value) == 1:
             rank = g.rank(side)
             shape = () if g.sizes(value) == [1] else tuple(-1 if d == axis % rank else 1 for d in range(rank))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.frontend.onnx.converters.matmul import product
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
@@ -92,7 +93,7 @@ def recurrent(g: GraphBuilder, node: Node) -> Result:
     outputs: list[list[RelaxExpr]] = []
     for number in range(directions):
         own = [_side(g, value, number) for value in (w, r)]
-        sums = g.emit(op.matmul(rows, g.emit(op.permute_dims(own[0], [1, 0]))))
+        sums = product(g, rows, g.emit(op.permute_dims(own[0], [1, 0])))
         later = None
         if bias is not None:
             both = _side(g, bias, number)

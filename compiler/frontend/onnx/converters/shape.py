@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from compiler import topi
 from compiler.frontend.onnx.element_types import dtype_of
-from compiler.frontend.onnx.errors import OnnxImportError
+from compiler.frontend.onnx.errors import NeedsValueError, OnnxImportError
 from compiler.frontend.onnx.graph_builder import Dim, GraphBuilder
 from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.model_source import TensorSource
@@ -256,6 +256,8 @@ def squeeze(g: GraphBuilder, node: Node) -> Result:
         return like(node, g, op.reshape(g.expr(x), g.shape_expr(named)))
     axes = _axes(g, node)
     if axes is None:
+        if any(g.is_known_at_run_time(size) for size in dims):
+            raise NeedsValueError.of("the dimensions of size 1", x.wants)
         axes = [d for d, size in enumerate(dims) if ops.as_int(size) == 1]
     return like(node, g, op.squeeze(g.expr(x), axes)) if axes else x
 
@@ -379,10 +381,13 @@ def depth_to_space(g: GraphBuilder, node: Node) -> Result:
 def space_to_depth(g: GraphBuilder, node: Node) -> Result:
     """Move blocks of height and width into channels."""
     x, b = g.expr(node.value(0)), node.int("blocksize", 1)
+    order = {"DCR": [0, 3, 5, 1, 2, 4], "CRD": [0, 1, 3, 5, 2, 4]}.get(node.text("mode", "DCR"))
+    if order is None:
+        node.fail(f"the mode {node.text('mode', '')!r}")
     batch, channels, height, width = g.shape(x)
     rows, columns = (simplified(ops.floordiv(size, i64(b))) for size in (height, width))
     blocks = g.emit(op.reshape(x, g.shape_expr([batch, channels, rows, b, columns, b])))
-    moved = g.emit(op.permute_dims(blocks, [0, 3, 5, 1, 2, 4]))
+    moved = g.emit(op.permute_dims(blocks, order))
     return like(node, g, op.reshape(moved, g.shape_expr([batch, simplified(channels * (b * b)), rows, columns])))
 
 

@@ -1,0 +1,71 @@
+"""The networks of the `onnx` wheel's data/light: their graphs with weights, and what onnxruntime makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FOLDER = "backend/test/data/light"
+PARAMETERS = {
+    "squeezenet": 1, "shufflenet": 1, "inception_v1": 7, "densenet121": 8, "inception_v2": 11, "resnet50": 26,
+    "bvlc_alexnet": 61, "zfnet512": 87, "vgg19": 144,
+}  # fmt: skip
+"""Millions of parameters."""
+
+
+def network(name: str) -> Any:
+    """A network with random weights in place of the constants that the wheel's file makes up when it runs.
+
+    Filters are scaled by what they sum over, so that numbers neither vanish nor grow; variances are positive.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(Path(onnx.__file__).parent / FOLDER / f"light_{name}.onnx")
+    graph, rng = model.graph, np.random.default_rng(len(name))
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    variances = {node.input[4] for node in graph.node if node.op_type == "BatchNormalization"}
+    made: dict[str, Any] = {}
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape":
+            shape = tuple(int(size) for size in held[node.input[0]])
+            if len(shape) > 1:
+                spread = 1.4 / np.sqrt(np.prod(shape[1:]))
+                made[node.output[0]] = (rng.standard_normal(shape, np.float32) * np.float32(spread)).astype(np.float32)
+            else:
+                made[node.output[0]] = rng.uniform(0.05, 0.15, shape).astype(np.float32)
+    for key, array in held.items():
+        if array.dtype == np.float32 and array.ndim == 1:
+            made[key] = rng.uniform(0.05, 0.15, array.shape).astype(np.float32)
+    for key in variances & set(made):
+        made[key] = rng.uniform(0.5, 1.5, made[key].shape).astype(np.float32)
+    nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
+    used = {name for node in nodes for name in node.input}
+    weights = {**{key: array for key, array in held.items() if key in used}, **made}
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(numpy_helper.from_array(array, key) for key, array in weights.items())
+    inputs = [item for item in graph.input if item.name not in weights and item.name in used]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    return model
+
+
+def image(model: Any) -> Any:
+    """A random image for a network."""
+    shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
+    return np.random.default_rng(7).standard_normal(shape, np.float32)
+
+
+def by_onnxruntime(model: Any, *inputs: Any) -> list[Any]:
+    """What onnxruntime makes of inputs."""
+    import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+    found: list[Any] = session.run(None, dict(zip(names, inputs)))
+    return found
