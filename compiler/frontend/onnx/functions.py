@@ -97,9 +97,11 @@ def _type(value: Value | None) -> bytes:
     match value:
         case TensorValue():
             made.tensor_type.elem_type = value.elem
-            dims = value.array.shape if value.array is not None else getattr(
-                getattr(value.expr, "struct_info_", None), "dims", None
-            )  # fmt: skip
+            dims: Any = getattr(getattr(value.expr, "struct_info_", None), "dims", None)
+            if value.array is not None:
+                dims = value.array.shape
+            elif value.expr is None and value.deferred is not None:
+                dims = value.deferred.dims
             if dims is not None:
                 for size in dims:
                     known = ops.as_int(size) if isinstance(size, PrimExpr) else int(size)

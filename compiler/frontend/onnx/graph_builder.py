@@ -113,6 +113,8 @@ class GraphBuilder:
 
     def expr(self, value: TensorValue) -> RelaxExpr:
         """The expression of a value; one that is only known becomes a constant, or a kernel over dimensions."""
+        if value.expr is None and value.deferred is not None:
+            value.expr = value.deferred.make()
         if value.expr is None:
             assert value.array is not None
             if value.array.dtype == object:
@@ -179,6 +181,8 @@ class GraphBuilder:
         """The dimensions of a tensor; ones that are not known get names first."""
         if isinstance(value, TensorValue) and value.array is not None:
             return [int64(size) for size in value.array.shape]
+        if isinstance(value, TensorValue) and value.expr is None and value.deferred is not None:
+            return list(value.deferred.dims)
         info = self.info(value)
         if info.dims is None:
             raise OnnxImportError("the shape of a tensor is not known", hint="give the shapes of inputs in shape_dict")
@@ -188,6 +192,8 @@ class GraphBuilder:
         """How many dimensions a tensor has."""
         if isinstance(value, TensorValue) and value.array is not None:
             return value.array.ndim
+        if isinstance(value, TensorValue) and value.expr is None and value.deferred is not None:
+            return len(value.deferred.dims)
         rank = self.info(value).ndim
         if rank < 0:
             raise OnnxImportError("the number of dimensions of a tensor is not known")

@@ -15,7 +15,7 @@ from compiler.frontend.onnx.folding import folded
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.model_source import TensorSource
 from compiler.frontend.onnx.node import Node, attributes
-from compiler.frontend.onnx.registry import REFUSED, find
+from compiler.frontend.onnx.registry import INTEGER_RULES, REFUSED, find
 from compiler.frontend.onnx.values import OptionalValue, SequenceValue, TensorValue, Value
 from compiler.ir.base import RelaxExpr
 from compiler.relax.nodes import Tuple, TupleStructInfo, info_of
@@ -176,8 +176,12 @@ class Importer:
             if expansion is None:
                 raise OnnxImportError(f"{node.op} at node {node.name!r} (opset {node.opset}) has no definition")
             return self.expanded(expansion, node, scope)
-        made = rule(self.g, node)
-        return self._wrapped(made, node)
+        held = INTEGER_RULES.get(node.op) if node.domain == "" else None
+        if held is not None and any(isinstance(v, TensorValue) and v.integers is not None for v in node.inputs):
+            made = held(self.g, node)
+            if made is not None:
+                return self._wrapped(made, node)
+        return self._wrapped(rule(self.g, node), node)
 
     def expanded(self, body: functions.Expansion, node: Node, scope: Scope) -> list[Value | None]:
         """The values of the nodes that stand for a node."""

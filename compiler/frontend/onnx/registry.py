@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from compiler.frontend.onnx.values import Value
 from compiler.ir.base import RelaxExpr
@@ -35,6 +35,9 @@ CONVERTERS: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 """Rows by domain and operator, ascending by the opset that they hold from."""
 REFUSED: dict[tuple[str, str], RefusedOperator] = {}
 
+INTEGER_RULES: dict[str, Callable[[GraphBuilder, Node], Result | None]] = {}
+"""What operators of the default domain do with tensors that were dequantised; None: nothing, floats are wanted."""
+
 MICROSOFT = "com.microsoft"
 
 
@@ -48,6 +51,19 @@ def converter(*names: str, since: int = 1, domain: str = "") -> Callable[[Conver
                 raise ValueError(f"two converters of {domain or 'ai.onnx'}.{name} hold from opset {since}")
             rows.append((since, function))
             rows.sort(key=lambda row: row[0])
+        return function
+
+    return register
+
+
+def on_integers(
+    *names: str,
+) -> Callable[[Callable[[GraphBuilder, Node], Result | None]], Callable[[GraphBuilder, Node], Result | None]]:
+    """Register what the operators `names` do with tensors that were dequantised."""
+
+    def register(function: Callable[[GraphBuilder, Node], Result | None]) -> Any:
+        for name in names:
+            INTEGER_RULES[name] = function
         return function
 
     return register

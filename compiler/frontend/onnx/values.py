@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,8 +20,8 @@ class TensorValue:
     """A tensor: an expression of the graph, elements that are known now, or both.
 
     `array` holds the elements as the graph stores them; of dtype object, it holds integers and scalar expressions over
-    the model's dimensions. `expr` is made when it is first wanted. `wants` are the inputs whose values would make the
-    elements known.
+    the model's dimensions. `expr` is made when it is first wanted, from `array` or by `deferred`. `wants` are the
+    inputs whose values would make the elements known. `integers` are what a tensor of floats was dequantised from.
     """
 
     dtype: str
@@ -29,11 +29,40 @@ class TensorValue:
     expr: RelaxExpr | None = None
     array: AnyArray | None = None
     wants: frozenset[str] = field(default_factory=frozenset)
+    deferred: Deferred | None = None
+    integers: Quantized | Sums | None = None
 
     @property
     def is_constant(self) -> bool:
         """Whether all elements are numbers that are known now."""
         return self.array is not None and self.array.dtype != object
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """An expression that is made when it is first wanted, and its dimensions."""
+
+    make: Callable[[], RelaxExpr]
+    dims: list[PrimExpr]
+
+
+@dataclass(slots=True, eq=False)
+class Quantized:
+    """Integers that stand for (data - zero) * scale. A vector of scales lies along `axis`; None: there is one scale."""
+
+    data: TensorValue
+    scale: TensorValue
+    zero: TensorValue | None
+    axis: int | None
+
+
+@dataclass(slots=True, eq=False)
+class Sums:
+    """int32 sums of products that stand for total * scale; scales that differ lie along `axis`."""
+
+    total: RelaxExpr
+    scale: RelaxExpr
+    axis: int
 
 
 @dataclass(slots=True, eq=False)

@@ -5,11 +5,14 @@ from compiler.frontend.onnx.converters import cast as cast
 from compiler.frontend.onnx.converters import conv as conv
 from compiler.frontend.onnx.converters import elementwise as elementwise
 from compiler.frontend.onnx.converters import indexing as indexing
+from compiler.frontend.onnx.converters import integers as integers
 from compiler.frontend.onnx.converters import matmul as matmul
+from compiler.frontend.onnx.converters import microsoft as microsoft
 from compiler.frontend.onnx.converters import ngrams as ngrams
 from compiler.frontend.onnx.converters import norm as norm
 from compiler.frontend.onnx.converters import pool as pool
 from compiler.frontend.onnx.converters import quantize as quantize
+from compiler.frontend.onnx.converters import quantized as quantized
 from compiler.frontend.onnx.converters import recurrent as recurrent
 from compiler.frontend.onnx.converters import reduce as reduce
 from compiler.frontend.onnx.converters import refused as refused

@@ -84,12 +84,20 @@ def channel_vector(g: GraphBuilder, vector: TensorValue, rank: int) -> RelaxExpr
     return g.emit(op.reshape(g.expr(vector), (1, -1, *[1] * (rank - 2))))
 
 
-def convolved(g: GraphBuilder, node: Node, x: RelaxExpr, w: TensorValue, out_dtype: str | None = None) -> RelaxExpr:
-    """The convolution of a node, without its bias."""
+def conv_window(g: GraphBuilder, node: Node, x: RelaxExpr | TensorValue, w: TensorValue) -> Window:
+    """How the filters of a convolution move."""
+    kernel = node.ints("kernel_shape") or (g.sizes(w) or [])[2:]
+    return window_of(g, node, kernel, g.shape(x)[2:])
+
+
+def convolved(
+    g: GraphBuilder, node: Node, x: RelaxExpr, w: TensorValue, out_dtype: str | None = None,
+    window: Window | None = None,
+) -> RelaxExpr:  # fmt: skip
+    """The convolution of a node, without its bias; `window` replaces what its attributes say."""
     weight = g.expr(w)
     rank = g.rank(x) - 2
-    kernel = node.ints("kernel_shape") or g.sizes(w)[2:]  # type: ignore[index]
-    window = window_of(g, node, kernel, g.shape(x)[2:])
+    window = window or conv_window(g, node, x, w)
     rule: Any = _CONV.get(rank)
     if rule is None:
         node.fail(f"a convolution over {rank} dimensions")

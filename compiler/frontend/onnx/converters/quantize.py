@@ -7,14 +7,15 @@ from typing import Any
 from onnx import TensorProto
 
 from compiler.frontend.onnx.converters.cast import plain_numbers, small_float
-from compiler.frontend.onnx.converters.conv import channel_vector, convolved
+from compiler.frontend.onnx.converters.conv import channel_vector
+from compiler.frontend.onnx.converters.integers import conv_sums, int32, matmul_sums
 from compiler.frontend.onnx.element_types import SMALL_FLOATS, SMALL_INTS, dtype_of
 from compiler.frontend.onnx.graph_builder import GraphBuilder
 from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import Result, converter
 from compiler.frontend.onnx.run_time import i64
-from compiler.frontend.onnx.values import TensorValue
+from compiler.frontend.onnx.values import Deferred, Quantized, TensorValue
 from compiler.ir.base import RelaxExpr
 from compiler.relax import op
 from compiler.te.tensor import Tensor
@@ -79,7 +80,7 @@ def quantize(g: GraphBuilder, node: Node) -> Result:
     if plain and x.dtype == scale.dtype == "float32" and not block and g.rank(scale) <= 1 and rank and not precision:
         low = g.expr(zero) if zero is not None else g.full(0, dtype_of(elem))
         where = axis if g.rank(scale) == 1 else -1
-        return g.value(op.quantize(data, g.expr(scale), _int32(g, low), where, dtype_of(elem)), elem)
+        return g.value(op.quantize(data, g.expr(scale), int32(g, low), where, dtype_of(elem)), elem)
     if g.info(data).dtype != kind:
         data = g.emit(op.astype(data, kind))
     by = _spread(g, scale, data, axis, block)
@@ -96,10 +97,6 @@ def quantize(g: GraphBuilder, node: Node) -> Result:
         shift = _spread(g, zero, data, axis, block)
         whole = g.emit(op.add(whole, g.emit(op.astype(shift, g.info(whole).dtype))))
     return g.value(op.astype(g.emit(op.clip(whole, least, most)), dtype), elem)
-
-
-def _int32(g: GraphBuilder, x: RelaxExpr) -> RelaxExpr:
-    return g.emit(op.astype(x, "int32"))
 
 
 def _limits(elem: int) -> tuple[int, int]:
@@ -124,12 +121,17 @@ def dequantize(g: GraphBuilder, node: Node) -> Result:
     if plain and wanted == scale.dtype == "float32" and not block and g.rank(scale) <= 1 and rank:
         where = axis if g.rank(scale) == 1 else -1
         low = g.expr(zero) if zero is not None else g.full(0, x.dtype)
-        return op.dequantize(g.expr(x), g.expr(scale), low, where, "float32")
+
+        def floats() -> RelaxExpr:
+            return g.emit(op.dequantize(g.expr(x), g.expr(scale), low, where, "float32"))
+
+        held = Quantized(x, scale, zero, None if where < 0 or g.sizes(scale) == [1] else where)
+        return TensorValue("float32", to, deferred=Deferred(floats, g.shape(x)), integers=held)
     data = plain_numbers(g, x)
     if g.info(data).dtype not in ("float32", "float16", "bfloat16"):
-        data = _int32(g, data)
+        data = int32(g, data)
         if zero is not None:
-            data = g.emit(op.subtract(data, _int32(g, _spread(g, zero, data, axis, block))))
+            data = g.emit(op.subtract(data, int32(g, _spread(g, zero, data, axis, block))))
     elif zero is not None:
         data = g.emit(op.subtract(data, _spread(g, zero, data, axis, block)))
     by = _spread(g, scale, data, axis, block)
@@ -152,60 +154,6 @@ def dynamic_quantize(g: GraphBuilder, node: Node) -> Result:
     whole = g.emit(op.add(g.emit(op.round(g.emit(op.divide(x, safe)))), shift))
     made = g.emit(op.astype(g.emit(op.clip(whole, 0, 255)), "uint8"))
     return [made, scale, g.emit(op.astype(shift, "uint8"))]
-
-
-# ---------------------------------------------------------------------- products of integers
-
-
-def _shifted(g: GraphBuilder, x: TensorValue, zero: TensorValue | None, axis: int | None) -> RelaxExpr:
-    """int32 numbers less their zero point, which is one number or one along `axis`."""
-    data = _int32(g, g.expr(x))
-    if zero is None or (zero.is_constant and zero.array is not None and not zero.array.any()):
-        return data
-    shift = g.expr(zero)
-    held, rank = g.rank(zero), g.rank(x)
-    if held == 1 and g.sizes(zero) == [1]:
-        shift = g.emit(op.reshape(shift, ()))
-    elif held == 1 and axis is not None:
-        shape = [1] * rank
-        shape[axis] = -1
-        shift = g.emit(op.reshape(shift, tuple(shape)))
-    return g.emit(op.subtract(data, _int32(g, shift)))
-
-
-def _no_zero(zero: TensorValue | None) -> bool:
-    return zero is None or (zero.is_constant and zero.array is not None and not zero.array.any())
-
-
-def _integer_product(g: GraphBuilder, a: TensorValue, b: TensorValue, az: Any, bz: Any) -> RelaxExpr:
-    """A product of quantised matrices in int32."""
-    if _no_zero(az) and _no_zero(bz) and a.dtype == b.dtype:
-        return g.emit(op.matmul(g.expr(a), g.expr(b), out_dtype="int32"))
-    left = _shifted(g, a, az, g.rank(a) - 2 if g.rank(a) > 1 else None)
-    right = _shifted(g, b, bz, g.rank(b) - 1)
-    return g.emit(op.matmul(left, right))
-
-
-@converter("MatMulInteger")
-def matmul_integer(g: GraphBuilder, node: Node) -> Result:
-    """Multiply quantised matrices; the result is int32."""
-    return _integer_product(g, node.value(0), node.value(1), node.optional(2), node.optional(3))
-
-
-@converter("ConvInteger")
-def conv_integer(g: GraphBuilder, node: Node) -> Result:
-    """Move quantised filters over quantised images; the result is int32."""
-    x, w = node.value(0), node.value(1)
-    return _integer_conv(g, node, x, w, node.optional(2), node.optional(3))
-
-
-def _integer_conv(
-    g: GraphBuilder, node: Node, x: TensorValue, w: TensorValue, xz: TensorValue | None, wz: TensorValue | None
-) -> RelaxExpr:
-    if _no_zero(xz) and _no_zero(wz) and x.dtype == w.dtype:
-        return convolved(g, node, g.expr(x), w, "int32")
-    filters = g.value(_shifted(g, w, wz, 0))
-    return convolved(g, node, _shifted(g, x, xz, None), filters, "int32")
 
 
 def requantized(
@@ -233,7 +181,7 @@ def requantized(
 def qlinear_matmul(g: GraphBuilder, node: Node) -> Result:
     """Multiply quantised matrices, and quantise the result."""
     a, sa, za, b, sb, zb, sy, zy = (node.value(k) for k in range(8))
-    total = _integer_product(g, a, b, za, zb)
+    total = matmul_sums(g, a, b, za, zb)
     scales = []
     for value, side, axis in ((sa, a, -2), (sb, b, -1)):
         expr = g.expr(value)
@@ -250,7 +198,7 @@ def qlinear_conv(g: GraphBuilder, node: Node) -> Result:
     """Move quantised filters over quantised images, and quantise the result."""
     x, sx, zx, w, sw, zw, sy, zy = (node.value(k) for k in range(8))
     bias = node.optional(8)
-    total = _integer_conv(g, node, x, w, zx, zw)
+    total = conv_sums(g, node, x, w, zx, zw)
     rank = g.rank(x)
     if bias is not None:
         total = g.emit(op.add(total, channel_vector(g, bias, rank)))
