@@ -29,7 +29,9 @@ from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_i
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
+from compiler.relax.transform.layout.alter_op_impl import alter_op_impl
 from compiler.relax.transform.layout.convert_layout import convert_layout
+from compiler.relax.transform.layout.optimize_layout_transform import optimize_layout_transform
 from compiler.relax.transform.legalize_ops import legalize_ops
 from compiler.relax.transform.lower_alloc_tensor import lower_alloc_tensor
 from compiler.relax.transform.matmul.adjust_matmul_order import adjust_matmul_order
@@ -114,7 +116,11 @@ LOWERING: tuple[PassFunction, ...] = (
 )
 """Memory, dimensions and what the machine does become explicit."""
 
-LAYOUT: tuple[PassFunction, ...] = (convert_layout,)
+LAYOUT: tuple[PassFunction, ...] = (
+    alter_op_impl,
+    convert_layout,
+    optimize_layout_transform,
+)
 """How tensors lie in memory."""
 
 MATMUL: tuple[PassFunction, ...] = (

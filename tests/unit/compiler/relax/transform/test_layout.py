@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tunefarm as tvm
@@ -10,7 +11,9 @@ from compiler.relax.analysis import problems
 from compiler.relax.interp import run
 from tests.kit.compiler.pass_checks import computes, same_values, stays
 from tests.kit.compiler.random_images import random_image_graph
+from tunefarm import relax, te
 from tunefarm.relax import transform
+from tunefarm.script import ir as I
 from tunefarm.script import relax as R
 from tunefarm.script import tir as T
 
@@ -169,3 +172,106 @@ def test_random_graphs_compute_what_they_did(seed: int) -> None:
     made = transform.ConvertLayout({"relax.nn.conv2d": LAYOUTS[seed % len(LAYOUTS)]})(graph.module)
     assert problems(made) == []
     same_values(run(made, *graph.args), run(graph.module, *graph.args))
+
+
+# ------------------------------------------------------------------- other kernels, moves in a row
+
+
+@I.ir_module
+class Plain:
+    @T.prim_func(private=True)
+    def double(A: T.Buffer((T.int64(8), T.int64(3)), "float32"), B: T.Buffer((T.int64(8), T.int64(3)), "float32")):
+        T.func_attr({"operator_name": "test.double"})
+        for i, j in T.grid(T.int64(8), T.int64(3)):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[v, w] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((8, 3), "float32")):
+        cls = Plain
+        with R.dataflow():
+            lv = R.call_tir(cls.double, (x,), out_sinfo=R.Tensor((8, 3), "float32"))
+            gv = R.call_tir(cls.double, (lv,), out_sinfo=R.Tensor((8, 3), "float32"))
+            R.output(gv)
+        return gv
+
+
+def blocked(rows: int) -> Any:
+    """Doubles 4 rows at a time."""
+    outer = -(-rows // 4)
+
+    @T.prim_func(private=True)
+    def kernel(
+        A: T.Buffer((T.int64(outer), T.int64(3), T.int64(4)), "float32"),
+        B: T.Buffer((T.int64(outer), T.int64(3), T.int64(4)), "float32"),
+    ):
+        for i, j, k in T.grid(T.int64(outer), T.int64(3), T.int64(4)):
+            with T.block("B"):
+                u, v, w = T.axis.remap("SSS", [i, j, k])
+                B[u, v, w] = A[u, v, w] * T.float32(2)
+
+    return kernel
+
+
+ROWS_OF_4 = lambda i, j: (i // 4, j, i % 4)  # noqa: E731
+
+
+def test_kernels_are_replaced_and_what_is_moved_there_and_back_stays() -> None:
+    alter = transform.AlterOpImpl({"test.double": blocked(8)}, {"test.double": [ROWS_OF_4, ROWS_OF_4]})
+    altered = computes(alter, Plain, (8, 3))
+    moves = altered.script().count("R.layout_transform")
+    assert (moves, "double_altered" in altered.script()) == (4, True)
+    less = computes(transform.OptimizeLayoutTransform(), altered, (8, 3))
+    assert less.script().count("R.layout_transform") == 2
+    built = relax.VirtualMachine(relax.build(less, "llvm"), tvm.cpu())
+    x = np.ones((8, 3), "float32")
+    np.testing.assert_array_equal(built["main"](x).numpy(), 4 * x)
+
+
+def test_kernels_of_padded_arrays() -> None:
+    bb = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((10, 3), "float32"))  # type: ignore[arg-type]
+    with bb.function("main", [x]):
+        twice = lambda a: te.compute(a.shape, lambda *at: a(*at) * 2.0)  # noqa: E731
+        bb.emit_func_output(bb.emit_te(twice, x, primfunc_attrs={"operator_name": "test.double"}))
+    mod = bb.get()
+    alter = transform.AlterOpImpl({"test.double": blocked(10)}, {"test.double": [ROWS_OF_4, ROWS_OF_4]})
+    made = computes(alter, mod, (10, 3))
+    assert "R.strided_slice" in made.script()
+    with pytest.raises(ArgumentError, match=r"has 1 maps for .*, whose kernel has 2 arrays"):
+        transform.AlterOpImpl({"test.double": blocked(8)}, {"test.double": [None]})(Plain)
+    with pytest.raises(ArgumentError, match="op_buffer_axis_separators must be empty"):
+        transform.AlterOpImpl({}, {}, {"test.double": [[1]]}, {})(Plain)
+
+
+def test_moves_in_a_row_become_one_or_none() -> None:
+    @R.function
+    def before(x: R.Tensor((8, 3), "float32")):
+        with R.dataflow():
+            lv = R.layout_transform(x, lambda i, j: (i // 4, j, i % 4))
+            lv1 = R.layout_transform(lv, lambda i, j, k: (i * 4 + k, j))
+            lv2 = R.layout_transform(lv, lambda i, j, k: (k, j, i))
+            gv = R.exp(lv1)
+            R.output(gv, lv2)
+        return (gv, lv2)
+
+    @R.function
+    def after(x: R.Tensor((8, 3), "float32")):
+        with R.dataflow():
+            lv1 = x
+            lv2 = R.layout_transform(x, lambda i, j: (i % 4, j, i // 4))
+            gv = R.exp(lv1)
+            R.output(gv, lv2)
+        return (gv, lv2)
+
+    @R.function
+    def padded(x: R.Tensor((10, 3), "float32")):
+        with R.dataflow():
+            lv = R.layout_transform(x, lambda i, j: (i // 4, j, i % 4), pad_value=1.0)
+            gv = R.layout_transform(lv, lambda i, j, k: (i * 4 + k, j))
+            R.output(gv)
+        return gv
+
+    computes(transform.OptimizeLayoutTransform(), before, (8, 3), after=after)
+    stays(transform.OptimizeLayoutTransform(), padded)
