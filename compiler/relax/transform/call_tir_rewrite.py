@@ -8,6 +8,7 @@ from compiler.errors import IRError
 from compiler.ir.base import Op, RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.ir.transform.context import PassContext
+from compiler.ir.vdevice import VDevice
 from compiler.relax.expr_functor import PyExprMutator
 from compiler.relax.nodes import (
     Call,
@@ -43,6 +44,10 @@ def call_tir_rewrite(mod: IRModule, context: PassContext) -> IRModule:
 
 
 class _Explicit(PyExprMutator):
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self._devices = list(mod.global_infos.get("vdevice", ()))
+
     def visit_call_(self, op: Call) -> Any:
         call: Any = super().visit_call_(op)
         if not isinstance(call.op, Op) or call.op.name not in _CALLS:
@@ -67,8 +72,13 @@ class _Explicit(PyExprMutator):
     def _made(self, info: Any, call: Call) -> Var:
         if not isinstance(info, TensorStructInfo) or info.shape is None or not info.dtype:
             raise IRError(f"a result is {info}: shape and element type must be known to make it{at(call.span)}")
-        device = 0 if info.vdevice is None else info.vdevice.vdevice_id
-        return self.builder_.emit(builtin_alloc_tensor(info.shape, info.dtype, device), "alloc")
+        return self.builder_.emit(builtin_alloc_tensor(info.shape, info.dtype, self._number(info.vdevice)), "alloc")
+
+    def _number(self, device: VDevice | None) -> int:
+        """The number of a device among those of the machine: its place in the module's list, else its own number."""
+        if device is None:
+            return 0
+        return self._devices.index(device) if device in self._devices else device.vdevice_id
 
     def _emit_call(self, call: Call, args: list[RelaxExpr]) -> None:
         scalars = call.args[2] if len(call.args) > 2 else None

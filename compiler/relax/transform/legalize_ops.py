@@ -90,14 +90,28 @@ class _Legalizer(PyExprMutator):
         held = None if key is None else self._kernels.get((operator.name, key))
         if held is not None:
             gvar, infos, tir_vars = held
-            return call_tir(gvar, tensors_of(call.args), infos, tir_vars)
+            return call_tir(gvar, tensors_of(call.args), _where(infos, call), tir_vars)
         kernel = make_kernel(operator.te, call.args, call.attrs, operator.short_name)  # type: ignore[arg-type]
         gvar = self.builder_.add_func(kernel.func, operator.short_name)
         infos = list(kernel.outputs) if kernel.several else kernel.outputs[0]
         tir_vars = kernel.tir_vars or None
         if key is not None and len(kernel.args) == len(tensors_of(call.args)):  # no attribute is a tensor
             self._kernels[operator.name, key] = gvar, infos, tir_vars
-        return call_tir(gvar, kernel.args, infos, tir_vars)
+        return call_tir(gvar, kernel.args, _where(infos, call), tir_vars)
+
+
+def _where(infos: Any, call: Call) -> Any:
+    """What is known of a kernel's results, with the devices that the operator's results are on."""
+    known = info_of(call)
+    if isinstance(infos, list):
+        fields = known.fields if isinstance(known, TupleStructInfo) else (known,) * len(infos)
+        return [_there(info, field) for info, field in zip(infos, fields)]
+    return _there(infos, known)
+
+
+def _there(info: TensorStructInfo, known: StructInfo | None) -> TensorStructInfo:
+    device = known.vdevice if isinstance(known, TensorStructInfo) else None
+    return info if device is None else TensorStructInfo(info.shape, info.dtype, device)
 
 
 def _is_known(arg: RelaxExpr) -> bool:

@@ -20,6 +20,8 @@ from compiler.relax.transform.dataflow.remove_redundant_reshape import remove_re
 from compiler.relax.transform.dataflow.topological_sort import topological_sort
 from compiler.relax.transform.dataflow.use_inplace_calls import dataflow_use_inplace_calls
 from compiler.relax.transform.dead_code_elimination import dead_code_elimination
+from compiler.relax.transform.devices.realize_vdevice import realize_vdevice
+from compiler.relax.transform.devices.update_vdevice import update_vdevice
 from compiler.relax.transform.fold_constant import fold_constant
 from compiler.relax.transform.fusion.annotate_tir_op_pattern import annotate_tir_op_pattern
 from compiler.relax.transform.fusion.fuse_ops import fuse_ops
@@ -116,6 +118,12 @@ LOWERING: tuple[PassFunction, ...] = (
 )
 """Memory, dimensions and what the machine does become explicit."""
 
+DEVICES: tuple[PassFunction, ...] = (
+    realize_vdevice,
+    update_vdevice,
+)
+"""On which device values live."""
+
 LAYOUT: tuple[PassFunction, ...] = (
     alter_op_impl,
     convert_layout,
@@ -180,6 +188,7 @@ ON_REQUEST: tuple[PassFunction, ...] = (
     attach_layout_free_buffers,
     *CODEGEN,
     *DATAFLOW,
+    *DEVICES,
     *INFERENCE,
     *LAYOUT,
     *MATMUL,

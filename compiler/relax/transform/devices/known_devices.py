@@ -1,0 +1,150 @@
+"""Which device each value of a function lives on, as far as parameters, copies and hints tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.ir.base import Op, RelaxExpr
+from compiler.ir.vdevice import VDevice
+from compiler.relax.nodes import (
+    Binding,
+    Call,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    StructInfo,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    info_of,
+)
+
+HINT, COPY = "relax.hint_on_device", "relax.to_vdevice"
+
+
+def transfer(value: RelaxExpr) -> str:
+    """Which of the two operators that name a device a value is a call of; "" for any other."""
+    name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else ""
+    return name if name in (HINT, COPY) else ""
+
+
+def device_in(info: StructInfo | None) -> VDevice | None:
+    """The device that is said of a tensor, or of the first field of a tuple that says one."""
+    match info:
+        case TensorStructInfo():
+            return info.vdevice
+        case TupleStructInfo():
+            return next((found for item in info.fields if (found := device_in(item)) is not None), None)
+    return None
+
+
+def holds_tensors(info: StructInfo | None) -> bool:
+    """Whether a value is a tensor, or a tuple that holds one."""
+    if isinstance(info, TupleStructInfo):
+        return any(map(holds_tensors, info.fields))
+    return isinstance(info, TensorStructInfo)
+
+
+class KnownDevices:
+    """The devices of a function's variables. What an operator takes and gives lives on one device."""
+
+    def __init__(self, func: Function) -> None:
+        self._known: dict[Var, VDevice] = {}
+        self._tuples: dict[Var, Tuple] = {}
+        self._same: dict[Var, RelaxExpr] = {}
+        for param in func.params:
+            self._take(param, device_in(param.struct_info))
+        bindings = list(_bindings(func.body))
+        for binding in bindings:
+            value = binding.value
+            if isinstance(value, Tuple):
+                self._tuples[binding.var] = value
+            elif isinstance(value, Var | TupleGetItem):
+                self._same[binding.var] = value
+        count = -1
+        while count != len(self._known):  # each round goes as far as the order of bindings lets it
+            count = len(self._known)
+            for binding in bindings:
+                self._forward(binding)
+            for binding in reversed(bindings):
+                self._backward(binding)
+
+    def of(self, expr: RelaxExpr) -> VDevice | None:
+        """The device of a value; None where nothing tells."""
+        found = self._source(expr)
+        return None if found is None else self._known.get(found)
+
+    def _source(self, expr: RelaxExpr) -> Var | None:
+        """The variable whose device is that of `expr`."""
+        while True:
+            if isinstance(expr, TupleGetItem):
+                whole = expr.tuple_value
+                while isinstance(whole, Var) and isinstance(self._same.get(whole), Var):
+                    whole = self._same[whole]
+                known = self._tuples.get(whole) if isinstance(whole, Var) else None
+                expr = whole if known is None else known.fields[expr.index]
+            elif isinstance(expr, Var) and expr in self._same:
+                expr = self._same[expr]
+            else:
+                return expr if isinstance(expr, Var) and expr not in self._tuples else None
+
+    def _take(self, expr: RelaxExpr, device: VDevice | None) -> None:
+        if isinstance(expr, Var) and expr in self._tuples:
+            return
+        if isinstance(expr, Tuple):
+            for item in expr.fields:
+                self._take(item, device)
+            return
+        source = self._source(expr)
+        if device is not None and source is not None and holds_tensors(info_of(source)):
+            self._known.setdefault(source, device)
+
+    def _forward(self, binding: Binding) -> None:
+        value = binding.value
+        if transfer(value):
+            assert isinstance(value, Call)
+            self._take(binding.var, value.attrs["dst_vdevice"])
+        elif isinstance(value, Call | If) or isinstance(binding, MatchCast):
+            self._take(binding.var, next((d for x in _parts(value) if (d := self.of(x)) is not None), None))
+
+    def _backward(self, binding: Binding) -> None:
+        value, name = binding.value, transfer(binding.value)
+        if name == HINT:
+            assert isinstance(value, Call)
+            self._take(value.args[0], value.attrs["dst_vdevice"])
+        elif not name and (isinstance(value, Call | If) or isinstance(binding, MatchCast)):
+            device = self.of(binding.var) or next((d for x in _parts(value) if (d := self.of(x)) is not None), None)
+            for part in _parts(value):
+                self._take(part, device)
+
+
+def _bindings(seq: SeqExpr) -> Iterator[Binding]:
+    """The bindings of a sequence, those of branches before the condition."""
+    for block in seq.blocks:
+        for binding in block.bindings:
+            if isinstance(binding.value, If):
+                yield from _bindings(binding.value.true_branch)
+                yield from _bindings(binding.value.false_branch)
+            yield binding
+
+
+def _parts(value: RelaxExpr) -> list[RelaxExpr]:
+    """The values that live where a call, a condition or a checked value does."""
+    match value:
+        case If():
+            return [value.true_branch.body, value.false_branch.body]
+        case Call(op=Op()):
+            return [part for arg in value.args for part in _leaves(arg)]
+        case Var() | TupleGetItem():
+            return [value]
+    return []
+
+
+def _leaves(arg: RelaxExpr) -> list[RelaxExpr]:
+    return [leaf for item in arg.fields for leaf in _leaves(item)] if isinstance(arg, Tuple) else [arg]
+
+
+
