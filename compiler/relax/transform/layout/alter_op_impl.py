@@ -122,7 +122,7 @@ class _Alterer(PyExprMutator):
         return Tuple(tuple([builder.normalize_argument(self._back(field, item, mapping))
                             for field, item, mapping in zip(fields, outputs, kernel.maps[count:])]))  # fmt: skip
 
-    def _back(self, value: RelaxExpr, info: StructInfo, mapping: IndexMap | None) -> RelaxExpr:
+    def _back(self, value: RelaxExpr, info: StructInfo, mapping: IndexMap | None) -> Any:
         """A result of the kernel as the graph had it."""
         if mapping is None:
             return value
