@@ -99,7 +99,7 @@ class _Alterer(PyExprMutator):
             return call
         return self._altered(kernel, call, args)
 
-    def _altered(self, kernel: _Kernel, call: Call, args: Tuple) -> RelaxExpr:
+    def _altered(self, kernel: _Kernel, call: Call, args: Tuple) -> Any:
         """The call of the other kernel, with its arrays moved there and back."""
         builder = self.builder_
         (info,) = call.sinfo_args
