@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from compiler.frontend.params import detach_params
 from compiler.frontend.torch.errors import UnsupportedOperatorError
 from compiler.frontend.torch.exported import from_exported_program
 from compiler.frontend.torch.fx import from_fx
-from compiler.frontend.torch.writes import plan_renames
+from compiler.frontend.torch.writes import plan_writes
 from compiler.relax import op
 from compiler.relax.nodes import Constant, TensorStructInfo, TupleStructInfo
 from compiler.tir.nodes import Var
@@ -144,18 +145,61 @@ def used_before_written(x: Any) -> Any:
     return y, z
 
 
-@pytest.mark.parametrize("function", [in_place, through_a_view, before_a_view, used_before_written])
+def through_views_of_views(x: Any) -> Any:
+    y = x * 2
+    rows, turned = y[1:], y.t()
+    rows[:, 1:3].fill_(7)
+    turned[0].add_(1)
+    y.view(2, -1).unsqueeze(1).permute(2, 1, 0)[3].mul_(5)
+    rows.squeeze(0)[..., ::2].relu_()
+    return y, rows, turned.clone()
+
+
+def of_what_may_be_a_copy(x: Any) -> Any:
+    y = x * 2
+    z = y.t().reshape(-1)
+    z.add_(1)
+    return y, z
+
+
+WRITES = [in_place, before_a_view, used_before_written, through_a_view, through_views_of_views, of_what_may_be_a_copy]
+
+
+@pytest.mark.parametrize("function", WRITES)
 def test_writes_are_resolved(function: Any) -> None:
     check(function, (torch.randn(3, 4),))
 
 
-@pytest.mark.parametrize(
-    ("function", "simple"),
-    [(in_place, True), (before_a_view, True), (used_before_written, True), (through_a_view, False)],
-)
-def test_only_writes_that_others_see_need_torch(function: Any, simple: bool) -> None:
+@pytest.mark.parametrize("function", WRITES)
+def test_only_writes_to_what_may_be_a_copy_need_torch(function: Any) -> None:
     program = torch.export.export(Function(function), (torch.randn(3, 4),))
-    assert (plan_renames(program.graph) is not None) == simple
+    assert (plan_writes(program.graph) is None) == (function is of_what_may_be_a_copy)
+
+
+def test_writes_through_random_views_are_resolved() -> None:
+    """Random views of views, written and read in random order."""
+    views = [
+        lambda t: t[1:], lambda t: t[..., :-1], lambda t: t[0] if t.dim() > 1 else t, lambda t: t.transpose(0, -1),
+        lambda t: t.unsqueeze(1), lambda t: t[..., ::2], lambda t: t.permute(*range(1, t.dim()), 0),
+    ]  # fmt: skip
+    writes = [lambda t: t.add_(1), lambda t: t.mul_(-2), lambda t: t.zero_(), lambda t: t.fill_(3)]
+    for seed in range(8):
+        rng = random.Random(seed)
+        steps = [(rng.random() < 0.6, rng.randrange(100), rng.randrange(100)) for _ in range(10)]
+
+        def function(x: Any, steps: Any = steps) -> Any:
+            known = [x * 2]
+            for makes, which, where in steps:
+                tensor = known[where % len(known)]
+                if not makes:
+                    writes[which % len(writes)](tensor)
+                elif (made := views[which % len(views)](tensor)).numel():
+                    known.append(made)
+            return [tensor + 0 for tensor in known]
+
+        inputs = (torch.randn(4, 5, 6),)
+        assert plan_writes(torch.export.export(Function(function), inputs).graph) is not None
+        check(function, inputs)
 
 
 class Counter(torch.nn.Module):

@@ -12,7 +12,7 @@ from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants, shared_array
 from compiler.frontend.torch.errors import Refused, unsupported
 from compiler.frontend.torch.importer import GraphImporter, Own, missing_nodes
-from compiler.frontend.torch.writes import Renames, plan_renames
+from compiler.frontend.torch.writes import Writes, plan_writes
 from compiler.ir.base import RelaxExpr
 from compiler.ir.module import IRModule
 from compiler.relax.block_builder import BlockBuilder
@@ -49,24 +49,24 @@ def from_exported_program(
             hint="torch.export.export(model.eval(), example_inputs) makes one",
         )
     own = custom_convert_map or {}
-    program, renames = prepared(exported_program, own)
-    work = ProgramImport(program, renames, own, keep_params_as_input)
+    program, writes = prepared(exported_program, own)
+    work = ProgramImport(program, writes, own, keep_params_as_input)
     return work.module(unwrap_unit_return_tuple, no_bind_return_tuple)
 
 
-def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Renames]:
+def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Writes]:
     """The program with writes resolved and with operators that have a converter; where none is known, an error."""
-    renames = plan_renames(program.graph)
-    if renames is None:
-        program, renames = program.run_decompositions({}), {}
+    writes = plan_writes(program.graph)
+    if writes is None:
+        program, writes = program.run_decompositions({}), {}
     for _ in range(ROUNDS):
         missing = missing_nodes(program.graph_module, own)
         if not missing:
-            return program, renames
+            return program, writes
         simpler = _decompositions(program.graph_module, missing)
         if not simpler:
             break
-        program, renames = program.run_decompositions(simpler), {}
+        program, writes = program.run_decompositions(simpler), {}
     raise unsupported(missing_nodes(program.graph_module, own), "the exported program")
 
 
@@ -85,11 +85,11 @@ class ProgramImport:
     """One program on its way."""
 
     def __init__(
-        self, program: Any, renames: Renames, own: Mapping[str, Own], keep: bool, name_inputs: str | None = None
+        self, program: Any, writes: Writes, own: Mapping[str, Own], keep: bool, name_inputs: str | None = None
     ) -> None:
         """`name_inputs`: what inputs are called, {} being their number; None keeps the program's names."""
         self.program = program
-        self.renames = renames
+        self.writes = writes
         self.keep = keep
         self.builder = BlockBuilder()
         self.dimensions = Dimensions()
@@ -111,7 +111,7 @@ class ProgramImport:
         params = [*self.inputs, *(var for var, _ in self.weights)]
         with self.builder.function("main", params, self._attributes()):
             with self.builder.dataflow():
-                self.importer.run(self.program.graph_module, self.renames)
+                self.importer.run(self.program.graph_module, self.writes)
                 results = self._results()
                 if unwrap and len(results) == 1:
                     output: Any = self.builder.emit_output(results[0])

@@ -40,8 +40,8 @@ def from_fx(
     with torch.no_grad():
         program = torch.export.export(model, inputs, dynamic_shapes=dynamic if symbols else None)
     own = custom_convert_map or {}
-    program, renames = prepared(program, own)
-    work = ProgramImport(program, renames, own, keep_params_as_input, "inp_{}")
+    program, writes = prepared(program, own)
+    work = ProgramImport(program, writes, own, keep_params_as_input, "inp_{}")
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"][-len(inputs) :] if inputs else []
     for position, axis, var in symbols:
         work.dimensions.rename(str(nodes[position].meta["val"].shape[axis]), var)

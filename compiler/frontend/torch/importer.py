@@ -14,7 +14,8 @@ from compiler.frontend.torch.dimensions import Dimensions
 from compiler.frontend.torch.dtypes import Constants, dtype_name
 from compiler.frontend.torch.errors import Refused, unsupported
 from compiler.frontend.torch.table import TABLE, Converter, functional_name, name_of
-from compiler.frontend.torch.writes import Renames
+from compiler.frontend.torch.view_writes import with_view
+from compiler.frontend.torch.writes import Again, Renamed, Update, Writes, WrittenThrough
 from compiler.ir.base import RelaxExpr
 from compiler.relax.block_builder import BlockBuilder
 from compiler.relax.nodes import Constant, TensorStructInfo, Var
@@ -90,7 +91,7 @@ class GraphImporter:
             return self.dimensions.dim(argument)
         return argument
 
-    def run(self, module: Any, renames: Renames) -> Any:
+    def run(self, module: Any, writes: Writes) -> Any:
         """Convert the nodes of a graph module whose inputs have values; gives what its output node holds.
 
         Nodes that are refused get values that nothing computes: `finish` raises for them.
@@ -102,13 +103,34 @@ class GraphImporter:
                 case "get_attr":
                     self.values[node] = self._attribute(module, node.target)
                 case "call_function":
-                    result = self._converted(module, node)
-                    self.values[node] = result
-                    for before in renames.get(node, ()):
-                        self.values[before] = result
+                    self.values[node] = self._converted(module, node)
+                    for update in writes.get(node, ()):
+                        self._update(module, node, update)
                 case "output":
                     return self.value(node.args[0])
         return None
+
+    def _update(self, module: Any, node: Any, update: Update) -> None:
+        """Change what nodes stand for after `node` has written."""
+        match update:
+            case Renamed(names):
+                value = self.values[node]
+            case WrittenThrough(view, names):
+                value = self._written_through(view, self.values[names[0]])
+            case Again(view, names):
+                value = self._converted(module, view)
+        for name in names:
+            self.values[name] = value
+
+    def _written_through(self, view: Any, source: Any) -> Any:
+        """The tensor that `view` shows, with the view's new value in its place."""
+        conversion = Conversion(self.builder, self.dimensions, view)
+        try:
+            given = [self.value(argument) for argument in view.args[1:]]
+            return self._bound(view, with_view(conversion, source, self.values[view], given))
+        except Refused as why:
+            self.refused.setdefault(f"a write through {view.target} ({why})", []).append(view.name)
+            return source
 
     def finish(self, model: str) -> None:
         """Raise UnsupportedOperatorError if nodes were refused."""

@@ -1,25 +1,69 @@
-"""Which in-place operators of a graph only rename values, and which need torch to take aliases apart."""
+"""What in-place operators of a graph change: the names of a tensor, and tensors that share its memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 MAY_ALIAS = frozenset({"aten.dropout.default", "aten.feature_dropout.default", "aten.alpha_dropout.default"})
 """Operators that may return their argument itself, though their schema does not say so."""
 
-Renames = dict[Any, list[Any]]
-"""For each node that writes: the nodes before it that are the same tensor."""
+VIEWS = frozenset({
+    "aten.slice.Tensor", "aten.select.int", "aten.view.default", "aten.unsqueeze.default", "aten.squeeze.dim",
+    "aten.squeeze.dims", "aten.permute.default", "aten.transpose.int", "aten.t.default", "aten.alias.default",
+    "aten.detach.default",
+})  # fmt: skip
+"""Operators whose result always shares their argument's memory, and whose writes can be brought back to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """The nodes `names` stand for what the writing node gives."""
+
+    names: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenThrough:
+    """The nodes `names`, the tensor that `view` is a view of, have the view's new value in its place."""
+
+    view: Any
+    names: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The nodes `names` have what the node `view` gives now."""
+
+    view: Any
+    names: Sequence[Any]
+
+
+Update = Renamed | WrittenThrough | Again
+Writes = dict[Any, list[Update]]
+"""What to do after each node that writes, in order."""
 
 
 class _Tensor:
-    """One tensor, known under several nodes; those that share its memory are in the same `group`."""
+    """One tensor, known under several nodes; those that share its memory are in the same `group`.
 
-    __slots__ = ("group", "nodes")
+    `view` is the node that made it of the tensor `of`.
+    """
 
-    def __init__(self, group: list[_Tensor], node: Any) -> None:
-        self.group = group
+    __slots__ = ("group", "nodes", "of", "view")
+
+    def __init__(self, node: Any, of: _Tensor | None = None) -> None:
         self.nodes = [node]
-        group.append(self)
+        self.view = node if of is not None else None
+        self.of = of
+        self.group: list[_Tensor] = [] if of is None else of.group
+        self.group.append(self)
+
+    @property
+    def is_plain_view(self) -> bool:
+        """Whether it always shares the memory of the tensor that it was made of."""
+        return self.view is not None and str(self.view.target) in VIEWS
 
 
 def writes_of(node: Any) -> list[Any]:
@@ -35,48 +79,65 @@ def writes_of(node: Any) -> list[Any]:
     ]
 
 
-def plan_renames(graph: Any) -> Renames | None:
-    """What the in-place nodes of a graph rename.
+def plan_writes(graph: Any) -> Writes | None:
+    """What the in-place nodes of a graph change.
 
-    None where a write may be seen through another tensor (a view of what is written, a parameter, an input): torch's
-    functionalisation has to resolve those.
+    None where that is not plain (a parameter or an input is written, or what may share memory or not): torch's
+    functionalisation has to resolve those, which takes seconds for a large model.
     """
     order = {node: index for index, node in enumerate(graph.nodes)}
     if not any(node.op == "call_function" and writes_of(node) for node in graph.nodes):
         return {}
     known: dict[Any, _Tensor] = {}
-    renames: Renames = {}
+    writes: Writes = {}
     for node in graph.nodes:
         if node.op != "call_function":
-            known[node] = _Tensor([], node)
+            known[node] = _Tensor(node)
             continue
         written = writes_of(node)
         if written:
-            tensor = _only_renamed(node, written, known, order)
-            if tensor is None:
+            if len(written) != 1 or written[0] not in known or not str(node.target).split(".")[1].endswith("_"):
                 return None
-            renames[node] = list(tensor.nodes)
+            tensor = known[written[0]]
+            updates = _updates(node, tensor, order)
+            if updates is None:
+                return None
+            writes[node] = updates
             tensor.nodes.append(node)
             known[node] = tensor
             continue
         source = _aliased(node)
         if source is None and not hasattr(node.target, "_schema") and node.target.__module__ != "_operator":
             return None
-        known[node] = _Tensor(known[source].group if source in known else [], node)
-    return renames
+        known[node] = _Tensor(node, known.get(source))
+    return writes
 
 
-def _only_renamed(node: Any, written: list[Any], known: dict[Any, _Tensor], order: dict[Any, int]) -> _Tensor | None:
-    """The tensor that a node writes into, if nothing else that shares its memory is looked at afterwards."""
-    if len(written) != 1 or written[0] not in known or not str(node.target).split(".")[1].endswith("_"):
+def _updates(node: Any, tensor: _Tensor, order: dict[Any, int]) -> list[Update] | None:
+    """What changes when a node writes into a tensor; None where that cannot be told."""
+    if any(each.op in ("placeholder", "get_attr") for other in tensor.group for each in other.nodes):
         return None
-    tensor = known[written[0]]
-    for other in tensor.group:
-        if any(each.op in ("placeholder", "get_attr") for each in other.nodes):
+    found: list[Update] = [Renamed(tuple(tensor.nodes))]
+    seen = [other for other in tensor.group if other is not tensor and _used_after(other, order[node], order)]
+    if not seen:
+        return found
+    chain = [tensor]
+    while (above := chain[-1].of) is not None:
+        if not chain[-1].is_plain_view:
             return None
-        if other is not tensor and any(order[user] > order[node] for each in other.nodes for user in each.users):
+        found.append(WrittenThrough(chain[-1].view, tuple(above.nodes)))
+        chain.append(above)
+    for other in tensor.group:  # sources come before their views
+        if other in chain:
+            continue
+        if not other.is_plain_view:
             return None
-    return tensor
+        found.append(Again(other.view, tuple(other.nodes)))
+    return found
+
+
+def _used_after(tensor: _Tensor, place: int, order: dict[Any, int]) -> bool:
+    return any(order[user] > place for node in tensor.nodes for user in node.users)
 
 
 def _aliased(node: Any) -> Any:
