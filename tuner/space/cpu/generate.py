@@ -169,6 +169,8 @@ def _flat_shapes(func: PrimFunc, info: BlockInfo, roles: Roles, hardware: Hardwa
     flat = next(b for b in blocks_of(sch.func) if b.name == info.name)
     flat_roles = assign_roles(flat)
     assert flat_roles is not None  # pixels are contiguous
+    if flat_roles.m is None and not is_dense(info, roles):
+        return []  # each window is used once, as in a depthwise convolution: copying them takes twice as long
     filled = flat_roles.v.extent % hardware.lanes != 0 and _padded(sch, flat.name, _filling(flat, flat_roles, hardware))
     used_again = flat_roles.v.extent > _FEW_PIXELS or _is_free(func, info, roles.scalar_operand)
     shapes = [s for s in _shapes(flat, flat_roles, hardware) if not s.rows_outer and (used_again or not s.pack_rows)]
