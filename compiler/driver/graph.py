@@ -65,7 +65,9 @@ def build_graph(
         if params:
             module = bind_params(module, None, func_name="main", params=params)
         if relax_pipeline in ("default", "default_build") and tir_pipeline == "default":
-            module = _with_schedules(_run("fused", module, get_pipeline), chosen)
+            module = unscheduled(module, chosen)
+            kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
+            module = module.with_functions({**module.functions, **scheduled(kernels, chosen)})
             relax_pipeline, tir_pipeline = "scheduled", None
         module = _run(relax_pipeline, module, get_pipeline)
         kernels = {name: func for name, func in module.items() if isinstance(func, n.PrimFunc)}
@@ -94,11 +96,15 @@ def build_graph(
     return executable
 
 
-def _with_schedules(module: IRModule, target: Target) -> IRModule:
-    """The module with its kernels scheduled. They may take constants in another order than they lie in."""
-    noted = attach_layout_free_buffers(module, PassContext.current(), constants_only=True)
-    kernels = {name: func for name, func in noted.items() if isinstance(func, n.PrimFunc)}
-    return noted.with_functions({**noted.functions, **scheduled(kernels, target)})
+def unscheduled(mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None) -> IRModule:
+    """The graph as kernels that a build for `target` schedules. They may take constants in another order than they lie
+    in: their attribute `layout_free_buffers` says which."""
+    module = _module(mod)
+    with target:
+        if params:
+            module = bind_params(module, None, func_name="main", params=params)
+        module = get_pipeline("fused")(module)
+        return attach_layout_free_buffers(module, PassContext.current(), constants_only=True)
 
 
 def compile_module(

@@ -10,6 +10,7 @@ from tunefarm.meta_schedule import (
     measure_callback,
     mutator,
     postproc,
+    relax_integration,
     runner,
     schedule_rule,
     search_strategy,
@@ -24,6 +25,7 @@ from tuner.faces.meta_schedule.measure_callback import MeasureCallback
 from tuner.faces.meta_schedule.mutator import Mutator
 from tuner.faces.meta_schedule.postproc import Postproc
 from tuner.faces.meta_schedule.record import MeasureCandidate
+from tuner.faces.meta_schedule.relax_integration import ExtractedTask, compile_relax, extract_tasks, tune_relax
 from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.schedule_rule import ScheduleRule
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
@@ -34,6 +36,7 @@ from tuner.faces.meta_schedule.tune_context import TuneContext
 __all__ = [
     "Builder",
     "Database",
+    "ExtractedTask",
     "MeasureCallback",
     "MeasureCandidate",
     "Mutator",
@@ -46,16 +49,20 @@ __all__ = [
     "TuneContext",
     "arg_info",
     "builder",
+    "compile_relax",
     "database",
+    "extract_tasks",
     "measure_callback",
     "mutator",
     "postproc",
+    "relax_integration",
     "runner",
     "schedule_rule",
     "search_strategy",
     "space_generator",
     "tir_integration",
     "tune_context",
+    "tune_relax",
     "tune_tasks",
     "tune_tir",
     "utils",

@@ -1,0 +1,115 @@
+"""One model by one runtime: built, run once, then timed once for each line on standard input. Run by models.py.
+
+    python benchmarks/peers/models.py onnxruntime model.onnx inputs.npz output.npy 2
+
+Needs what the runtime needs and numpy; nothing of tunefarm, except "tunefarm" itself, which takes a built model.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+
+PEER, MODEL, INPUTS, OUTPUT, THREADS = sys.argv[1:6]
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
+    os.environ[_name] = THREADS
+os.environ["TUNEFARM_NUM_THREADS"] = THREADS
+
+import numpy as np  # noqa: E402  (reads the number of threads when it is imported)
+
+_SAMPLE_S = 0.2
+"""A sample is the mean of calls for so long, and of one call at least."""
+
+
+def tunefarm(model, threads):
+    import tunefarm as tvm
+    from tunefarm import relax
+
+    machine = relax.VirtualMachine(tvm.runtime.load_module(model), tvm.cpu())
+    return lambda given: (lambda held: lambda: machine["main"](*held))([tvm.nd.array(a) for a in given.values()])
+
+
+def onnxruntime(model, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return lambda given: lambda: session.run(None, given)[0]
+
+
+def openvino(model, threads):
+    import openvino
+
+    options = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": "LATENCY",
+    }
+    compiled = openvino.Core().compile_model(model, "CPU", options)
+    request = compiled.create_infer_request()
+    return lambda given: lambda: request.infer(given)[compiled.output(0)]
+
+
+def torch(model, threads):
+    """The graph's operators as torch's functions, through torch.compile."""
+    import torch as pytorch
+    from onnx_by_torch import OnnxByTorch
+
+    pytorch.set_num_threads(threads)
+    module = pytorch.compile(OnnxByTorch(model).eval())
+
+    def ready(given):
+        held = [pytorch.from_numpy(array) for array in given.values()]
+
+        def call():
+            with pytorch.inference_mode():
+                return module(*held).numpy()
+
+        return call
+
+    return ready
+
+
+def tvm(model, threads):
+    """What `relax.build` makes without tuning."""
+    import onnx
+    import tvm as apache
+    from tvm.relax.frontend.onnx import from_onnx
+
+    target = apache.target.Target({"kind": "llvm", "mcpu": apache.target.codegen.llvm_get_system_cpu()})
+    with target:
+        built = apache.relax.build(from_onnx(onnx.load(model)), target)
+    machine = apache.relax.VirtualMachine(built, apache.cpu())
+    array = apache.nd.array if hasattr(apache, "nd") else apache.runtime.tensor
+
+    def ready(given):
+        held = [array(item) for item in given.values()]
+        return lambda: machine["main"](*held)
+
+    return ready
+
+
+def main():
+    given = dict(np.load(INPUTS))
+    began = time.perf_counter()
+    call = globals()[PEER](MODEL, int(THREADS))(given)
+    made = call()
+    seconds = time.perf_counter() - began
+    np.save(OUTPUT, np.asarray(made if isinstance(made, np.ndarray) else made.numpy()))
+    call()
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"ready_s": seconds, "megabytes": megabytes}), flush=True)
+    for _ in sys.stdin:
+        began, busy, calls = time.perf_counter(), time.process_time(), 0
+        while calls == 0 or time.perf_counter() - began < _SAMPLE_S:
+            call()
+            calls += 1
+        spent, used = time.perf_counter() - began, time.process_time() - busy
+        print(json.dumps({"ms": 1e3 * spent / calls, "cpu_ms": 1e3 * used / calls}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Tuning of whole models: each kernel that a build would schedule is a task, equal kernels are one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compiler.driver.graph import build_graph, unscheduled
+from compiler.ir.module import IRModule
+from compiler.relax.fusion.kernel_pattern import pattern_of
+from compiler.relax.nodes import Function
+from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
+from compiler.runtime.vm.vm_executable import VMExecutable
+from compiler.schedule.core.schedule import Schedule
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from tuner.errors import TuningError
+from tuner.faces.meta_schedule.builder import Builder
+from tuner.faces.meta_schedule.database import Database
+from tuner.faces.meta_schedule.measure_callback import MeasureCallback
+from tuner.faces.meta_schedule.record import Workload
+from tuner.faces.meta_schedule.runner import Runner
+from tuner.faces.meta_schedule.search_strategy import SearchStrategy
+from tuner.faces.meta_schedule.space_generator import SpaceGenerator
+from tuner.faces.meta_schedule.tune import tune_tasks
+from tuner.faces.meta_schedule.tune_context import TuneContext
+
+LEAST_WORK = 1 << 12
+"""Operations of a kernel from which on it is a task: shorter ones take less than a microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedTask:
+    """A kernel of a model. `weight` says how many of the model's calls it stands for."""
+
+    task_name: str
+    mod: IRModule
+    target: Target
+    dispatched: tuple[IRModule, ...]
+    weight: int
+
+
+def extract_tasks(
+    mod: IRModule | Function,
+    target: Target | str,
+    params: Mapping[str, Any] | None = None,
+    module_equality: str = "structural",
+) -> list[ExtractedTask]:
+    """The kernels that a build of `mod` for `target` schedules, those with the most work first.
+
+    `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
+    only known when they run are left out, and those of a few operations.
+    """
+    del module_equality  # kernels hold no constants whose data could be ignored
+    chosen = Target(target).resolved()
+    module = unscheduled(mod, chosen, params)
+    calls = Counter(
+        gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func)
+    )
+    found: dict[str, ExtractedTask] = {}
+    work: dict[str, float] = {}
+    for gvar, count in calls.items():
+        func = module.get(gvar)
+        pattern = pattern_of(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
+        if not isinstance(func, n.PrimFunc) or pattern is None or pattern.work < LEAST_WORK:
+            continue
+        own = IRModule({"main": func.with_attr("global_symbol", "main")})
+        key = Workload(own).key
+        before = found.get(key)
+        weight = count + (0 if before is None else before.weight)
+        name = gvar.name_hint if before is None else before.task_name
+        found[key] = ExtractedTask(name, own, chosen, (own,), weight)
+        work[key] = pattern.work * weight
+    return [found[key] for key in sorted(found, key=lambda key: -work[key])]
+
+
+def extracted_tasks_to_tune_contexts(
+    extracted_tasks: Sequence[ExtractedTask],
+    work_dir: str,
+    space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
+    strategy: SearchStrategy | str = "evolutionary",
+    num_threads: int | Literal["physical", "logical"] = "physical",
+    seed: int | None = None,
+) -> tuple[list[TuneContext], list[float]]:
+    """A context for each task, and the tasks' weights. `work_dir` is accepted for compatibility with TVM."""
+    del work_dir
+    contexts = [
+        TuneContext(
+            task.mod,
+            target=task.target,
+            space_generator=space,
+            search_strategy=strategy,
+            task_name=task.task_name,
+            rand_state=-1 if seed is None else seed,
+            num_threads=num_threads,
+        )
+        for task in extracted_tasks
+    ]
+    return contexts, [float(task.weight) for task in extracted_tasks]
+
+
+def tune_relax(
+    mod: IRModule | Function,
+    params: Mapping[str, Any] | None,
+    target: str | Target,
+    work_dir: str,
+    max_trials_global: int,
+    *,
+    max_trials_per_task: int | None = None,
+    op_names: Sequence[str] | None = None,
+    num_trials_per_iter: int = 64,
+    builder: Builder | Literal["local"] = "local",
+    runner: Runner | Literal["local", "rpc"] = "local",
+    database: Database | Literal["json", "memory"] = "json",
+    cost_model: str = "xgb",
+    measure_callbacks: Sequence[MeasureCallback] | MeasureCallback | Literal["default"] = "default",
+    task_scheduler: Literal["gradient", "round-robin"] = "gradient",
+    space: SpaceGenerator | Callable[[Schedule], object] | str = "post-order-apply",
+    strategy: SearchStrategy | str = "evolutionary",
+    num_tuning_cores: int | Literal["physical", "logical"] = "physical",
+    seed: int | None = None,
+    module_equality: str = "structural",
+) -> Database:
+    """Tune the kernels of a model for at most `max_trials_global` trials, and return the database.
+
+    Trials go where they should save the model the most time. `op_names` chooses kernels whose name contains one of
+    them. Builds inside of `with database:` use what was found, and so does `compile_relax`. Raises what `tune_tasks`
+    raises, and TuningError when there is no kernel to tune.
+    """
+    tasks = extract_tasks(mod, target, params, module_equality)
+    if op_names is not None:
+        tasks = [task for task in tasks if any(name in task.task_name for name in op_names)]
+    if not tasks:
+        raise TuningError("the model has no kernel to tune", hint="shapes must be known; op_names are parts of names")
+    contexts, weights = extracted_tasks_to_tune_contexts(tasks, work_dir, space, strategy, num_tuning_cores, seed)
+    return tune_tasks(
+        tasks=contexts,
+        task_weights=weights,
+        work_dir=work_dir,
+        max_trials_global=max_trials_global,
+        max_trials_per_task=max_trials_per_task,
+        num_trials_per_iter=num_trials_per_iter,
+        builder=builder,
+        runner=runner,
+        database=database,
+        cost_model=cost_model,
+        measure_callbacks=measure_callbacks,
+        task_scheduler=task_scheduler,
+        module_equality=module_equality,
+    )
+
+
+def compile_relax(
+    database: Database,
+    mod: IRModule | Function,
+    target: Target | str,
+    params: Mapping[str, Any] | None,
+    enable_warning: bool = False,
+) -> VMExecutable:
+    """Build a model with the best schedules of `database`; kernels without a record get a drafted one.
+
+    `enable_warning` is accepted for compatibility with TVM.
+    """
+    del enable_warning
+    with database:
+        return build_graph(mod, Target(target).resolved(), params, exec_mode="compiled")
+
+
+def _is_static(func: n.PrimFunc) -> bool:
+    shapes = [buffer.shape for buffer in func.buffer_map.values()]
+    return len(func.params) == len(shapes) and all(isinstance(size, n.IntImm) for shape in shapes for size in shape)
