@@ -52,6 +52,7 @@ from compiler.relax.op import (
 )
 from compiler.relax.rewrite import DataflowBlockRewrite
 from compiler.relax.transform.pipeline import get_pipeline
+from compiler.relax.transform.tuning.kernel_tuner import use_kernel_tuner
 from compiler.runtime.vm.exec_builder import ExecBuilder
 from compiler.runtime.vm.machine import VirtualMachine, VMInstrumentReturnKind
 from compiler.runtime.vm.vm_executable import VMExecutable
@@ -74,6 +75,7 @@ from tunefarm.relax import (
 )
 
 use_kernel_schedules("tuner.faces.kernel_schedules:KERNEL_SCHEDULES")
+use_kernel_tuner("tuner.faces.kernel_tuner:KERNEL_TUNER")
 
 __all__ = [
     "Binding", "BindingBlock", "BlockBuilder", "Call", "Constant", "DataTypeImm", "DataflowBlock",

@@ -56,6 +56,7 @@ from compiler.relax.transform.private.remove_unused_parameters import remove_unu
 from compiler.relax.transform.remove_purity_checking import remove_purity_checking
 from compiler.relax.transform.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from compiler.relax.transform.to_non_dataflow import to_non_dataflow
+from compiler.relax.transform.tuning.meta_schedule import apply_database, few_shot_tuning, tune_module, tune_tir
 from compiler.relax.transform.vm_builtin_lower import vm_builtin_lower
 from compiler.relax.transform.vm_shape_lower import vm_shape_lower
 from compiler.relax.transform.weights.bind_symbolic_vars import bind_symbolic_vars
@@ -149,6 +150,14 @@ PRIVATE: tuple[PassFunction, ...] = (
 )
 """Functions that only the module itself calls."""
 
+TUNING: tuple[PassFunction, ...] = (
+    apply_database,
+    few_shot_tuning,
+    tune_module,
+    tune_tir,
+)
+"""What asks the tuner."""
+
 WEIGHTS: tuple[PassFunction, ...] = (
     bind_params,
     bind_symbolic_vars,
@@ -194,6 +203,7 @@ ON_REQUEST: tuple[PassFunction, ...] = (
     *MATMUL,
     *PRIVATE,
     *TRAINING,
+    *TUNING,
     *WEIGHTS,
 )
 """Passes that no pipeline has: builds or users run them."""

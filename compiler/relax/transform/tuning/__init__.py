@@ -1,0 +1,1 @@
+"""Passes that ask the tuner."""
