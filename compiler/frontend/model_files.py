@@ -1,0 +1,111 @@
+"""Models by file name: what reads each kind of file, as a module of graphs with the model's own names."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.errors import ArgumentError
+from compiler.ir.module import IRModule
+from compiler.relax.nodes import Function
+from compiler.tir.nodes import IntImm, PrimExpr, Var
+
+ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model. `inputs` are the names of main's parameters; `outputs` those of its results, where the file has some."""
+
+    name: str
+    module: IRModule
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
+
+    def with_sizes(self, sizes: Mapping[str, int]) -> ModelFile:
+        """The model with symbolic dimensions fixed, given by name. Raises IRError for one that it does not have."""
+        if not sizes:
+            return self
+        main = _main(self.module, self.name)
+        functions = dict(self.module.functions)
+        entry = next(gvar for gvar in functions if gvar.name_hint == ENTRY)
+        bound: dict[str | Var, PrimExpr] = {name: IntImm("int64", size) for name, size in sizes.items()}
+        functions[entry] = main.bind_symbolic_vars(bound)
+        return ModelFile(self.name, self.module.with_functions(functions), self.inputs, self.outputs)
+
+    @property
+    def symbolic(self) -> tuple[str, ...]:
+        """The names of the dimensions that are open."""
+        return tuple(var.name for var in _main(self.module, self.name).symbolic_vars())
+
+
+def _main(module: IRModule, name: str) -> Function:
+    main = module.get(ENTRY)
+    if not isinstance(main, Function):
+        raise ArgumentError(f"{name} has no graph function {ENTRY!r}")
+    return main
+
+
+def _onnx(path: Path, _: str) -> ModelFile:
+    from compiler.frontend.onnx.from_onnx import import_model  # loads onnx
+
+    found = import_model(path)
+    return ModelFile(path.stem, found.module, found.inputs, tuple(output.name for output in found.outputs))
+
+
+def _exported(path: Path, _: str) -> ModelFile:
+    import torch  # takes seconds
+
+    from compiler.frontend.torch.exported import from_exported_program
+
+    program = torch.export.load(path)
+    return _plain(path.stem, from_exported_program(program, unwrap_unit_return_tuple=True))
+
+
+def _python(path: Path, attribute: str) -> ModelFile:
+    if not attribute:
+        raise ArgumentError(f"which model of {path}?", hint=f"{path}:NAME, of a module or a function that gives one")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    code = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(code)
+    found = getattr(code, attribute, None)
+    if callable(found) and not isinstance(found, IRModule):
+        found = found()
+    if not isinstance(found, IRModule):
+        raise ArgumentError(f"{path}:{attribute} is no IRModule, but {'missing' if found is None else type(found)}")
+    return _plain(attribute, found)
+
+
+def _plain(name: str, module: IRModule) -> ModelFile:
+    return ModelFile(name, module, tuple(param.name_hint for param in _main(module, name).params))
+
+
+READERS: Mapping[str, Callable[[Path, str], ModelFile]] = {".onnx": _onnx, ".pt2": _exported, ".py": _python}
+"""What reads a file, by its suffix. `.pt2` is what `torch.export.save` writes, `.py` a Python file with a name."""
+
+
+def is_model_file(text: str) -> bool:
+    """Whether `read_model_file` reads files of this kind."""
+    return _split(text)[0].suffix in READERS
+
+
+def read_model_file(text: str) -> ModelFile:
+    """The model of FILE, or of FILE.py:NAME, whose code runs.
+
+    Raises ArgumentError for an unknown kind of file and for one that is not there, and what its frontend raises.
+    """
+    path, attribute = _split(text)
+    if path.suffix not in READERS:
+        raise ArgumentError(f"{text} is no model", hint=f"models are files that end in {', '.join(READERS)}")
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {path}")
+    return READERS[path.suffix](path, attribute)
+
+
+def _split(text: str) -> tuple[Path, str]:
+    file, colon, attribute = text.rpartition(":")
+    return (Path(file), attribute) if colon and file.endswith(".py") else (Path(text), "")

@@ -1,0 +1,297 @@
+"""`tunefarm run`: run a model once, time it, profile it, and compare its results."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole, address, console
+from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.settings import Settings
+
+if TYPE_CHECKING:
+    from compiler.frontend.model_files import ModelFile
+    from compiler.runtime.core.device import Device
+    from compiler.runtime.measure.report import Report
+    from compiler.runtime.vm.machine import VirtualMachine
+    from rpc_server.client.session import RPCSession
+    from tunefarm.cli.models.compare import Difference, FirstDifference
+    from tunefarm.cli.models.inputs import AnyArray
+
+_EPILOG = """\b
+Examples:
+  tunefarm run model.onnx                              build it, run it on random inputs, time it
+  tunefarm run model.tunefarm --input x=image.npy --out results/
+  tunefarm run model.onnx --dim batch=8 --profile      where the time goes
+  tunefarm run model.onnx --compare onnxruntime --bisect
+  tunefarm run model.onnx --key "cpu quiet" --json     on a device that the tracker lends
+  tunefarm run spec.py:network --trace trace.json      then open it at ui.perfetto.dev
+\b
+Exit status: 0 done, 1 an error, 2 wrong usage, 4 --compare found a difference.
+"""
+
+_ENTRY = "main"
+_LEAST_MS = 5  # of a timed repeat: short models run several times in it
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a model runs: on this machine, or on a box that a session is open to."""
+
+    target: Any
+    session: RPCSession | None
+
+    def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
+        """What runs a model's file there, and the device."""
+        import tunefarm as tvm
+        from compiler.target.target import Target
+        from tunefarm import relax
+
+        kind = "cpu" if Target(self.target).is_cpu else Target(self.target).kind.name
+        if self.session is None:
+            device = tvm.device(kind, 0)
+            return relax.VirtualMachine(tvm.runtime.load_module(str(path)), device), device
+        self.session.upload(path)
+        remote = self.session.device(kind)
+        return relax.VirtualMachine(self.session.load_module(path.name), remote), remote
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("model", metavar="MODEL")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=HOW", help="FILE.npy, random or zeros.  [default: random]"
+)
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a symbolic dimension.")
+@click.option("--seed", type=Whole(0), default=0, show_default=True, help="Of random inputs.")
+@click.option("--target", help="Target to build for.  [default: the device's, or this machine's]")
+@click.option("--repeat", type=Whole(0, 100_000), default=10, show_default=True, help="Timed runs; 0 times none.")
+@click.option("--out", type=FOLDER, help="Folder for the results, a .npy file each.")
+@click.option("--profile", is_flag=True, help="Show the time of each kernel.")
+@click.option("--trace", type=FILE, help="Write the kernels' times to this file, for Perfetto.")
+@click.option(
+    "--compare", "peer", type=click.Choice(["onnxruntime", "reference"]), help="Compare the results with these."
+)
+@click.option("--bisect", is_flag=True, help="With --compare onnxruntime: name the first operator that differs.")
+@click.option(
+    "--rtol", type=Number(0), default=1e-3, show_default=True, help="What results may differ by, of their size."
+)
+@click.option("--atol", type=Number(0), default=1e-4, show_default=True, help="What results may differ by besides.")
+@click.option("--key", help="Run on a device that the tracker lends for this key.")
+@click.option("--tracker", metavar="HOST:PORT", help="Address of the tracker.  [default: the setting]")
+@click.option("--device", metavar="HOST:PORT", help="Run on this server.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.pass_obj
+def run(settings: Settings, /, model: str, **given: Any) -> None:
+    """Run MODEL once, print what it gives, and time it.
+
+    MODEL is an ONNX file, what torch.export.save wrote (.pt2), FILE.py:NAME of an IRModule or of a function that gives
+    one, or a built model (.tunefarm). Files in Python run as programs, so take them from people you trust.
+    """
+    from compiler.frontend.model_files import is_model_file, read_model_file
+    from tunefarm.cli.models.inputs import make_inputs, parse_pairs, parse_sizes
+
+    if given["bisect"] and given["peer"] != "onnxruntime":
+        raise click.UsageError("--bisect goes with --compare onnxruntime")
+    sizes, chosen = parse_sizes(given["dims"]), parse_pairs(given["inputs"], "--input")
+    source = read_model_file(model) if is_model_file(model) else None
+    if source is None and given["peer"]:
+        raise click.UsageError("--compare needs the model's own file: an artifact has no reference")
+    with _place(settings, given) as place, tempfile.TemporaryDirectory() as folder:
+        path, built_s = Path(model), None
+        if source is not None:
+            source = source.with_sizes(sizes)
+            path, built_s = _build(source, place.target, Path(folder))
+        machine, device = place.machine(path)
+        interface = machine.interface(_ENTRY)
+        names = source.inputs if source is not None else tuple(param.name for param in interface.params)
+        arrays = make_inputs(interface, names, chosen, sizes, given["seed"])
+        results = _run(machine, device, arrays)
+        labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
+        outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
+        seconds = _timed(machine, device, arrays, given["repeat"])
+        report = _profiled(machine, device, arrays) if given["profile"] or given["trace"] else None
+    if given["out"]:
+        _write(given["out"], outputs)
+    if given["trace"] and report is not None:
+        given["trace"].write_text(report.trace(), encoding="utf-8")
+    differences, first = _compared(source, model, sizes, arrays, outputs, given) if source is not None else ([], None)
+    if given["as_json"]:
+        shown = {
+            "model": model, "target": str(place.target), "build_s": built_s, "seconds": seconds,
+            "outputs": {name: _described(value) for name, value in outputs.items()},
+            "profile": json.loads(report.json()) if report is not None and given["profile"] else None,
+            "differences": [asdict(apart) for apart in differences],
+            "first_difference": asdict(first) if first else None,
+        }  # fmt: skip
+        click.echo(json.dumps(shown))
+    else:
+        _print(outputs, seconds, built_s, report if given["profile"] else None, differences, first)
+    wrong = [apart for apart in differences if not apart.agrees]
+    if wrong:
+        raise CheckFailedError(
+            f"{len(wrong)} of {len(differences)} results differ from {given['peer']}'s; {wrong[0].name} "
+            f"by up to {wrong[0].absolute:.3g}",
+            hint=None if given["bisect"] else "--bisect names the first operator that differs",
+        )
+
+
+@contextmanager
+def _place(settings: Settings, given: Mapping[str, Any]) -> Iterator[_Place]:
+    """Where to run, for as long as the block takes."""
+    from tuner.devices.supplies import local_target
+
+    devices = [given["device"]] if given["device"] else []
+    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
+    target = given_target(given["target"]) if given["target"] else None
+    if open_fleet is None:
+        yield _Place(target or local_target(), None)
+        return
+    fleet = open_fleet("")
+    try:
+        chosen: Any = target or fleet.target()
+    finally:
+        fleet.close()
+    with _session(settings, given) as session:
+        yield _Place(chosen, session)
+
+
+@contextmanager
+def _session(settings: Settings, given: Mapping[str, Any]) -> Iterator[RPCSession]:
+    from rpc_server.client.connect import open_session
+    from rpc_server.wire.keys import KeyRing
+    from tracker.client import connect_tracker
+
+    keys = KeyRing(settings.keys_folder)
+    if given["device"]:
+        host, port = address(given["device"], "--device")
+        with open_session(host, port, keys=keys) as session:
+            yield session
+        return
+    host, port = address(given["tracker"] or settings.tracker, "--tracker")
+    with connect_tracker(host, port, keys=keys) as tracker, tracker.request(given["key"] or "*") as session:
+        yield session
+
+
+def _build(source: ModelFile, target: Any, folder: Path) -> tuple[Path, float]:
+    """The model as an artifact in the folder, and the seconds that it took."""
+    from tunefarm import relax
+
+    began = time.perf_counter()
+    executable = relax.build(source.module, target, exec_mode="compiled")
+    path = folder / "model.tunefarm"
+    executable.export_library(str(path))
+    return path, time.perf_counter() - began
+
+
+def _run(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> list[AnyArray]:
+    import tunefarm as tvm
+
+    found = machine[_ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))
+    return [item.numpy() for item in _flat(found)]
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _flat(item)
+    elif hasattr(value, "numpy"):
+        yield value
+
+
+def _timed(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray], repeat: int) -> list[float]:
+    import tunefarm as tvm
+
+    if not repeat:
+        return []
+    evaluate = machine.time_evaluator(_ENTRY, device, number=1, repeat=repeat, min_repeat_ms=_LEAST_MS)
+    return list(evaluate(*(tvm.nd.array(value, device) for value in arrays.values())).results)
+
+
+def _profiled(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> Report:
+    import tunefarm as tvm
+
+    return machine.profile(_ENTRY, *(tvm.nd.array(value, device) for value in arrays.values()), peaks=True)
+
+
+def _compared(
+    source: ModelFile, model: str, sizes: Mapping[str, int], arrays: Mapping[str, AnyArray],
+    outputs: Mapping[str, AnyArray], given: Mapping[str, Any],
+) -> tuple[list[Difference], FirstDifference | None]:  # fmt: skip
+    from tunefarm.cli.models.compare import difference, first_difference, peer_results
+
+    if not given["peer"]:
+        return [], None
+    wanted = peer_results(given["peer"], source, Path(model), arrays)
+    rtol, atol = given["rtol"], given["atol"]
+    found = [difference(name, got, want, rtol, atol) for (name, got), want in zip(outputs.items(), wanted, strict=True)]
+    first = None
+    if given["bisect"] and not all(apart.agrees for apart in found):
+        first = first_difference(Path(model), None, sizes, arrays, rtol, atol)
+    return found, first
+
+
+def _write(folder: Path, outputs: Mapping[str, AnyArray]) -> None:
+    import numpy as np
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, value in outputs.items():
+        np.save(folder / f"{_file_name(name)}.npy", value)
+
+
+def _file_name(name: str) -> str:
+    """A name without what would be another folder."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name).lstrip(".") or "output"
+
+
+def _described(value: AnyArray) -> dict[str, Any]:
+    numbers = value.astype("float64") if value.size else None
+    spread = (
+        {}
+        if numbers is None
+        else {"min": float(numbers.min()), "mean": float(numbers.mean()), "max": float(numbers.max())}
+    )
+    return {"shape": list(value.shape), "dtype": str(value.dtype), **spread}
+
+
+def _print(
+    outputs: Mapping[str, AnyArray], seconds: list[float], built_s: float | None, report: Report | None,
+    differences: list[Difference], first: FirstDifference | None,
+) -> None:  # fmt: skip
+    from statistics import median
+
+    from rich.table import Table
+
+    from tuner.number_text import duration
+
+    table = Table("result", "shape", "type", "least", "mean", "largest", box=None)
+    for name, value in outputs.items():
+        facts = _described(value)
+        numbers = [f"{facts[key]:.4g}" if key in facts else "" for key in ("min", "mean", "max")]
+        table.add_row(name, " × ".join(map(str, value.shape)) or "scalar", facts["dtype"], *numbers)
+    console().print(table)
+    if built_s is not None:
+        click.echo(f"built in {built_s:.1f} s")
+    if seconds:
+        click.echo(
+            f"a run takes {duration(median(seconds))} (median of {len(seconds)}; {duration(min(seconds))} at best)"
+        )
+    if report is not None:
+        click.echo(report.table())
+    for apart in differences:
+        verdict = "agrees" if apart.agrees else "DIFFERS"
+        click.echo(
+            f"{apart.name} {verdict}: largest difference {apart.absolute:.3g}, {apart.relative:.3g} of the largest"
+        )
+    if first is not None:
+        click.echo(
+            f"the first operator that differs is {first.operator} at node {first.node!r}: "
+            f"{first.difference.name} by {first.difference.absolute:.3g}"
+        )
