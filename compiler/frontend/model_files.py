@@ -56,12 +56,9 @@ def _onnx(path: Path, _: str) -> ModelFile:
 
 
 def _exported(path: Path, _: str) -> ModelFile:
-    import torch  # takes seconds
+    from compiler.frontend.torch.exported import from_exported_file  # loads torch
 
-    from compiler.frontend.torch.exported import from_exported_program
-
-    program = torch.export.load(path)
-    return _plain(path.stem, from_exported_program(program, unwrap_unit_return_tuple=True))
+    return _plain(path.stem, from_exported_file(path))
 
 
 def _python(path: Path, attribute: str) -> ModelFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from compiler.frontend.torch.writes import plan_writes
 from compiler.relax import op
 from compiler.relax.nodes import Constant, TensorStructInfo, TupleStructInfo
 from compiler.tir.nodes import Var
+from tests.kit.cli.run import run_cli
 from tests.kit.torch.agreement import Function, check, compare, imported, machine, results
 from tunefarm import relay
 from tunefarm.contrib import graph_executor
@@ -325,3 +327,13 @@ def test_relay_imports_under_the_names_given() -> None:
     module = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
     module.run(data=given.numpy())
     np.testing.assert_allclose(module.get_output(0).numpy(), model(given).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_exported_file_is_run_by_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "linear.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(3, 2).eval(), (torch.rand(4, 3),)), path)
+    done = run_cli(capfd, "run", str(path), "--compare", "reference", "--repeat", "0")
+    assert done.code == 0, done.text
+    assert "4 × 2" in done.out
+    path.write_bytes(b"nothing")
+    assert "torch cannot read" in run_cli(capfd, "run", str(path)).err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -52,6 +53,18 @@ def from_exported_program(
     program, writes = prepared(exported_program, own)
     work = ProgramImport(program, writes, own, keep_params_as_input)
     return work.module(unwrap_unit_return_tuple, no_bind_return_tuple)
+
+
+def from_exported_file(path: Path) -> IRModule:
+    """The module of a file that `torch.export.save` wrote. Raises ArgumentError for another file.
+
+    Torch reads the file, and a file made to do harm may do so: read those of people you trust.
+    """
+    try:
+        program = torch.export.load(path)
+    except (OSError, RuntimeError, ValueError, KeyError, AssertionError) as error:
+        raise ArgumentError(f"torch cannot read {path}: {str(error).splitlines()[0]}") from None
+    return from_exported_program(program, unwrap_unit_return_tuple=True)
 
 
 def prepared(program: Any, own: Mapping[str, Own]) -> tuple[Any, Writes]:

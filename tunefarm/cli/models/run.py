@@ -93,7 +93,7 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
     """Run MODEL once, print what it gives, and time it.
 
     MODEL is an ONNX file, what torch.export.save wrote (.pt2), FILE.py:NAME of an IRModule or of a function that gives
-    one, or a built model (.tunefarm). Files in Python run as programs, so take them from people you trust.
+    one, or a built model (.tunefarm). Python files and .pt2 files may run code, so take them from people you trust.
     """
     from compiler.frontend.model_files import is_model_file, read_model_file
     from tunefarm.cli.models.inputs import make_inputs, parse_pairs, parse_sizes
