@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from contextvars import ContextVar, Token
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from contextvars import ContextVar
+from typing import Any
 
 from compiler.errors import ScheduleError
 from compiler.target.target import Target
 from tuner.faces.auto_scheduler.compute_dag import ComputeDAG
 from tuner.faces.auto_scheduler.errors import SchedulerError
-from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
+from tuner.faces.auto_scheduler.measure_types import MeasureInput
 from tuner.faces.auto_scheduler.record import load_records
 from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.workload_registry import args_distance, decode_workload_key
+from tuner.faces.common.dispatch import HistoryTables, NestedContext, pairs_in
 
 Args = tuple[Any, ...]
 Entry = dict[Args, tuple[State, float]]  # by a workload's arguments: the fastest state and its seconds
 BestRecords = dict[str, dict[str, Entry]]  # by target (its text, model or key), then by the workload's name
 
 
-class _Current(type):
-    """Gives `DispatchContext.current`: the innermost context of this thread (or task), an empty one outside of any."""
+class DispatchContext(NestedContext):
+    """Knows states for workloads. Outside of any `with`, none are known.
 
-    @property
-    def current(cls) -> DispatchContext:
-        return _current.get()
-
-
-class DispatchContext(metaclass=_Current):
-    """Knows states for workloads. Outside of any `with`, none are known."""
-
-    def __init__(self) -> None:
-        self._around: list[tuple[DispatchContext, Token[DispatchContext]]] = []
+    `DispatchContext.current` is the innermost context, an empty one outside of any.
+    """
 
     def query(
         self,
@@ -48,8 +38,8 @@ class DispatchContext(metaclass=_Current):
         """The state for a workload on a target, None when no context knows one. With `dag` the state is of that
         computation. `has_complex_op` and `func_name` are accepted for the field's sake."""
         found = self._query_inside(Target(target), workload_key, dag)
-        if found is None and self._around:
-            return self._around[-1][0].query(target, workload_key, has_complex_op, dag, func_name)
+        if found is None and self.around is not None:
+            return self.around.query(target, workload_key, has_complex_op, dag, func_name)
         return found
 
     def update(self, target: Any, workload_key: str, state: State) -> None:
@@ -59,18 +49,9 @@ class DispatchContext(metaclass=_Current):
     def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG | None) -> State | None:
         return None
 
-    def __enter__(self) -> Self:
-        self._around.append((_current.get(), _current.set(self)))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _current.reset(self._around.pop()[1])
-
 
 _OUTERMOST = DispatchContext()
-_current: ContextVar[DispatchContext] = ContextVar("auto_scheduler_dispatch", default=_OUTERMOST)
+DispatchContext.innermost = ContextVar("auto_scheduler_dispatch", default=_OUTERMOST)
 
 
 class ApplyHistoryBest(DispatchContext):
@@ -85,10 +66,10 @@ class ApplyHistoryBest(DispatchContext):
     def __init__(self, records: Any, n_lines: int | None = None, include_compatible: bool = False) -> None:
         super().__init__()
         self.include_compatible = include_compatible
-        self.best_by_target: BestRecords = {}
-        self.best_by_model: BestRecords = {}
-        self.best_by_targetkey: BestRecords = {}
-        self._given: BestRecords = {}
+        self._tables: HistoryTables[BestRecords] = HistoryTables(dict)
+        self.best_by_target = self._tables.by_target
+        self.best_by_model = self._tables.by_model
+        self.best_by_targetkey = self._tables.by_key
         self.load(records, n_lines)
 
     @staticmethod
@@ -100,39 +81,25 @@ class ApplyHistoryBest(DispatchContext):
 
     def load(self, records: Any, n_lines: int | None = None) -> None:
         """Take more records in. Raises RecordError naming the line, OSError."""
-        for inp, result in _pairs(records, n_lines):
+        for inp, result in pairs_in(records, load_records, MeasureInput, n_lines):
             if result.error_no != 0:
                 continue
-            target = inp.task.target
-            for table, names in (
-                (self.best_by_target, [str(target)]),
-                (self.best_by_model, _model(target)),
-                (self.best_by_targetkey, list(target.keys)),
-            ):
-                for name in names:
-                    entry, _, args = self.get_workload_entry(table, name, inp.task.workload_key)
-                    if args not in entry or result.cost < entry[args][1]:
-                        entry[args] = inp.state, result.cost
+            for table, name in self._tables.places(inp.task.target):
+                entry, _, args = self.get_workload_entry(table, name, inp.task.workload_key)
+                if args not in entry or result.cost < entry[args][1]:
+                    entry[args] = inp.state, result.cost
 
     def update(self, target: Any, workload_key: str, state: State) -> None:
         """Answer with `state` for this workload, on the target, its model and its keys."""
-        chosen = Target(target)
-        for name in (str(chosen), *_model(chosen), *chosen.keys):
-            entry, _, args = self.get_workload_entry(self._given, name, workload_key)
+        for name in HistoryTables.names(Target(target)):
+            entry, _, args = self.get_workload_entry(self._tables.given, name, workload_key)
             entry[args] = state, 1.0
 
     def _query_inside(self, target: Target, workload_key: str, dag: ComputeDAG | None) -> State | None:
-        every = [str(target), *_model(target), *target.keys]
-        for table, names in (
-            (self._given, every),
-            (self.best_by_target, every[:1]),
-            (self.best_by_model, _model(target)),
-            (self.best_by_targetkey, list(target.keys)),
-        ):
-            for name in names:
-                found = self._fitting(table, name, workload_key, dag)
-                if found is not None:
-                    return found
+        for table, name in self._tables.in_order(target):
+            found = self._fitting(table, name, workload_key, dag)
+            if found is not None:
+                return found
         return None
 
     def _fitting(self, table: BestRecords, name: str, workload_key: str, dag: ComputeDAG | None) -> State | None:
@@ -157,31 +124,3 @@ def _applies(state: State) -> bool:
         return state.schedule is not None
     except ScheduleError:
         return False
-
-
-def _model(target: Target) -> list[str]:
-    return [] if target.model == "unknown" else [target.model]
-
-
-def _pairs(records: Any, n_lines: int | None) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    """The pairs of `records`: of each log and each iterable, the first `n_lines`."""
-    if isinstance(records, str | Path):
-        yield from _first(load_records(records), n_lines)
-        return
-    taken = 0
-    for item in records:
-        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], MeasureInput):
-            if n_lines is None or taken < n_lines:
-                yield item
-            taken += 1
-        else:
-            yield from _pairs(item, n_lines)
-
-
-def _first(
-    pairs: Iterable[tuple[MeasureInput, MeasureResult]], count: int | None
-) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    for place, pair in enumerate(pairs):
-        if count is not None and place >= count:
-            return
-        yield pair

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.schedule.core.trace import Trace
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
-from tuner.engine.progress import Silent, TrialDone, gflops
+from tuner.engine.progress import TrialDone, gflops
 from tuner.errors import TuningError
 from tuner.faces.auto_scheduler.errors import SchedulerError
 from tuner.faces.auto_scheduler.measure_types import MeasureInput, MeasureResult
@@ -22,7 +22,7 @@ from tuner.faces.auto_scheduler.state import State
 from tuner.faces.auto_scheduler.tuning_options import TuningOptions
 from tuner.faces.common.engine import Remembering, opened
 from tuner.faces.common.measure_error import MeasureErrorNo
-from tuner.records.model import TrialPurpose
+from tuner.faces.common.trials import SearchTrials
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal
 
@@ -49,7 +49,7 @@ def tune_tasks(
     searches = [policy.search(weight) for policy, weight in zip(policies, weights)]
     remembering = [Remembering(search.strategy) for search in searches]
     searches = [replace(search, strategy=strategy) for search, strategy in zip(searches, remembering)]
-    watcher = _Trials(tasks, policies, remembering, options, scheduler)
+    results = _Results(tasks, policies, options, scheduler)
     run_options = _run_options(options, scheduler, per_task_early_stopping)
     for task_id in range(len(tasks)):
         for callback in scheduler.callbacks if scheduler is not None else ():
@@ -65,14 +65,14 @@ def tune_tasks(
                     builder=builder,
                     options=run_options,
                     store=records,
-                    watcher=watcher,
+                    watcher=SearchTrials(results.tell, remembering),
                     objective=scheduler.given_objective if scheduler is not None else None,
                 )
         finally:
             fleet.close()
     finally:
         builder.close()
-    watcher.tell_known()
+    results.tell_known(remembering)
     errors = [f"{t.desc or t.workload_key}: {p.error}" for t, p in zip(tasks, outcome.snapshot.tasks) if p.error]
     if errors:
         raise TuningError("\n".join(errors))
@@ -103,30 +103,26 @@ def _run_options(
     )
 
 
-class _Trials(Silent):
-    """Hands every search trial on, as an input and its result."""
+class _Results:
+    """Tells callbacks, the scheduler and the terminal of each search trial."""
 
     def __init__(
         self,
         tasks: Sequence[SearchTask],
         policies: Sequence[SearchPolicy],
-        searches: Sequence[Remembering],
         options: TuningOptions,
         scheduler: TaskScheduler | None,
     ) -> None:
         self._tasks = tasks
         self._policies = policies
-        self._searches = searches
         self._options = options
         self._scheduler = scheduler
         self._best = [float("inf")] * len(tasks)
         self._done = 0
 
-    def trial(self, done: TrialDone) -> None:
-        if done.purpose is not TrialPurpose.SEARCH or done.candidate is None:
-            return
+    def tell(self, index: int, candidate: Proposal, done: TrialDone) -> None:
+        """Tell of a trial of the task at `index`."""
         self._done += 1
-        self._searches[done.task].measured(done.candidate)
         result = MeasureResult(
             done.samples if done.failure is None else (),
             MeasureErrorNo.of(done.failure),
@@ -134,18 +130,18 @@ class _Trials(Silent):
             done.build_s + done.measure_s,
             done.timestamp,
         )
-        better = result.cost < self._best[done.task]
+        better = result.cost < self._best[index]
         if better:
-            self._best[done.task] = result.cost
+            self._best[index] = result.cost
         if self._options.verbose:
-            self._say(done.task, better)
+            self._say(index, better)
         if self._scheduler is not None:
-            self._scheduler.count(done.task, self._best[done.task])
-        self._call_back(done.task, done.candidate, result)
+            self._scheduler.count(index, self._best[index])
+        self._call_back(index, candidate, result)
 
-    def tell_known(self) -> None:
-        """Results that other runs had: a log is to have them too, one of them may be the best."""
-        for index, search in enumerate(self._searches):
+    def tell_known(self, searches: Sequence[Remembering]) -> None:
+        """Tell of results that other runs had: a log is to have them too, one of them may be the best."""
+        for index, search in enumerate(searches):
             for candidate, cost in search.known():
                 self._call_back(index, candidate, MeasureResult((cost,), MeasureErrorNo.NO_ERROR, "", 0.0, time.time()))
 

@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import logging
-from abc import ABCMeta, abstractmethod
-from contextvars import ContextVar, Token
-from types import TracebackType
-from typing import Any, Self
+from abc import abstractmethod
+from contextvars import ContextVar
+from typing import Any
 
 from compiler.target.target import Target
 from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.space import Config, FallbackConfigEntity
+from tuner.faces.common.dispatch import NestedContext
 
 logger = logging.getLogger("tunefarm.autotvm")
 
 Workload = tuple[Any, ...]
 
 
-class _Current(ABCMeta):
-    """Gives `DispatchContext.current`: the innermost context of this thread (or task), the fallback outside of any."""
-
-    @property
-    def current(cls) -> DispatchContext:
-        return _current.get()
-
-
-class DispatchContext(metaclass=_Current):
+class DispatchContext(NestedContext):
     """Answers which config to use. Subclasses implement `_query_inside` and `update`; what they do not know is asked
-    of the context around them."""
+    of the context around them.
 
-    def __init__(self) -> None:
-        self._around: list[tuple[DispatchContext, Token[DispatchContext]]] = []
+    `DispatchContext.current` is the innermost context, the fallback outside of any.
+    """
 
     def query(self, target: Target | None, workload: Workload | None) -> Config:
         """The config for a workload on a target."""
         found = self._query_inside(target, workload)
         if found is not None:
             return found
-        around = self._around[-1][0] if self._around else _FALLBACK
-        return around.query(target, workload)
+        return (self.around or _FALLBACK).query(target, workload)
 
     def update(self, target: Target | None, workload: Workload, cfg: Config) -> None:
         """Answer with `cfg` from now on. Raises ConfigError where a subclass does not take updates."""
@@ -47,15 +38,6 @@ class DispatchContext(metaclass=_Current):
     @abstractmethod
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config | None:
         """The config for a workload on a target; None where this context has none."""
-
-    def __enter__(self) -> Self:
-        self._around.append((_current.get(), _current.set(self)))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _current.reset(self._around.pop()[1])
 
 
 class ApplyConfig(DispatchContext):
@@ -100,4 +82,4 @@ class FallbackContext(DispatchContext):
 
 
 _FALLBACK = FallbackContext()
-_current: ContextVar[DispatchContext] = ContextVar("autotvm_dispatch", default=_FALLBACK)
+DispatchContext.innermost = ContextVar("autotvm_dispatch", default=_FALLBACK)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from compiler.target.target import Target
 from tuner.faces.autotvm.dispatch_context import DispatchContext, Workload
@@ -12,7 +12,9 @@ from tuner.faces.autotvm.errors import ConfigError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.record import load_from_file
 from tuner.faces.autotvm.space import Config
+from tuner.faces.common.dispatch import HistoryTables, pairs_in
 
+_Table = dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]]
 Records = str | bytes | Path | IO[str] | Iterable[tuple[MeasureInput, MeasureResult]]
 
 
@@ -25,28 +27,23 @@ class ApplyHistoryBest(DispatchContext):
 
     def __init__(self, records: Records | Iterable[Records] | None) -> None:
         super().__init__()
-        self.best_by_target: dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]] = {}
-        self.best_by_model: dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]] = {}
-        self.best_by_targetkey: dict[tuple[str, Workload], tuple[MeasureInput, MeasureResult]] = {}
+        self._tables: HistoryTables[_Table] = HistoryTables(dict)
+        self.best_by_target = self._tables.by_target
+        self.best_by_model = self._tables.by_model
+        self.best_by_targetkey = self._tables.by_key
         self._given: dict[tuple[str, Workload], Config] = {}
         if records is not None:
             self.load(records)
 
     def load(self, records: Records | Iterable[Records]) -> None:
         """Take more records in. Raises RecordError for a file with a line that is none."""
-        for inp, result in _pairs(records):
+        for inp, result in pairs_in(records, load_from_file, MeasureInput):
             if result.error_no != 0:
                 continue
-            workload, best = inp.task.workload, (inp, result)
-            for table, names in (
-                (self.best_by_target, [str(inp.target)]),
-                (self.best_by_model, [_model(inp.target)]),
-                (self.best_by_targetkey, list(inp.target.keys)),
-            ):
-                for name in filter(None, names):
-                    known = table.get((name, workload))
-                    if known is None or result.cost < known[1].cost:
-                        table[name, workload] = best
+            for table, name in self._tables.places(inp.target):
+                known = table.get((name, inp.task.workload))
+                if known is None or result.cost < known[1].cost:
+                    table[name, inp.task.workload] = inp, result
 
     def _query_inside(self, target: Target | None, workload: Workload | None) -> Config | None:
         if workload is None:
@@ -56,43 +53,22 @@ class ApplyHistoryBest(DispatchContext):
                 "which config is best depends on the target, and none is current",
                 hint='build within `with tvm.target.Target("llvm"):`',
             )
-        names = [str(target), _model(target), *target.keys]
-        for name in filter(None, names):
+        for name in HistoryTables.names(target):
             if (name, workload) in self._given:
                 return self._given[name, workload]
-        for table, tried in (
-            (self.best_by_target, names[:1]),
-            (self.best_by_model, names[1:2]),
-            (self.best_by_targetkey, names[2:]),
-        ):
-            for name in filter(None, tried):
-                if (name, workload) in table:
-                    return table[name, workload][0].config
+        for table, name in self._tables.places(target):
+            if (name, workload) in table:
+                return table[name, workload][0].config
         return None
 
     def update(self, target: Target | None, workload: Workload, cfg: Config) -> None:
         """Answer with `cfg` for this workload, on the target, its model and its keys."""
         if target is None:
             raise ConfigError("an update needs a target")
-        for name in filter(None, (str(target), _model(target), *target.keys)):
+        for name in HistoryTables.names(target):
             self._given[name, workload] = cfg
 
 
 def apply_history_best(records: Records | Iterable[Records] | None) -> ApplyHistoryBest:
     """A context whose templates are built with the fastest config recorded; see `ApplyHistoryBest`."""
     return ApplyHistoryBest(records)
-
-
-def _pairs(records: Any) -> Iterator[tuple[MeasureInput, MeasureResult]]:
-    if isinstance(records, str | bytes | Path) or hasattr(records, "read"):
-        yield from load_from_file(records)
-        return
-    for item in records:
-        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], MeasureInput):
-            yield item
-        else:
-            yield from _pairs(item)
-
-
-def _model(target: Target) -> str:
-    return "" if target.model == "unknown" else target.model

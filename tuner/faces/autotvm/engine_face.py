@@ -15,15 +15,15 @@ from tuner.devices.fleet import Fleet
 from tuner.engine.engine import tune
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch
-from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.progress import TrialDone
 from tuner.errors import TuningError
 from tuner.faces.autotvm.measure_types import MeasureInput, MeasureResult
 from tuner.faces.autotvm.space import ConfigEntity
 from tuner.faces.autotvm.task import Task
 from tuner.faces.common.engine import FaceBuilder, FaceRunner, Remembering, opened
 from tuner.faces.common.measure_error import MeasureErrorNo
+from tuner.faces.common.trials import SearchTrials
 from tuner.records.lookup.keys import candidate_digest
-from tuner.records.model import TrialPurpose
 from tuner.records.store import RecordStore
 from tuner.search.base import Proposal, SearchStrategy
 from tuner.task import TuningTask
@@ -99,20 +99,9 @@ class _FromList:
         pass
 
 
-class _Trials(Silent):
-    """Hands every search trial on, as an input and its result."""
-
-    def __init__(self, search: Remembering, then: Callable[[MeasureInput, MeasureResult], None]) -> None:
-        self._search = search
-        self._then = then
-
-    def trial(self, done: TrialDone) -> None:
-        if done.purpose is not TrialPurpose.SEARCH or not isinstance(done.candidate, ConfigProposal):
-            return
-        self._search.measured(done.candidate)
-        costs: tuple[float | str, ...] = done.samples if done.failure is None else (done.text,)
-        result = MeasureResult(costs, MeasureErrorNo.of(done.failure), done.build_s + done.measure_s, done.timestamp)
-        self._then(_input(done.candidate), result)
+def _result(done: TrialDone) -> MeasureResult:
+    costs: tuple[float | str, ...] = done.samples if done.failure is None else (done.text,)
+    return MeasureResult(costs, MeasureErrorNo.of(done.failure), done.build_s + done.measure_s, done.timestamp)
 
 
 def _input(candidate: ConfigProposal) -> MeasureInput:
@@ -219,7 +208,11 @@ def _run(
         recognise=lambda digest, trace: None,
         source=source,
     )
-    watcher = _Trials(remembering, then)
+    def tell(_: int, candidate: Proposal, done: TrialDone) -> None:
+        assert isinstance(candidate, ConfigProposal)
+        then(_input(candidate), _result(done))
+
+    watcher = SearchTrials(tell, [remembering])
     outcome = tune([search], fleet=fleet, builder=builder, options=options, store=store, watcher=watcher)
     error = outcome.snapshot.tasks[0].error
     if error is not None:

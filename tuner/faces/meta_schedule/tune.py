@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +18,9 @@ from compiler.tir.nodes import PrimFunc
 from tuner.engine.engine import tune as run_engine
 from tuner.engine.options import RunOptions
 from tuner.engine.plan import TaskSearch, guide_for, sketch_task
-from tuner.engine.progress import Silent, TrialDone
+from tuner.engine.progress import TrialDone
 from tuner.errors import TuningError
+from tuner.faces.common.trials import SearchTrials
 from tuner.faces.meta_schedule import json_database, sql_database
 from tuner.faces.meta_schedule.builder import Builder, BuilderResult
 from tuner.faces.meta_schedule.database import Database
@@ -29,7 +31,7 @@ from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
 from tuner.faces.meta_schedule.tune_context import TuneContext
 from tuner.model.guide import Guide
-from tuner.records.model import TrialPurpose
+from tuner.search.base import Proposal
 from tuner.search.population import is_costly
 from tuner.space.sketch import Sketch
 from tuner.task import TuningTask
@@ -154,7 +156,7 @@ def tune_tasks(
         closing.callback(fleet.close)
         builders = made_builder.engine_builder()
         closing.callback(builders.close)
-        watcher = _Watcher(told)
+        watcher = SearchTrials(partial(_tell, told))
         run_engine(searches, fleet=fleet, builder=builders, options=options, watcher=watcher)
         watcher.tell_finals()
     return kept
@@ -210,38 +212,18 @@ def guide_of(task: TuningTask, sketches: Sequence[Sketch], cost_model: str) -> G
     return guide_for(task, sketches) if guided else None
 
 
-class _Watcher(Silent):
-    """Hands each search trial to the callbacks in their form, and after the run what the finals measured again: one
-    result for each finalist, with all its samples."""
-
-    def __init__(self, scheduler: TaskScheduler) -> None:
-        self._scheduler = scheduler
-        self._finals: dict[tuple[int, str], TrialDone] = {}
-
-    def trial(self, done: TrialDone) -> None:
-        match done.purpose:
-            case TrialPurpose.SEARCH:
-                self._tell(done)
-            case TrialPurpose.FINAL if done.candidate is not None and done.failure is None:
-                finalist = done.task, done.candidate.digest
-                before = self._finals[finalist].samples if finalist in self._finals else ()
-                self._finals[finalist] = replace(done, samples=(*before, *done.samples))
-
-    def tell_finals(self) -> None:
-        for done in self._finals.values():
-            self._tell(done)
-
-    def _tell(self, done: TrialDone) -> None:
-        context = self._scheduler.tasks[done.task]
-        if done.candidate is None or context.mod is None:
-            return
-        try:
-            schedule = Schedule.replay(context.mod, Trace.from_json(done.candidate.trace_json))
-        except ScheduleError:  # the failed trial itself: there is no schedule to show
-            return
-        candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))
-        error = None if done.failure is None else f"{done.failure}: {done.text}"
-        built = BuilderResult(None, error)
-        ran = RunnerResult(None if error else list(done.samples), error)
-        for callback in self._scheduler.callbacks:
-            callback.apply(self._scheduler, done.task, [candidate], [built], [ran])
+def _tell(scheduler: TaskScheduler, index: int, proposal: Proposal, done: TrialDone) -> None:
+    """Hand a trial to the callbacks in their form."""
+    context = scheduler.tasks[index]
+    if context.mod is None:
+        return
+    try:
+        schedule = Schedule.replay(context.mod, Trace.from_json(proposal.trace_json))
+    except ScheduleError:  # the failed trial itself: there is no schedule to show
+        return
+    candidate = MeasureCandidate(schedule, tuple(ArgInfo.from_entry_func(context.mod)))
+    error = None if done.failure is None else f"{done.failure}: {done.text}"
+    built = BuilderResult(None, error)
+    ran = RunnerResult(None if error else list(done.samples), error)
+    for callback in scheduler.callbacks:
+        callback.apply(scheduler, index, [candidate], [built], [ran])

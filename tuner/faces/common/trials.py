@@ -1,0 +1,42 @@
+"""The engine's trials as the faces tell of them: each search trial once, with what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tuner.engine.progress import Silent, TrialDone
+from tuner.faces.common.engine import Remembering
+from tuner.records.model import TrialPurpose
+from tuner.search.base import Proposal
+
+Told: TypeAlias = Callable[[int, Proposal, TrialDone], None]
+"""What a face does with a trial: it gets the task's place, the candidate and the trial."""
+
+
+class SearchTrials(Silent):
+    """Hands each search trial to `then`, and marks its candidate as measured by this run in `searches`, one a task."""
+
+    def __init__(self, then: Told, searches: Sequence[Remembering] = ()) -> None:
+        self._then = then
+        self._searches = searches
+        self._finals: dict[tuple[int, str], tuple[Proposal, TrialDone]] = {}
+
+    def trial(self, done: TrialDone) -> None:
+        if done.candidate is None:
+            return
+        match done.purpose:
+            case TrialPurpose.SEARCH:
+                if self._searches:
+                    self._searches[done.task].measured(done.candidate)
+                self._then(done.task, done.candidate, done)
+            case TrialPurpose.FINAL if done.failure is None:
+                finalist = done.task, done.candidate.digest
+                before = self._finals[finalist][1].samples if finalist in self._finals else ()
+                self._finals[finalist] = done.candidate, replace(done, samples=(*before, *done.samples))
+
+    def tell_finals(self) -> None:
+        """Hand on what the finals measured again: one trial for each finalist, with all its samples."""
+        for candidate, done in self._finals.values():
+            self._then(done.task, candidate, done)
