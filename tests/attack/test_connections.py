@@ -43,6 +43,13 @@ SERVICES = {
 }
 
 
+def until(condition, timeout_s: float = 30.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 def first_number_unseeded() -> int:
     """Where libzmq's counter of routing ids starts when nobody seeds libc's generator."""
     code = "import ctypes; c = ctypes.CDLL(None); low = c.rand(); print((c.rand() << 31 | low) & 0xFFFFFFFF)"
@@ -151,11 +158,8 @@ def test_an_address_opens_so_many_connections_a_second(host):
     with guarded_router(Budget(burst=20, rate=5.0, silent_s=60), host=host) as (port, guard):
         honest = RawPeer(port, host=host)
         honest.send(b"hello")
-        end = time.monotonic() + 30
-        while not any(peer.known for peer in guard._by_fd.values()):  # a stranger makes room
-            time.sleep(0.005)
-            assert time.monotonic() < end
-        hostile = []
+        until(lambda: any(peer.known for peer in guard._by_fd.values()))  # a stranger makes room
+        hostile, end = [], time.monotonic() + 30
         while not guard._refused:
             with contextlib.suppress(OSError):
                 hostile.append(socket.create_connection((host, port), timeout=0.2))
@@ -204,6 +208,27 @@ def test_a_message_that_does_not_end():
         before = resident(os.getpid())
         assert hostile.flood(zmtp_frame(bytes(MIB), MORE), 4096)  # 4 GiB, were it let
         assert resident(os.getpid()) - before < 600 * MIB
+        assert not honest.is_cut_off(0.1)
+
+
+def test_small_frames_of_many_connections():
+    """Each connection keeps within its bound; ZeroMQ takes 32 times as much memory as they send bytes."""
+    budget = Budget(unfinished=8 * MIB, credit=16 * MIB, growth=48 * MIB, silent_s=60)
+    with guarded_router(budget) as (port, guard):
+        honest, hostile = RawPeer(port), [RawPeer(port) for _ in range(6)]
+        for peer in (honest, *hostile):
+            peer.send(b"hello")
+            peer.sock.settimeout(1)
+        until(lambda: sum(peer.known for peer in guard._by_fd.values()) == 7)
+        before, most, sent = resident(os.getpid()), 0, 0
+        while len(guard) == 7 and sent < 36 * MIB:
+            for peer in hostile:
+                with contextlib.suppress(OSError):
+                    peer.sock.sendall(zmtp_frame(b"", MORE) * (MIB // 8))
+            sent += 6 * MIB // 4
+            most = max(most, resident(os.getpid()) - before)
+        until(lambda: len(guard) < 7)
+        assert most < 300 * MIB  # 1.1 GiB were they let
         assert not honest.is_cut_off(0.1)
 
 

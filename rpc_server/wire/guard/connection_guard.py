@@ -44,6 +44,8 @@ _MOST_PACES = 4096
 _LONGEST_DEBT_S = 10.0
 _TELL_S = 10.0
 _KEY = "key "
+_MOST_MEMORY = 32  # libzmq's bytes for one on the wire: a frame without bytes takes 2 there, and 64 in memory,
+_USUAL_MEMORY = 4  # and of frames as they are
 _FRAMES_OVER = 64  # a mistake may have so many
 _LOOK_AT_EACH = 64  # connections looked at in turn
 _SHORT = 255  # ZMTP writes a frame's size in a byte up to here, in 8 above
@@ -62,8 +64,9 @@ class Budget:
     for a stranger. An honest peer that sends more than its credit before the service gets to read it is slowed down, by
     some tenths of a second. `unread`: answers it has not taken.
     `per_key` counts connections of one key, `per_address` those of an address that have shown none. `errors`: messages
-    in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `burst`: connections that an
-    address may open at once; `rate`: and so many a second from then on.
+    in a row that make no sense. `strangers_total`: `unfinished_total` of strangers. `growth`: how much the process may
+    grow by messages that are not whole, of all connections. `burst`: connections that an address may open at once;
+    `rate`: and so many a second from then on.
     """
 
     connections: int = 4096
@@ -76,6 +79,7 @@ class Budget:
     stranger_bytes: int = 256 << 10
     strangers_total: int = 16 << 20
     unfinished_total: int = 64 << 20
+    growth: int = 256 << 20
     unread: int = 64 << 20
     unread_total: int = 256 << 20
     errors: int = 64
@@ -95,24 +99,9 @@ class Peer:
     """A connection. `inode` is its socket's: the descriptor may be another's by now."""
 
     __slots__ = (
-        "active",
-        "conn",
-        "errors",
-        "fd",
-        "first",
-        "grant_at",
-        "granted",
-        "heard_at",
-        "holder",
-        "inode",
-        "known",
-        "opened_at",
-        "settled",
-        "taken",
-        "unread",
-        "unread_step",
-        "wire",
-    )
+        "active", "conn", "errors", "fd", "first", "grant_at", "granted", "heard_at", "holder", "inode", "known",
+        "opened_at", "settled", "taken", "unread", "unread_step", "wire",
+    )  # fmt: skip
 
     def __init__(self, fd: int, inode: int, holder: str, now: float) -> None:
         self.fd, self.inode, self.holder = fd, inode, holder
@@ -172,6 +161,7 @@ class ConnectionGuard:
         self._next_look = 0.0
         self._in_turn: list[Peer] = []  # those still to be looked at in this round
         self._resident = 0
+        self._calm = resident_bytes()  # the process when no message was under way that is not whole
         self._told_at = float("-inf")
         self._untold = 0
 
@@ -446,13 +436,15 @@ class ConnectionGuard:
         return 0
 
     def _look_at_unfinished(self) -> None:
-        open_ends: list[tuple[int, Peer]] = []
-        for peer in list(self._by_fd.values()):
-            unfinished = self._unfinished(peer)
-            if unfinished > (_GROWTH // 8 if peer.known else 0):
-                open_ends.append((unfinished, peer))
-        self._bound([pair for pair in open_ends if not pair[1].known], self.budget.strangers_total)
-        self._bound([pair for pair in open_ends if pair[1].known], self.budget.unfinished_total)
+        ends = [(size, peer) for peer in list(self._by_fd.values()) if (size := self._unfinished(peer)) > 0]
+        if not ends:
+            self._calm = self._resident
+            return
+        self._bound([pair for pair in ends if not pair[1].known], self.budget.strangers_total)
+        self._bound([pair for pair in ends if pair[1].known and pair[0] > _GROWTH // 8], self.budget.unfinished_total)
+        grown = self._resident - self._calm
+        if grown > self.budget.growth + _USUAL_MEMORY * sum(map(_held, self._by_fd.values())):
+            self._bound(ends, self.budget.growth // _MOST_MEMORY)
 
     def _bound(self, open_ends: list[tuple[int, Peer]], most: int) -> None:
         """Cut off who has sent most until the others have sent no more than so many bytes."""
@@ -490,3 +482,9 @@ class ConnectionGuard:
 
     def close(self) -> None:
         self._monitor.close()
+
+
+def _held(peer: Peer) -> int:
+    """Bytes of a connection that libzmq or the kernel has: those that nobody heard yet, and answers not taken."""
+    counts = bytes_of(peer.fd)
+    return peer.unread + (max(0, counts[1] - peer.wire) if counts is not None else 0)
