@@ -70,10 +70,11 @@ fuzz: $(STAMP)           ## random schedules and inputs, CASES=10000 of them; FR
 	FUZZ_CASES=$(or $(CASES),10000) $(BIN)/pytest -n auto --timeout 0 tests/property
 	FUZZ_CASES=$(or $(FRAMES),30000) FUZZ_SEED=$(or $(SEED),$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')) \
 	  $(BIN)/pytest -n 2 --dist loadfile --timeout 0 tests/e2e/rpc/test_wire_fuzz.py tests/e2e/relay/test_fuzz.py
-	FUZZ_STEPS=$(or $(STEPS),1000000) $(BIN)/pytest -n 2 --dist load --timeout 0 -s tests/attack/test_sessions_fuzz.py tests/attack/test_clients_fuzz.py
+	FUZZ_STEPS=$(or $(STEPS),1000000) $(BIN)/pytest -n 2 --dist load --timeout 0 -s tests/attack/test_sessions_fuzz.py tests/attack/test_clients_fuzz.py \
+	  tests/attack/test_false_box.py
 
-attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow or not slow" $(if $(QUICK),--collect-only) tests/attack
+attack: $(STAMP)         ## every attack on the services, the long ones too, on loopback; then the table of docs/security.md with what held
+	$(BIN)/python -m tests.attack.table $(if $(QUICK),--quick)
 
 $(TORCH): $(STAMP)
 	$(BIN)/python .ci/add_torch.py
