@@ -59,7 +59,7 @@ Plain cases are those of the default domain on tensors of numpy's own types.
 * {second} cases run a second time, with other values of equal shape, against `onnx.reference` in another process.
   Results are compared by the suite's own rule.
 * The process of the backend cannot import `onnx.reference`, `onnxruntime` or `torch`.
-* {_count(wrong, "result is", "results are")} wrong; {_count(crashed, "case", "cases")} crashed or hung.
+* {_count(wrong, "result is", "results are")} wrong. {_count(crashed, "case", "cases")} crashed or hung.
 
 ## Cases that need values
 
@@ -86,7 +86,7 @@ def listed(text: str, title: str) -> set[str]:
 
 
 def _count(number: int, one: str, more: str) -> str:
-    return f"{number or 'No'} {one if number == 1 else more}"
+    return f"{number or 'No'} {one if number < 2 else more}"
 
 
 def _table(rows: Any) -> str:

@@ -189,7 +189,9 @@ def _split(node: Node, arrays: Arrays) -> Any:
     axis = node.int("axis", 0)
     sizes = _axes(node, arrays) if node.given(1) else node.ints("split")
     if sizes is None:
-        count = max(node.int("num_outputs", len(node.outputs)), 1)
+        count = node.int("num_outputs", len(node.outputs))
+        if count != len(node.outputs) or not count:
+            return None
         each = -(-arrays[0].shape[axis] // count)
         return [np.take(arrays[0], range(at, min(at + each, arrays[0].shape[axis])), axis)
                 for at in range(0, count * each, max(each, 1))]  # fmt: skip

@@ -17,6 +17,11 @@ from compiler.tir.ir_builder import create
 from compiler.tir.nodes import Stmt
 from compiler.topi.rows import int64, points
 
+MAX_WIDTH = 1 << 24
+"""Columns of counts."""
+MAX_SKIPS = 1 << 10
+"""How far apart the elements of an n-gram may lie."""
+
 
 @converter("TfIdfVectorizer")
 def tf_idf(g: GraphBuilder, node: Node) -> Result:
@@ -28,6 +33,8 @@ def tf_idf(g: GraphBuilder, node: Node) -> Result:
     starts, columns = node.ints("ngram_counts") or [0], node.ints("ngram_indexes") or []
     least, most, skips = (int(node.required(name)) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
     width = max(columns, default=-1) + 1
+    if min(columns, default=0) < 0 or width > MAX_WIDTH or not 0 <= skips <= MAX_SKIPS:
+        node.fail(f"columns up to {width - 1}, {skips} skips")
     data, rank = g.expr(x), g.rank(x)
     if x.dtype != "int64":
         data = g.emit(op.astype(data, "int64"))

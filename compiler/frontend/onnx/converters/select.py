@@ -190,7 +190,7 @@ def roi_align(g: GraphBuilder, node: Node) -> Result:
     """Take the mean or largest value in each bin of each region."""
     size = [node.int("output_height", 1), node.int("output_width", 1)]
     aligned = node.text("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "") == "half_pixel"
-    rows = g.te(_with_batch, node.value(1), node.value(2), name="regions")
+    rows = g.te(_with_batch, node.value(1), node.value(2), g.shape(node.value(0))[0], name="regions")
     ratio = node.int("sampling_ratio", 0) or -1
     scale = node.float("spatial_scale", 1.0)
     if node.text("mode", "avg") == "max":
@@ -198,10 +198,13 @@ def roi_align(g: GraphBuilder, node: Node) -> Result:
     return op.vision.roi_align(g.expr(node.value(0)), rows, size, scale, ratio, aligned)
 
 
-def _with_batch(regions: Tensor, batch: Tensor) -> Tensor:
+def _with_batch(regions: Tensor, batch: Tensor, images: PrimExpr) -> Tensor:
+    """Regions with the number of their image before them, which is one that there is."""
+
     def at(i: PrimExpr, k: PrimExpr) -> Any:
         place = ops.maximum(k - 1, ops.const(0, k.dtype))
-        return Select(ops.equal(k, 0), batch(i).astype(regions.dtype), regions(i, place))
+        image = ops.maximum(ops.minimum(i64(batch(i)), i64(images) - 1), i64(0))
+        return Select(ops.equal(k, 0), image.astype(regions.dtype), regions(i, place))
 
     return elements((regions.shape[0], 5), at, name="regions")
 
@@ -210,9 +213,20 @@ def _with_batch(regions: Tensor, batch: Tensor) -> Tensor:
 def max_roi_pool(g: GraphBuilder, node: Node) -> Result:
     """Take the largest value in each bin of each region."""
     size = node.ints("pooled_shape") or [1, 1]
-    return op.vision.roi_pool(
-        g.expr(node.value(0)), g.expr(node.value(1)), size, node.float("spatial_scale", 1.0)
-    )
+    x, scale = node.value(0), node.float("spatial_scale", 1.0)
+    rows = g.te(_of_images, node.value(1), g.shape(x)[0], name="regions")
+    return op.vision.roi_pool(g.expr(x), rows, size, scale)
+
+
+def _of_images(regions: Tensor, images: PrimExpr) -> Tensor:
+    """Regions whose first number is that of an image that there is."""
+
+    def at(i: PrimExpr, k: PrimExpr) -> Any:
+        value = regions(i, k)
+        last = (i64(images) - 1).astype(regions.dtype)
+        return Select(ops.equal(k, 0), ops.maximum(ops.minimum(value, last), ops.const(0, regions.dtype)), value)
+
+    return elements(regions.shape, at, name="regions")
 
 
 @converter("GridSample")

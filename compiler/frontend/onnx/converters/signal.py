@@ -132,6 +132,11 @@ def stft(g: GraphBuilder, node: Node) -> Result:
     else:
         assert given is not None
         size = g.sizes_at_run_time(g.emit(op.reshape(g.expr(given), (1,))), 1)[0]
+    if window is not None:  # the window is as long as a frame
+        taps, known = ops.as_int(g.shape(window)[0]), ops.as_int(ops.as_expr(size))
+        if taps is not None and known is not None and taps != known:
+            node.fail(f"the window has {taps} elements, a frame {known}")
+        window = g.value(g.cast_shape(g.expr(window), [size], window.dtype))
     length = g.shape(signal)[1]
     if step.is_constant:
         hop: Any = g.static_ints(step, "frame_step")[0]

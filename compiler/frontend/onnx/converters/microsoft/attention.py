@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.frontend.onnx.converters.matmul import product
 from compiler.frontend.onnx.graph_builder import Dim, GraphBuilder
-from compiler.frontend.onnx.kernels import elements
+from compiler.frontend.onnx.kernels import clamped, elements
 from compiler.frontend.onnx.node import Node
 from compiler.frontend.onnx.registry import MICROSOFT, Result, converter
 from compiler.frontend.onnx.run_time import i64
@@ -206,6 +206,7 @@ def rotated(
         if places:
             own = places[0]
             place = own(b, s).astype("int64") if own.ndim == 2 else own(i64(0)).astype("int64") + i64(s)
+        place = clamped(place, cos.shape[0])
         last = i64(d)
         if interleaved:
             pair = ops.floordiv(last, 2)
@@ -225,6 +226,22 @@ def rotated(
     return elements(x.shape, at, name="rotated")
 
 
+def _rotary(
+    g: GraphBuilder, node: Node, x: RelaxExpr, cos: TensorValue, sin: TensorValue, first: Dim, width: int,
+    interleaved: bool, places: TensorValue | None,
+) -> RelaxExpr:  # fmt: skip
+    """`rotated`, with shapes that fit: the angles of `width` numbers, one place or one for each row."""
+    size, angles = ops.as_int(g.shape(x)[-1]), [ops.as_int(g.shape(value)[1]) for value in (cos, sin)]
+    if not width or size is None or width > size or any(known is None or 2 * known < width for known in angles):
+        node.fail(f"{width} of {size} numbers are turned by {angles} angles")
+    sines = g.cast_shape(g.expr(sin), g.shape(cos), sin.dtype)
+    more: list[RelaxExpr] = []
+    if places is not None:
+        shape = g.shape(x)[:2] if g.rank(places) == 2 else [i64(1)]
+        more = [g.cast_shape(g.expr(places), shape, places.dtype)]
+    return g.te(rotated, x, cos, sines, first, width, interleaved, *more, name="rotary")
+
+
 @converter("RotaryEmbedding", domain=MICROSOFT)
 def rotary(g: GraphBuilder, node: Node) -> Result:
     """Turn pairs of numbers by the angles of their places."""
@@ -242,7 +259,8 @@ def rotary(g: GraphBuilder, node: Node) -> Result:
             node.fail("the number of heads must be known")
         held = _heads(g, expr, heads or int(hidden or 0) // size)
     width = width or ops.as_int(g.shape(held)[-1]) or 0
-    made = g.te(rotated, held, cos, sin, 0, width, bool(node.int("interleaved", 0)), places, name="rotary")
+    turned = bool(node.int("interleaved", 0))
+    made = _rotary(g, node, held, cos, sin, 0, width, turned, places)
     return _swapped(g, made) if swapped else op.reshape(made, g.shape_expr(g.shape(x)))
 
 
@@ -269,8 +287,7 @@ def group_query(g: GraphBuilder, node: Node) -> Result:
         cos, sin = node.value(7), node.value(8)
         width = 2 * (ops.as_int(g.shape(cos)[1]) or 0)
         turned = bool(node.int("rotary_interleaved", 0))
-        more = [node.value(9)] if node.given(9) else []
-        q, k = (g.te(rotated, x, cos, sin, before, width, turned, *more, name="rotary") for x in (q, k))
+        q, k = (_rotary(g, node, x, cos, sin, before, width, turned, node.optional(9)) for x in (q, k))
     if old:
         k, v = (g.emit(op.concat([a, b], 1)) for a, b in zip(old, (k, v)))
     present = [_swapped(g, k), _swapped(g, v)]
