@@ -91,9 +91,10 @@ test-models: $(TORCH)    ## models of PyTorch and ONNX against eager and onnxrun
 conformance: $(STAMP)    ## ONNX's node suite through the backend, and its page in docs (SHARE=50: one case in so many, compared with the page)
 	$(BIN)/python -m tests.conformance --share $(or $(SHARE),1)
 
-soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records
+soak: $(STAMP)           ## random faults on a farm of this machine, TIME=120 seconds of them (300 at most); KILLS=100 of what writes records; ATTACK=1: attackers too
 	$(BIN)/python -m tests.e2e.soak $(or $(TIME),120) $(SEED)
 	$(BIN)/python -m tests.e2e.kill_writers $(or $(KILLS),100)
+	$(if $(ATTACK),$(BIN)/python -m tests.e2e.soak_attack $(or $(TIME),120) $(SEED))
 
 bench: $(STAMP)          ## every benchmark, one after the other (QUICK=1: the shortest form of each); PEER=/path/to/python with apache-tvm adds its numbers
 	@$(BIN)/python .ci/bench.py $(if $(QUICK),--quick) $(if $(PEER),--peer $(PEER)) $(ONLY)

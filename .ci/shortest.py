@@ -20,7 +20,7 @@ TARGETS = {
     "fuzz": "CASES=10 FRAMES=100 SEED=1 STEPS=1000",
     "attack": "QUICK=1",  # collects them: make test has run the short ones
     "conformance": "SHARE=100",
-    "soak": "TIME=3 KILLS=4",
+    "soak": "TIME=3 KILLS=4 ATTACK=1",
     "bench": "QUICK=1",
     "models": "ONLY=squeezenet1_1",
     "durations": "CHECK=1",
