@@ -38,7 +38,7 @@ def test_unit_tests_lie_as_the_source_does() -> None:
 def test_what_tests_share_is_a_kit(folder: str) -> None:
     """Scripts that are run themselves are the exception."""
     assert {path.name for path in (TESTS / folder).glob("*.py")} <= {
-        "__init__.py", "conftest.py", *({"soak.py", "kill_writers.py"} if folder == "e2e" else ()),
+        "__init__.py", "conftest.py", *({"soak.py", "soak_attack.py", "kill_writers.py"} if folder == "e2e" else ()),
     }  # fmt: skip
 
 
