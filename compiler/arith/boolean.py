@@ -27,61 +27,61 @@ def constant(value: bool) -> PrimExpr:
     return _TRUE if value else _FALSE
 
 
-def simplify(self: Normal, expr: PrimExpr) -> PrimExpr:
+def simplify(normal: Normal, expr: PrimExpr) -> PrimExpr:
     """A bool expression in normal form."""
     match expr:
         case n.LT() | n.LE() | n.GT() | n.GE():
             if expr.a.dtype in _INDEX:
-                return _less(self, negative_form(self, expr), expr)
-            return _compare_other(self, expr)
+                return _less(normal, negative_form(normal, expr), expr)
+            return _compare_other(normal, expr)
         case n.EQ() | n.NE():
             if expr.a.dtype in _INDEX:
-                return _equal(self, expr)
-            return _compare_other(self, expr)
+                return _equal(normal, expr)
+            return _compare_other(normal, expr)
         case n.And() | n.Or():
-            return _junction(self, expr)
+            return _junction(normal, expr)
         case n.Not(a):
-            return _not(self, expr, a)
+            return _not(normal, expr, a)
         case n.Call(op=op, args=args) if getattr(op, "name", "") == "tir.likely":
-            inner = self.simplify(args[0])
+            inner = normal.simplify(args[0])
             if isinstance(inner, n.IntImm):
                 return inner
             return expr if inner is args[0] else n.Call(expr.dtype, op, (inner,), expr.span)
-    return self.rebuild(expr)
+    return normal.rebuild(expr)
 
 
-def negative_form(self: Normal, expr: PrimExpr) -> Lin:
+def negative_form(normal: Normal, expr: PrimExpr) -> Lin:
     """The sum that is negative just where the integer ordering `expr` holds."""
     match expr:
         case n.LT(a, b):
-            return self.finish(plus(self.lin(a), self.lin(b), -1))
+            return normal.finish(plus(normal.lin(a), normal.lin(b), -1))
         case n.GT(a, b):
-            return self.finish(plus(self.lin(b), self.lin(a), -1))
+            return normal.finish(plus(normal.lin(b), normal.lin(a), -1))
         case n.LE(a, b):
-            low = plus(self.lin(a), self.lin(b), -1)
+            low = plus(normal.lin(a), normal.lin(b), -1)
         case n.GE(a, b):
-            low = plus(self.lin(b), self.lin(a), -1)
+            low = plus(normal.lin(b), normal.lin(a), -1)
         case _:
             raise AssertionError(expr)
-    return self.finish(Lin(low.terms, low.const - 1))
+    return normal.finish(Lin(low.terms, low.const - 1))
 
 
-def negatives(self: Normal, condition: PrimExpr) -> list[Lin]:
+def negatives(normal: Normal, condition: PrimExpr) -> list[Lin]:
     """Sums known to be negative where `condition` holds."""
     match condition:
         case n.And(a, b):
-            return negatives(self, a) + negatives(self, b)
+            return negatives(normal, a) + negatives(normal, b)
         case n.Call(op=op, args=args) if getattr(op, "name", "") == "tir.likely":
-            return negatives(self, args[0])
+            return negatives(normal, args[0])
         case n.Not(a) if isinstance(a, _ORDERINGS) and a.a.dtype in _INDEX:
-            form = negative_form(self, a)
+            form = negative_form(normal, a)
             return [Lin(scaled(form, -1).terms, -form.const - 1)]
         case n.Not(n.Or(a, b)):
-            return negatives(self, n.Not(a)) + negatives(self, n.Not(b))
+            return negatives(normal, n.Not(a)) + negatives(normal, n.Not(b))
         case n.LT() | n.LE() | n.GT() | n.GE() if condition.a.dtype in _INDEX:
-            return [negative_form(self, condition)]
+            return [negative_form(normal, condition)]
         case n.EQ(a, b) if a.dtype in _INDEX:
-            x = plus(self.lin(a), self.lin(b), -1)
+            x = plus(normal.lin(a), normal.lin(b), -1)
             return [Lin(x.terms, x.const - 1), Lin(scaled(x, -1).terms, -x.const - 1)]
     return []
 
@@ -89,13 +89,13 @@ def negatives(self: Normal, condition: PrimExpr) -> list[Lin]:
 # ------------------------------------------------------------------------------- comparisons
 
 
-def _less(self: Normal, x: Lin, like: PrimExpr) -> PrimExpr:
+def _less(normal: Normal, x: Lin, like: PrimExpr) -> PrimExpr:
     """x < 0 as an expression."""
-    decided = self.negative(x)
+    decided = normal.negative(x)
     if decided is not None:
         return constant(decided)
     x = _coarsest(x)
-    decided = self.negative(x)
+    decided = normal.negative(x)
     if decided is not None:
         return constant(decided)
     dtype = next(iter(x.terms)).expr.dtype
@@ -146,10 +146,10 @@ def _comparison(cls: type[n.CmpOp], left: Lin, right: Lin, dtype: str, like: Pri
     return like if same and a is like.a and b is like.b else cls(a, b)  # type: ignore[attr-defined]
 
 
-def _equal(self: Normal, expr: n.EQ | n.NE) -> PrimExpr:
-    x = self.finish(plus(self.lin(expr.a), self.lin(expr.b), -1))
+def _equal(normal: Normal, expr: n.EQ | n.NE) -> PrimExpr:
+    x = normal.finish(plus(normal.lin(expr.a), normal.lin(expr.b), -1))
     equal = isinstance(expr, n.EQ)
-    decided = _is_zero(self, x)
+    decided = _is_zero(normal, x)
     if decided is not None:
         return constant(decided == equal)
     common = gcd(*x.terms.values())
@@ -163,7 +163,7 @@ def _equal(self: Normal, expr: n.EQ | n.NE) -> PrimExpr:
     return _comparison(type(expr), left, right, dtype, expr)
 
 
-def _is_zero(self: Normal, x: Lin) -> bool | None:
+def _is_zero(normal: Normal, x: Lin) -> bool | None:
     if not x.terms:
         return x.const == 0
     if x.const % gcd(*x.terms.values()):
@@ -173,18 +173,18 @@ def _is_zero(self: Normal, x: Lin) -> bool | None:
         return False
     if lo == hi == 0:
         return True
-    below = self.negative(x)
+    below = normal.negative(x)
     if below:
         return False
-    above = self.negative(scaled(x, -1))
+    above = normal.negative(scaled(x, -1))
     if above:
         return False
     return True if below is False and above is False else None
 
 
-def _compare_other(self: Normal, expr: n.CmpOp) -> PrimExpr:
+def _compare_other(normal: Normal, expr: n.CmpOp) -> PrimExpr:
     """A comparison of floats, narrow integers or booleans: constants folded, nothing else."""
-    a, b = self.simplify(expr.a), self.simplify(expr.b)
+    a, b = normal.simplify(expr.a), normal.simplify(expr.b)
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
         return ops.binary(type(expr), a, b)
     return expr if a is expr.a and b is expr.b else type(expr)(a, b, expr.span)
@@ -193,13 +193,13 @@ def _compare_other(self: Normal, expr: n.CmpOp) -> PrimExpr:
 # --------------------------------------------------------------------------- and, or, not
 
 
-def _junction(self: Normal, expr: n.And | n.Or) -> PrimExpr:
+def _junction(normal: Normal, expr: n.And | n.Or) -> PrimExpr:
     is_and = isinstance(expr, n.And)
     parts: list[PrimExpr] = []
     for part in _flatten(type(expr), expr):
-        simple = self.simplify(part)
+        simple = normal.simplify(part)
         parts.extend(_flatten(type(expr), simple))
-    kept = _Kept(self, is_and)
+    kept = _Kept(normal, is_and)
     for part in parts:
         if kept.add(part):
             return constant(not is_and)
@@ -266,22 +266,22 @@ class _Kept:
         return False
 
 
-def _not(self: Normal, expr: n.Not, operand: PrimExpr) -> PrimExpr:
-    a = self.simplify(operand)
+def _not(normal: Normal, expr: n.Not, operand: PrimExpr) -> PrimExpr:
+    a = normal.simplify(operand)
     match a:
         case n.IntImm(value=value):
             return constant(not value)
         case n.Not(inner):
             return inner
         case n.EQ(x, y):
-            return self.simplify(n.NE(x, y))
+            return normal.simplify(n.NE(x, y))
         case n.NE(x, y):
-            return self.simplify(n.EQ(x, y))
+            return normal.simplify(n.EQ(x, y))
         case n.And(x, y):
-            return self.simplify(n.Or(n.Not(x), n.Not(y)))
+            return normal.simplify(n.Or(n.Not(x), n.Not(y)))
         case n.Or(x, y):
-            return self.simplify(n.And(n.Not(x), n.Not(y)))
+            return normal.simplify(n.And(n.Not(x), n.Not(y)))
         case n.LT() | n.LE() | n.GT() | n.GE() if a.a.dtype in _INDEX:
-            form = negative_form(self, a)
-            return _less(self, Lin(scaled(form, -1).terms, -form.const - 1), expr)
+            form = negative_form(normal, a)
+            return _less(normal, Lin(scaled(form, -1).terms, -form.const - 1), expr)
     return expr if a is operand else n.Not(a, expr.span)

@@ -15,6 +15,7 @@ from compiler.ir.base import GlobalVar, Node
 from compiler.ir.visit import children
 from compiler.tir import nodes as n
 from compiler.tir.nodes import PrimExpr
+from compiler.tir.nodes.expr import unchecked_binary
 from compiler.tir.visit import free_vars
 
 NEG = -math.inf
@@ -170,38 +171,22 @@ def render(lin: Lin, dtype: str, like: PrimExpr | None = None) -> PrimExpr:
     if like is not None and _has_form(like, items, const):
         return like
     atom, c = items[0]
-    first = atom.expr if c == 1 else _node(n.Mul, atom.expr, imm(dtype, c), dtype)
+    first = atom.expr if c == 1 else unchecked_binary(n.Mul, atom.expr, imm(dtype, c), dtype)
     result = _subtract(first, items[1:], dtype)
     if const > 0:
-        return _node(n.Add, result, imm(dtype, const), dtype)
-    return _node(n.Sub, result, imm(dtype, -const), dtype) if const else result
-
-
-_new = object.__new__
-_set_a, _set_b, _set_span, _set_dtype = (
-    vars(n.BinaryOp)[name].__set__ for name in ("a", "b", "span", "dtype")
-)
-
-
-def _node(cls: type[n.BinaryOp], a: PrimExpr, b: PrimExpr, dtype: str) -> PrimExpr:
-    """`cls(a, b)` for operands known to be of `dtype`: what rendering spends its time on."""
-    node: PrimExpr = _new(cls)
-    _set_a(node, a)
-    _set_b(node, b)
-    _set_span(node, None)
-    _set_dtype(node, dtype)
-    return node
+        return unchecked_binary(n.Add, result, imm(dtype, const), dtype)
+    return unchecked_binary(n.Sub, result, imm(dtype, -const), dtype) if const else result
 
 
 def _subtract(result: PrimExpr, items: list[tuple[Atom, int]], dtype: str) -> PrimExpr:
     """`result` plus the items, negative ones as subtractions."""
     for atom, c in items:
         if c > 0:
-            term = atom.expr if c == 1 else _node(n.Mul, atom.expr, imm(dtype, c), dtype)
-            result = _node(n.Add, result, term, dtype)
+            term = atom.expr if c == 1 else unchecked_binary(n.Mul, atom.expr, imm(dtype, c), dtype)
+            result = unchecked_binary(n.Add, result, term, dtype)
         else:
-            term = atom.expr if c == -1 else _node(n.Mul, atom.expr, imm(dtype, -c), dtype)
-            result = _node(n.Sub, result, term, dtype)
+            term = atom.expr if c == -1 else unchecked_binary(n.Mul, atom.expr, imm(dtype, -c), dtype)
+            result = unchecked_binary(n.Sub, result, term, dtype)
     return result
 
 

@@ -224,28 +224,28 @@ def choose(expr: PrimExpr) -> PrimExpr:
 # --------------------------------------------------------------------------- rules by node
 
 
-def _mul(self: Normal, e: PrimExpr) -> Lin:
+def _mul(normal: Normal, e: PrimExpr) -> Lin:
     assert isinstance(e, n.Mul)
-    product = multiply(self.atoms, self.lin(e.a), self.lin(e.b))
+    product = multiply(normal.atoms, normal.lin(e.a), normal.lin(e.b))
     if product is None:
-        return self.atoms.opaque(n.Mul(self.simplify(e.a), self.simplify(e.b)), NEG, POS)
-    return self.finish(product)
+        return normal.atoms.opaque(n.Mul(normal.simplify(e.a), normal.simplify(e.b)), NEG, POS)
+    return normal.finish(product)
 
 
-def _floordiv(self: Normal, e: PrimExpr) -> Lin:
+def _floordiv(normal: Normal, e: PrimExpr) -> Lin:
     assert isinstance(e, n.FloorDiv)
-    return self.finish(div(self.atoms, self.lin(e.a), self.lin(e.b)))
+    return normal.finish(div(normal.atoms, normal.lin(e.a), normal.lin(e.b)))
 
 
-def _floormod(self: Normal, e: PrimExpr) -> Lin:
+def _floormod(normal: Normal, e: PrimExpr) -> Lin:
     assert isinstance(e, n.FloorMod)
-    return self.finish(mod(self.atoms, self.lin(e.a), self.lin(e.b)))
+    return normal.finish(mod(normal.atoms, normal.lin(e.a), normal.lin(e.b)))
 
 
-def _truncated(self: Normal, e: PrimExpr) -> Lin:
+def _truncated(normal: Normal, e: PrimExpr) -> Lin:
     """Division towards zero is floor division of the absolute values, with the sign put back."""
     assert isinstance(e, n.Div | n.Mod)
-    x, y = self.lin(e.a), self.lin(e.b)
+    x, y = normal.lin(e.a), normal.lin(e.b)
     quotient = isinstance(e, n.Div)
     if not y.terms and y.const == 0:
         raise IRError("division by zero in an index expression")
@@ -253,27 +253,27 @@ def _truncated(self: Normal, e: PrimExpr) -> Lin:
     if y.bounds()[1] < 0:
         y, sign = scaled(y, -1), -sign
     if y.bounds()[0] <= 0:
-        return opaque.lin(self, e)
+        return opaque.lin(normal, e)
     lo, hi = x.bounds()
     if hi <= 0:
         x, sign, side = scaled(x, -1), -sign, -1
     elif lo >= 0 or (quotient and not y.terms and not any(c % y.const for c in (x.const, *x.terms.values()))):
         side = 1
     else:
-        return opaque.lin(self, e)
+        return opaque.lin(normal, e)
     if quotient:
-        return self.finish(scaled(div(self.atoms, x, y), sign))
-    return self.finish(scaled(mod(self.atoms, x, y), side))
+        return normal.finish(scaled(div(normal.atoms, x, y), sign))
+    return normal.finish(scaled(mod(normal.atoms, x, y), side))
 
 
-def _min(self: Normal, e: PrimExpr) -> Lin:
+def _min(normal: Normal, e: PrimExpr) -> Lin:
     assert isinstance(e, n.Min)
-    return self.finish(extreme(self.atoms, MIN, self.lin(e.a), self.lin(e.b)))
+    return normal.finish(extreme(normal.atoms, MIN, normal.lin(e.a), normal.lin(e.b)))
 
 
-def _max(self: Normal, e: PrimExpr) -> Lin:
+def _max(normal: Normal, e: PrimExpr) -> Lin:
     assert isinstance(e, n.Max)
-    return self.finish(extreme(self.atoms, MAX, self.lin(e.a), self.lin(e.b)))
+    return normal.finish(extreme(normal.atoms, MAX, normal.lin(e.a), normal.lin(e.b)))
 
 
 _RULES: dict[type, Callable[[Normal, PrimExpr], Lin]] = {

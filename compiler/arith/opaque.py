@@ -21,49 +21,49 @@ TYPES = (n.Cast, n.Select, n.Call, n.BufferLoad, n.ProducerLoad, n.Let, n.Reduce
 _MAX_SHIFT = 62
 
 
-def lin(self: Normal, expr: PrimExpr) -> Lin:
+def lin(normal: Normal, expr: PrimExpr) -> Lin:
     """The normal form of an expression of one of `TYPES`, or of a division nothing is known of."""
     if isinstance(expr, n.Call):
-        shifted = _shift(self, expr)
+        shifted = _shift(normal, expr)
         if shifted is not None:
             return shifted
-    simple = self.rebuild(expr)
+    simple = normal.rebuild(expr)
     if type(simple) is not type(expr):
-        return self.lin(simple)
-    lo, hi = _bounds(self, simple)
-    return self.atoms.opaque(simple, lo, hi)
+        return normal.lin(simple)
+    lo, hi = _bounds(normal, simple)
+    return normal.atoms.opaque(simple, lo, hi)
 
 
-def _shift(self: Normal, expr: n.Call) -> Lin | None:
+def _shift(normal: Normal, expr: n.Call) -> Lin | None:
     """Shifts by constants, as the multiplication or floor division they are."""
     name = getattr(expr.op, "name", "")
     if name not in ("tir.shift_left", "tir.shift_right"):
         return None
-    amount = ops.as_int(self.simplify(expr.args[1]))
+    amount = ops.as_int(normal.simplify(expr.args[1]))
     if amount is None or not 0 <= amount <= _MAX_SHIFT:
         return None
-    value = self.lin(expr.args[0])
+    value = normal.lin(expr.args[0])
     if name == "tir.shift_left":
         return scaled(value, 1 << amount)
-    return self.finish(div_const(self.atoms, value, 1 << amount))
+    return normal.finish(div_const(normal.atoms, value, 1 << amount))
 
 
-def _bounds(self: Normal, expr: PrimExpr) -> tuple[float, float]:
+def _bounds(normal: Normal, expr: PrimExpr) -> tuple[float, float]:
     match expr:
         case n.Cast():
-            return _cast_bounds(self, expr)
+            return _cast_bounds(normal, expr)
         case n.Select(_, yes, no):
-            return _either(self, yes, no)
+            return _either(normal, yes, no)
         case n.Call():
-            return _call_bounds(self, expr)
+            return _call_bounds(normal, expr)
         case n.Div(a, b):
-            lo, hi = self.lin(a).bounds()
-            y = self.lin(b).bounds()[0]
+            lo, hi = normal.lin(a).bounds()
+            y = normal.lin(b).bounds()[0]
             if y > 0:
                 return (NEG if lo == NEG else -(-lo // y) if lo < 0 else 0), _up(hi, y)
         case n.Mod(a, b):
-            lo, hi = self.lin(a).bounds()
-            low, high = self.lin(b).bounds()
+            lo, hi = normal.lin(a).bounds()
+            low, high = normal.lin(b).bounds()
             if low > 0:
                 return (max(lo, 1 - high) if lo < 0 else 0), (min(hi, high - 1) if hi > 0 else 0)
     return NEG, POS
@@ -73,19 +73,19 @@ def _up(hi: float, y: float) -> float:
     return POS if hi == POS else hi // y if hi > 0 else 0
 
 
-def _either(self: Normal, yes: PrimExpr, no: PrimExpr) -> tuple[float, float]:
-    (a, b), (c, d) = self.lin(yes).bounds(), self.lin(no).bounds()
+def _either(normal: Normal, yes: PrimExpr, no: PrimExpr) -> tuple[float, float]:
+    (a, b), (c, d) = normal.lin(yes).bounds(), normal.lin(no).bounds()
     return min(a, c), max(b, d)
 
 
-def _cast_bounds(self: Normal, expr: n.Cast) -> tuple[float, float]:
+def _cast_bounds(normal: Normal, expr: n.Cast) -> tuple[float, float]:
     source = parse_dtype(expr.value.dtype)
     if source.code == "bool":
         return 0, 1
     if source.is_float or source.code == "handle":
         return NEG, POS
     if expr.value.dtype in ("int32", "int64"):
-        lo, hi = self.lin(expr.value).bounds()
+        lo, hi = normal.lin(expr.value).bounds()
         limit = 1 << (parse_dtype(expr.dtype).bits - 1)
         return (lo, hi) if source.bits <= parse_dtype(expr.dtype).bits or -limit <= lo <= hi < limit else (NEG, POS)
     if source.bits >= parse_dtype(expr.dtype).bits:
@@ -95,12 +95,12 @@ def _cast_bounds(self: Normal, expr: n.Cast) -> tuple[float, float]:
     return 0, (1 << source.bits) - 1
 
 
-def _call_bounds(self: Normal, expr: n.Call) -> tuple[float, float]:
+def _call_bounds(normal: Normal, expr: n.Call) -> tuple[float, float]:
     name = getattr(expr.op, "name", "")
     if name == "tir.if_then_else":
-        return _either(self, expr.args[1], expr.args[2])
+        return _either(normal, expr.args[1], expr.args[2])
     if name == "tir.bitwise_and":
-        limits = [self.lin(a).bounds() for a in expr.args]
+        limits = [normal.lin(a).bounds() for a in expr.args]
         highs = [hi for lo, hi in limits if lo >= 0]
         return (0, min(highs)) if highs else (NEG, POS)
     if name in ("tir.popcount", "tir.clz"):

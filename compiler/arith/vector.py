@@ -22,19 +22,19 @@ _ARITHMETIC = (n.Add, n.Sub, n.Mul, n.FloorDiv, n.FloorMod, n.Div, n.Mod, n.Min,
 _LOGIC = (n.EQ, n.NE, n.LT, n.LE, n.GT, n.GE, n.And, n.Or)
 
 
-def simplify(self: Normal, expr: PrimExpr) -> PrimExpr:
+def simplify(normal: Normal, expr: PrimExpr) -> PrimExpr:
     """A vector expression with what is linear in the lane as ramps and broadcasts."""
     if isinstance(expr, n.Ramp | n.Broadcast):
-        return self.rebuild(expr)
+        return normal.rebuild(expr)
     if element_of(expr.dtype) in (*_INDEX, "bool") and isinstance(expr, (*_ARITHMETIC, *_LOGIC, n.Not)):
         lanes = parse_dtype(expr.dtype).lanes
-        lane = self.lane(lanes, _index_dtype(expr))
+        lane = normal.lane(lanes, _index_dtype(expr))
         scalar = _scalar(expr, lane)
         if scalar is not None:
-            vector = _vector(self, self.simplify(scalar), lane, lanes)
+            vector = _vector(normal, normal.simplify(scalar), lane, lanes)
             if vector is not None:
                 return vector
-    return self.rebuild(expr)
+    return normal.rebuild(expr)
 
 
 def _index_dtype(expr: PrimExpr) -> str:
@@ -62,12 +62,12 @@ def _scalar(expr: PrimExpr, lane: n.Var) -> PrimExpr | None:
     return None
 
 
-def _vector(self: Normal, expr: PrimExpr, lane: n.Var, lanes: int) -> PrimExpr | None:
+def _vector(normal: Normal, expr: PrimExpr, lane: n.Var, lanes: int) -> PrimExpr | None:
     """The vector whose lanes are `expr`, if that is linear in the lane."""
     if expr.dtype not in _INDEX:
         return None if _reads(expr, lane) else n.Broadcast(expr, lanes)
-    x = self.lin(expr)
-    own = self.lin(lane).single()
+    x = normal.lin(expr)
+    own = normal.lin(lane).single()
     rest = dict(x.terms)
     stride = rest.pop(own, 0) if own is not None else 0
     if own is None or any(lane in atom.free for atom in rest):

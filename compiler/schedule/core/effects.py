@@ -14,12 +14,14 @@ from compiler.schedule.core.step import Step
 from compiler.tir import nodes as n
 
 _Key = tuple[object, ...]
-_Entry = tuple[n.PrimFunc, Step, Sequence[Value | None], Effect]
+_Entry = tuple[n.PrimFunc, Sequence[Value | None], Effect]
 
 
 class Effects:
-    """The effects of the last `most` different steps. Functions, steps and variables are known by their identity: a
-    trace read again from the same text has the same steps (see `Trace.from_json`)."""
+    """The effects of the last `most` different steps.
+
+    Functions and variables are known by their identity, and kept as long as the effect is; steps by what they say.
+    """
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
@@ -35,14 +37,14 @@ class Effects:
         if entry is None:
             return None
         self._known.move_to_end(key)
-        return entry[3]
+        return entry[2]
 
     def keep(self, func: n.PrimFunc, step: Step, values: Sequence[Value | None], effect: Effect) -> None:
         """Remember `effect`, with all that its key names, so that no other object gets their identity."""
-        self._known[_key(func, step, values)] = (func, step, values, effect)
+        self._known[_key(func, step, values)] = (func, values, effect)
         if len(self._known) > self._most:
             self._known.popitem(last=False)
 
 
 def _key(func: n.PrimFunc, step: Step, values: Sequence[Value | None]) -> _Key:
-    return (id(func), id(step), *[(id(v),) if isinstance(v, n.Var) else v for v in values])
+    return (id(func), step.text, *[(id(v),) if isinstance(v, n.Var) else v for v in values])

@@ -36,6 +36,14 @@ class Step:
     inputs: tuple[Input, ...]
     attrs: tuple[tuple[str, Any], ...] = ()
     outputs: tuple[RV, ...] = ()
+    _text: str = field(default="", init=False, repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """All that the step says, with the types of its attributes: equal texts have equal effects."""
+        if not self._text:
+            object.__setattr__(self, "_text", f"{self.prim}{self.inputs!r}{self.attrs!r}{self.outputs!r}")
+        return self._text
 
 
 @dataclass(frozen=True, slots=True)

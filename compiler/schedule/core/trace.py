@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -27,8 +28,12 @@ from compiler.schedule.core.step import Decision, Input, Step, check_step, get_p
 FORMAT = "tunefarm.trace"
 VERSION = 1
 _MAX_STEPS = 20_000
-_BEFORE_STEPS = f'{{"format":"{FORMAT}","version":{VERSION},"steps":'
-_BEFORE_DECISIONS = ',"decisions":'
+_WRITTEN = re.compile(
+    rf'\{{"format":"{re.escape(FORMAT)}","version":{VERSION},"steps":(?P<steps>\[.*\]),'
+    r'"decisions":(?P<decisions>\[[-0-9,\[\]nul]*\])\}',
+    re.DOTALL,
+)
+"""What `to_json` writes. Decisions are numbers, lists and null: no text in them can look like the steps' end."""
 
 
 class Scheduled(Protocol):
@@ -160,15 +165,12 @@ class Trace:
 def _of_known_steps(text: str | bytes) -> Trace | None:
     """The trace of a text that `to_json` wrote, its steps read only once: traces of one sketch differ in the decisions.
     None for other texts, and where something is wrong."""
-    if not isinstance(text, str) or not text.startswith(_BEFORE_STEPS):
+    written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if written is None:
         return None
-    # What stands between is JSON of its own on both sides, so the whole is an object of just these members.
-    before, _, after = text.rpartition(_BEFORE_DECISIONS)
     try:
-        steps, decisions = _steps_of(before[len(_BEFORE_STEPS) :]), json.loads(after.removesuffix("}"))
+        steps, decisions = _steps_of(written["steps"]), json.loads(written["decisions"])
     except (ValueError, RecursionError, ScheduleError):
-        return None
-    if not after.endswith("}") or not isinstance(decisions, list):
         return None
     return Trace(steps, tuple(_as_decision(d) for d in decisions))
 
