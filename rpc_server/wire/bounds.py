@@ -29,6 +29,7 @@ Index = Annotated[int, Meta(ge=0, le=2**16)]
 ProcessId = Annotated[int, Meta(ge=0, le=2**31)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 TokenNumber = Annotated[int, Meta(ge=0, le=2**53)]
+SeenNumber = Annotated[int, Meta(ge=0, le=2**52)]  # what a box says it has seen: the next ones are numbers still
 
 Label = Annotated[str, Meta(max_length=200)]
 """A name that may be empty."""

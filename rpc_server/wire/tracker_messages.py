@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from rpc_server.wire.bounds import Count, Index, Label, Path, Period, Seconds, TokenNumber
+from rpc_server.wire.bounds import Count, Index, Label, Path, Period, Seconds, SeenNumber, TokenNumber
 from rpc_server.wire.codec import Codec, Limits
 from rpc_server.wire.tracker_records import (
     DeviceInfo,
@@ -57,7 +57,7 @@ class BoxHello(_Struct, frozen=True):
     address: Text
     devices: Annotated[tuple[DeviceSpec, ...], Meta(max_length=MAX_SLOTS)]
     leases: Annotated[tuple[HeldLease, ...], Meta(max_length=256)] = ()
-    high: TokenNumber = 0
+    high: SeenNumber = 0
     public: Text = ""
     closed: Text = ""
 

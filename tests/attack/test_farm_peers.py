@@ -66,9 +66,9 @@ def test_a_box_cannot_doubt_or_clear_anothers_device():
 
 
 def test_numbers_of_one_box_are_not_the_farms():
-    """A box that has seen 2**53 tokens spoils its own numbers; the others' grow by one."""
+    """A box that has seen 2**52 tokens spoils its own numbers; the others' grow by one."""
     script = Script()
-    script(hello("evil", key="other", high=2**53))
+    script(hello("evil", key="other", high=2**52))
     script(hello("a"))
     assert lent(script).token == "1-s1"
     forged = HeldLease(lease="x", slot=0, token="999999999999999-x", user="u", client="c")

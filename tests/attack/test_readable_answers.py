@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rpc_server.wire.codec import Kind
 from rpc_server.wire.tracker_messages import (
+    BoxHello,
     CheckResult,
     EventPage,
     GrantLease,
@@ -97,3 +99,13 @@ def test_a_lease_of_a_device_that_says_much_of_itself():
     offered = next(message for message in sent if isinstance(message, GrantLease))
     for _, message in script(LeaseAccepted("box-a", offered.lease)):
         read(message)
+
+
+def test_the_highest_number_that_a_box_may_have_seen():
+    """The numbers of the tracker's next leases are within the bounds of its own messages."""
+    (high,) = [f.type.le for f in msgspec.inspect.type_info(BoxHello).fields if f.name == "high"]
+    script = Script()
+    script(hello("evil", key="cpu", high=high))
+    lent(script, "r1", "eve", box="evil")
+    page = read(EventPage(tuple(script.log), 1, False))
+    assert max(event.number for event in page.events) == high + 1
