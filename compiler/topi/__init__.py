@@ -90,6 +90,7 @@ from compiler.topi.elemwise import (
     tanh,
     trunc,
 )
+from compiler.topi.fast_math import fast_erf, fast_exp, fast_tanh
 from compiler.topi.index import adv_index, gather, gather_nd, index_tensor, one_hot, take, unravel_index
 from compiler.topi.mask import matrix_set_diag, reverse_sequence, roll, sequence_mask, sliding_window, tril, trilu, triu
 from compiler.topi.matrix import batch_matmul, dense, matmul, tensordot
@@ -161,6 +162,9 @@ __all__ = [
     "exp10",
     "expand_dims",
     "eye",
+    "fast_erf",
+    "fast_exp",
+    "fast_tanh",
     "flip",
     "floor",
     "floor_divide",

@@ -11,6 +11,8 @@ from compiler.relax.transform.attach_global_symbol import attach_global_symbol
 from compiler.relax.transform.bind_params import bind_params
 from compiler.relax.transform.call_tir_rewrite import call_tir_rewrite
 from compiler.relax.transform.canonicalize_bindings import canonicalize_bindings
+from compiler.relax.transform.codegen.allocate_workspace import allocate_workspace
+from compiler.relax.transform.codegen.attach_extern_modules import attach_extern_modules
 from compiler.relax.transform.codegen.fuse_ops_by_pattern import fuse_ops_by_pattern
 from compiler.relax.transform.codegen.merge_composite_functions import merge_composite_functions
 from compiler.relax.transform.codegen.run_codegen import run_codegen
@@ -28,6 +30,7 @@ from compiler.relax.transform.fusion.fuse_ops import fuse_ops
 from compiler.relax.transform.fusion.fuse_tir import fuse_tir
 from compiler.relax.transform.gradient.gradient import gradient
 from compiler.relax.transform.inference.decompose_ops import decompose_ops_for_inference, decompose_ops_for_training
+from compiler.relax.transform.inference.fast_math import fast_math
 from compiler.relax.transform.inference.fold_batch_norm import fold_batch_norm
 from compiler.relax.transform.inference.to_mixed_precision import to_mixed_precision
 from compiler.relax.transform.lambda_lift import lambda_lift
@@ -40,6 +43,7 @@ from compiler.relax.transform.matmul.adjust_matmul_order import adjust_matmul_or
 from compiler.relax.transform.matmul.combine_constant_matmul import combine_constant_matmul
 from compiler.relax.transform.matmul.combine_parallel_matmul import combine_parallel_matmul
 from compiler.relax.transform.matmul.expand_matmul_of_sum import expand_matmul_of_sum
+from compiler.relax.transform.matmul.fuse_transpose_matmul import fuse_transpose_matmul
 from compiler.relax.transform.matmul.reorder_permute_dims_after_concat import reorder_permute_dims_after_concat
 from compiler.relax.transform.matmul.reorder_take_after_matmul import reorder_take_after_matmul
 from compiler.relax.transform.memory.kill_after_last_use import kill_after_last_use
@@ -57,14 +61,15 @@ from compiler.relax.transform.remove_purity_checking import remove_purity_checki
 from compiler.relax.transform.rewrite_dataflow_reshape import rewrite_dataflow_reshape
 from compiler.relax.transform.to_non_dataflow import to_non_dataflow
 from compiler.relax.transform.tuning.meta_schedule import apply_database, few_shot_tuning, tune_module, tune_tir
-from compiler.relax.transform.vm_builtin_lower import vm_builtin_lower
+from compiler.relax.transform.vm_builtin_lower import lower_runtime_builtin, vm_builtin_lower
 from compiler.relax.transform.vm_shape_lower import vm_shape_lower
 from compiler.relax.transform.weights.bind_symbolic_vars import bind_symbolic_vars
 from compiler.relax.transform.weights.bundle_model_params import bundle_model_params
 from compiler.relax.transform.weights.lazy_get_input import lazy_get_input
 from compiler.relax.transform.weights.lazy_set_output import lazy_set_output
+from compiler.relax.transform.weights.lazy_transform_params import lazy_transform_params
 from compiler.relax.transform.weights.lift_transform_params import lift_transform_params
-from compiler.relax.transform.weights.update_param_struct_info import update_param_struct_info
+from compiler.relax.transform.weights.update_param_struct_info import update_param_struct_info, update_param_type
 from compiler.suggest import closest
 
 PassFunction = Callable[..., Any]
@@ -136,6 +141,7 @@ MATMUL: tuple[PassFunction, ...] = (
     adjust_matmul_order,
     combine_parallel_matmul,
     expand_matmul_of_sum,
+    fuse_transpose_matmul,
     reorder_permute_dims_after_concat,
     reorder_take_after_matmul,
 )
@@ -164,8 +170,10 @@ WEIGHTS: tuple[PassFunction, ...] = (
     bundle_model_params,
     lazy_get_input,
     lazy_set_output,
+    lazy_transform_params,
     lift_transform_params,
     update_param_struct_info,
+    update_param_type,
 )
 """Parameters and results of functions."""
 
@@ -173,6 +181,7 @@ TRAINING: tuple[PassFunction, ...] = (gradient,)
 """What training needs of a model."""
 
 INFERENCE: tuple[PassFunction, ...] = (
+    fast_math,
     decompose_ops_for_inference,
     decompose_ops_for_training,
     to_mixed_precision,
@@ -187,6 +196,8 @@ DATAFLOW: tuple[PassFunction, ...] = (
 """Dataflow blocks, and the order and form of what is in them."""
 
 CODEGEN: tuple[PassFunction, ...] = (
+    allocate_workspace,
+    attach_extern_modules,
     fuse_ops_by_pattern,
     merge_composite_functions,
     run_codegen,
@@ -195,6 +206,7 @@ CODEGEN: tuple[PassFunction, ...] = (
 
 ON_REQUEST: tuple[PassFunction, ...] = (
     attach_layout_free_buffers,
+    lower_runtime_builtin,
     *CODEGEN,
     *DATAFLOW,
     *DEVICES,

@@ -39,6 +39,15 @@ def vm_builtin_lower(mod: IRModule, context: PassContext) -> IRModule:
     return rewritten(mod, _Lower)
 
 
+@relax_pass("LowerRuntimeBuiltin")
+def lower_runtime_builtin(mod: IRModule, context: PassContext) -> IRModule:
+    """Do what `VMBuiltinLower` does, under the name that newer versions of TVM give it.
+
+    lv = R.shape_of(x)    →    lv = R.call_packed("vm.builtin.shape_of", x, …)
+    """
+    return vm_builtin_lower(mod, context)
+
+
 def number(value: int) -> PrimValue:
     """An integer as an argument."""
     return PrimValue(int64(value))

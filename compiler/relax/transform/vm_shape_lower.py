@@ -48,7 +48,7 @@ NUMBER, LOAD = range(2)  # codes of the machine's make_shape
 
 
 @relax_pass("VMShapeLower")
-def vm_shape_lower(mod: IRModule, context: PassContext) -> IRModule:
+def vm_shape_lower(mod: IRModule, context: PassContext, *, emit_err_ctx: bool = True) -> IRModule:
     """Compute dimensions where a function begins or a match_cast names them, and check what is known of arguments.
 
         def main(x: R.Tensor((n, 4))):    →    heap = vm.builtin.alloc_shape_heap(2)
@@ -57,7 +57,8 @@ def vm_shape_lower(mod: IRModule, context: PassContext) -> IRModule:
                                                s = vm.builtin.make_shape(heap, 1, LOAD, 1)
 
     Every dimension that is no number has a slot of the heap, and is computed at most once on each way through the
-    function. Expects no dataflow blocks and no functions inside of functions.
+    function. Expects no dataflow blocks and no functions inside of functions. Errors always say where a check is:
+    `emit_err_ctx` is ignored; accepted for compatibility with TVM.
     """
     return rewritten(mod, _Lower)
 

@@ -51,6 +51,7 @@ from compiler.topi.nn.deformable import deformable_conv2d_nchw
 from compiler.topi.nn.loss import cross_entropy_with_logits, nll_loss, nll_loss_backward
 from compiler.topi.nn.norm import (
     batch_norm,
+    fast_softmax,
     group_norm,
     instance_norm,
     l2_normalize,
@@ -111,6 +112,7 @@ __all__ = [
     "dequantize",
     "dilate",
     "elu",
+    "fast_softmax",
     "flatten",
     "gelu",
     "gelu_tanh",

@@ -16,6 +16,7 @@ from compiler.tir.intrin import intrin
 from compiler.tir.nodes import PrimExpr, Var
 from compiler.topi import statistics
 from compiler.topi.checks import described, need_shape, product, refusal
+from compiler.topi.fast_math import fast_exp_of
 from compiler.topi.reduction import Axis, normal_axes
 
 
@@ -77,11 +78,24 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
     The maximum is subtracted first so that exp cannot overflow. Floats of 16 bits are computed with as float32. Raises
     IRError when `axis` is out of range.
     """
+    return _softmax(x, axis, _power)
+
+
+def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """As `softmax`, with powers of float32 by few operations (`fast_exp`)."""
+
+    def power(x: PrimExpr, largest: PrimExpr) -> PrimExpr:
+        return fast_exp_of(x - largest) if x.dtype == "float32" else _power(x, largest)
+
+    return _softmax(x, axis, power)
+
+
+def _softmax(x: Tensor, axis: int, power: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> Tensor:
     along = _Along(x.shape, normal_axes("softmax", axis, x.ndim))
     wide = wide_type(x.dtype)
     largest = along.reduce(_largest_number, "T_softmax_maxelem", lambda point: x(*point))
     powers: Tensor = compute(
-        x.shape, lambda *i: _power(x(*i).astype(wide), largest(*along.rest(i)).astype(wide)), name="T_softmax_exp",
+        x.shape, lambda *i: power(x(*i).astype(wide), largest(*along.rest(i)).astype(wide)), name="T_softmax_exp",
         tag="elemwise",
     )  # fmt: skip
     total = along.reduce(te_sum, "T_softmax_expsum", lambda point: powers(*point))

@@ -38,6 +38,17 @@ def update_param_struct_info(
     return rewriter.builder_.get()
 
 
+@relax_pass("UpdateParamType")
+def update_param_type(
+    mod: IRModule, context: PassContext, *, ty_func: Callable[[Var], StructInfo | None]
+) -> IRModule:
+    """Do what `UpdateParamStructInfo` does, under the name that newer versions of TVM give it.
+
+    def main(x: R.Tensor((4,), "float32")):     →    def main(x: R.Tensor((4,), "float16")):
+    """
+    return update_param_struct_info(mod, context, sinfo_func=ty_func)
+
+
 class _Updater(PyExprMutator):
     def __init__(self, mod: IRModule, sinfo_func: Callable[[Var], StructInfo | None]) -> None:
         super().__init__(mod)

@@ -269,3 +269,20 @@ def main(x: R.Tensor(("n", 8), "float32"), {weights}, b: R.Tensor((8,), "float32
     graph = as_module(from_source(text))
     for name in ("CombineParallelMatmul", "AdjustMatmulOrder", "ExpandMatmulOfSum"):
         computes(getattr(transform, name)(), graph, (3, 8), (8, 8), (8, 8), (8, 8), (8,), rtol=1e-3)
+
+
+def test_products_read_transposed_matrices_as_they_lie() -> None:
+    @R.function
+    def before(x: R.Tensor((2, 3, 8), "float32"), w: R.Tensor((4, 8), "float32"), v: R.Tensor((8, 8), "float32")):
+        with R.dataflow():
+            lv = R.permute_dims(w, [1, 0])
+            lv1 = R.matmul(x, lv)
+            kept = R.permute_dims(v)
+            lv2 = R.matmul(x, kept)
+            gv = (lv1, lv2, kept)
+            R.output(gv)
+        return gv
+
+    made = computes(transform.FuseTransposeMatmul(), before, (2, 3, 8), (4, 8), (8, 8))
+    text = made.script()
+    assert [text.count(name) for name in ("R.permute_dims", "R.matmul", "R.call_tir")] == [1, 1, 1]
