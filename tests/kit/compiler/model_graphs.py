@@ -36,7 +36,9 @@ class Maker:
             self.builder.emit_func_output(out, self.params)
         return self.builder.get()
 
-    def conv(self, x: Any, channels: int, size: int = 3, stride: int = 1, groups: int = 1, act: Any = op.nn.relu) -> Any:
+    def conv(
+        self, x: Any, channels: int, size: int = 3, stride: int = 1, groups: int = 1, act: Any = op.nn.relu
+    ) -> Any:
         """A convolution with a bias, as batch norms leave it, and an activation."""
         inner = int(x.struct_info.dims[1].value)
         weight = self.tensor(channels, inner // groups, size, size)
