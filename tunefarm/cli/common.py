@@ -125,6 +125,21 @@ class Span(_SpanType):
         return float(found[1]) * _SECONDS[found[2]]
 
 
+class Share(_SpanType):
+    """A part of a whole: 95% or 0.95."""
+
+    name = "SHARE"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not isinstance(value, str):
+            return value
+        found = re.fullmatch(r"\s*(\d{1,3}(?:\.\d+)?)\s*(%?)\s*", value)
+        share = float(found[1]) / (100 if found[2] else 1) if found else 2.0
+        if share > 1:
+            self.fail(f"{value!r} is not a share, for example 95% or 0.95", param, ctx)
+        return share
+
+
 def _ranges(numbers: set[int]) -> str:
     """{0, 1, 2, 5} as "0-2, 5"."""
     runs: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""What a command line asks to tune: named workloads, TOML files and Python files, and the same again on resuming."""
+"""What a command line asks to tune: named workloads, files of kernels, models, and the same again on resuming."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from tuner.engine.options import RunOptions
 from tuner.engine.plan import Knowledge, TaskSearch, sketch_search
 from tuner.kernels.includes import local_headers
 from tuner.kernels.kernel import CKernel, FunctionKernel, Kernel, Made, kernel_search
+from tuner.kernels.model import is_model, kernels_of_file
 from tuner.kernels.space import Config
 from tuner.kernels.spec import SpecError, named_workload, parse_spec, run_values
 from tuner.task import TuningTask
 from tuner.workloads import WorkloadSpec
 
-_FILE = re.compile(r"(?P<path>.+\.(?:py|toml))(?::(?P<name>[^:/]+))?")
+_FILE = re.compile(r"(?P<path>.+\.(?:py|toml|onnx|pt2))(?::(?P<name>[^:/]+))?")
 _FORMS = (
     "a Python file defines FunctionKernel, CKernel or PrimFunc objects, or lists of them, under public names, "
     'or workloads = ["matmul:512,512,512:float32"]'
@@ -48,7 +49,10 @@ class Item:
                 task = TuningTask(self.record["name"], self.what, Target(target))
             case _:
                 return kernel_search(self.what, target, options.strategy, options.seed)
-        return sketch_search(task, options.strategy, options.seed, knowledge=knowledge or Knowledge())
+        weight = float(self.record.get("weight", 1)) if isinstance(self.what, PrimFunc) else 1.0
+        return sketch_search(
+            task, options.strategy, options.seed, weight=weight, knowledge=knowledge or Knowledge()
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class Job:
 
 
 def read_job(words: Sequence[str]) -> Job:
-    """The job that `words` ask for: workloads, FILE.toml, FILE.py, or a file with `:NAME` of one kernel in it.
+    """The job that `words` ask for: workloads, FILE.toml, FILE.py, a model (.onnx, .pt2), or a file with `:NAME` of one
+    kernel in it.
 
     Raises SpecError, WorkloadError.
     """
@@ -109,7 +114,24 @@ def _read(word: str) -> Job:
 
 
 def _kernels(path: Path) -> Job:
+    if is_model(path):
+        return _model(path)
     return _toml(path) if path.suffix == ".toml" else _python(path)
+
+
+def _model(path: Path) -> Job:
+    """The kernels of a model, each with the number of its calls as weight."""
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise SpecError(f"{path} can't be read: {error.strerror}") from None
+    items = [
+        Item(kernel.func, {**_record(path, digest, kernel.name), "weight": kernel.weight})
+        for kernel in kernels_of_file(str(path), digest)
+    ]
+    if not items:
+        raise SpecError(f"{path} has no kernel to tune", hint="shapes that are only known at run time can't be tuned")
+    return Job(tuple(items))
 
 
 def _record(path: Path, digest: str, name: str) -> dict[str, str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole, address, console
-from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.cli.common import FILE, FOLDER, CheckFailedError, Number, Whole, console
+from tunefarm.cli.models.place import ENTRY, open_place, profiled, run_once
 from tunefarm.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from compiler.runtime.core.device import Device
     from compiler.runtime.measure.report import Report
     from compiler.runtime.vm.machine import VirtualMachine
-    from rpc_server.client.session import RPCSession
     from tunefarm.cli.models.compare import Difference, FirstDifference
     from tunefarm.cli.models.inputs import AnyArray
 
@@ -38,30 +36,7 @@ Examples:
 Exit status: 0 done, 1 an error, 2 wrong usage, 4 --compare found a difference.
 """
 
-_ENTRY = "main"
 _LEAST_MS = 5  # of a timed repeat: short models run several times in it
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a model runs: on this machine, or on a box that a session is open to."""
-
-    target: Any
-    session: RPCSession | None
-
-    def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
-        """What runs a model's file there, and the device."""
-        import tunefarm as tvm
-        from compiler.target.target import Target
-        from tunefarm import relax
-
-        kind = "cpu" if Target(self.target).is_cpu else Target(self.target).kind.name
-        if self.session is None:
-            device = tvm.device(kind, 0)
-            return relax.VirtualMachine(tvm.runtime.load_module(str(path)), device), device
-        self.session.upload(path)
-        remote = self.session.device(kind)
-        return relax.VirtualMachine(self.session.load_module(path.name), remote), remote
 
 
 @click.command(epilog=_EPILOG)
@@ -104,20 +79,20 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
     source = read_model_file(model) if is_model_file(model) else None
     if source is None and given["peer"]:
         raise click.UsageError("--compare needs the model's own file: an artifact has no reference")
-    with _place(settings, given) as place, tempfile.TemporaryDirectory() as folder:
+    with open_place(settings, given) as place, tempfile.TemporaryDirectory() as folder:
         path, built_s = Path(model), None
         if source is not None:
             source = source.with_sizes(sizes)
             path, built_s = _build(source, place.target, Path(folder))
         machine, device = place.machine(path)
-        interface = machine.interface(_ENTRY)
+        interface = machine.interface(ENTRY)
         names = source.inputs if source is not None else tuple(param.name for param in interface.params)
         arrays = make_inputs(interface, names, chosen, sizes, given["seed"])
-        results = _run(machine, device, arrays)
+        results = run_once(machine, device, arrays)
         labels = source.outputs if source is not None and len(source.outputs) == len(results) else ()
         outputs = dict(zip(labels or [f"output {at}" for at in range(len(results))], results, strict=True))
         seconds = _timed(machine, device, arrays, given["repeat"])
-        report = _profiled(machine, device, arrays) if given["profile"] or given["trace"] else None
+        report = profiled(machine, device, arrays) if given["profile"] or given["trace"] else None
     if given["out"]:
         _write(given["out"], outputs)
     if given["trace"] and report is not None:
@@ -143,43 +118,6 @@ def run(settings: Settings, /, model: str, **given: Any) -> None:
         )
 
 
-@contextmanager
-def _place(settings: Settings, given: Mapping[str, Any]) -> Iterator[_Place]:
-    """Where to run, for as long as the block takes."""
-    from tuner.devices.supplies import local_target
-
-    devices = [given["device"]] if given["device"] else []
-    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
-    target = given_target(given["target"]) if given["target"] else None
-    if open_fleet is None:
-        yield _Place(target or local_target(), None)
-        return
-    fleet = open_fleet("")
-    try:
-        chosen: Any = target or fleet.target()
-    finally:
-        fleet.close()
-    with _session(settings, given) as session:
-        yield _Place(chosen, session)
-
-
-@contextmanager
-def _session(settings: Settings, given: Mapping[str, Any]) -> Iterator[RPCSession]:
-    from rpc_server.client.connect import open_session
-    from rpc_server.wire.keys import KeyRing
-    from tracker.client import connect_tracker
-
-    keys = KeyRing(settings.keys_folder)
-    if given["device"]:
-        host, port = address(given["device"], "--device")
-        with open_session(host, port, keys=keys) as session:
-            yield session
-        return
-    host, port = address(given["tracker"] or settings.tracker, "--tracker")
-    with connect_tracker(host, port, keys=keys) as tracker, tracker.request(given["key"] or "*") as session:
-        yield session
-
-
 def _build(source: ModelFile, target: Any, folder: Path) -> tuple[Path, float]:
     """The model as an artifact in the folder, and the seconds that it took."""
     from tunefarm import relax
@@ -191,34 +129,13 @@ def _build(source: ModelFile, target: Any, folder: Path) -> tuple[Path, float]:
     return path, time.perf_counter() - began
 
 
-def _run(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> list[AnyArray]:
-    import tunefarm as tvm
-
-    found = machine[_ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))
-    return [item.numpy() for item in _flat(found)]
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for item in value:
-            yield from _flat(item)
-    elif hasattr(value, "numpy"):
-        yield value
-
-
 def _timed(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray], repeat: int) -> list[float]:
     import tunefarm as tvm
 
     if not repeat:
         return []
-    evaluate = machine.time_evaluator(_ENTRY, device, number=1, repeat=repeat, min_repeat_ms=_LEAST_MS)
+    evaluate = machine.time_evaluator(ENTRY, device, number=1, repeat=repeat, min_repeat_ms=_LEAST_MS)
     return list(evaluate(*(tvm.nd.array(value, device) for value in arrays.values())).results)
-
-
-def _profiled(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> Report:
-    import tunefarm as tvm
-
-    return machine.profile(_ENTRY, *(tvm.nd.array(value, device) for value in arrays.values()), peaks=True)
 
 
 def _compared(

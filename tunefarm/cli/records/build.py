@@ -24,7 +24,7 @@ from compiler.schedule.core.trace import Trace
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
 from rpc_server.wire.trial_messages import EvaluatorOptions, MeasureRequest, MeasureResult
-from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError
+from tunefarm.cli.common import FOLDER, CheckFailedError, NotTunedError, Share
 from tunefarm.cli.tuning.fleet import fleet_maker, given_target
 from tunefarm.client import BestReply, Client
 from tunefarm.settings import Settings
@@ -32,6 +32,7 @@ from tuner.devices.fleet import DeviceSession
 from tuner.devices.supplies import LocalFleet, local_target
 from tuner.errors import TuningError
 from tuner.kernels.files import Item, read_job
+from tuner.kernels.model import is_model
 from tuner.task import TuningTask
 from tuner.untuned import device_type, runnable
 from tuner.workloads import WorkloadSpec
@@ -43,6 +44,7 @@ Examples:
   tunefarm build matmul:512,512,512 --release 2026.11 --require-tuned
   tunefarm build matmul:512,512,512 --key cpu --check --json
   tunefarm build matmul:512,512,512 --name matmul --out build/
+  tunefarm build model.onnx --check --require-tuned-time 95% --out build/
 \b
 Exit status: 0 built, 1 an error, 2 wrong usage, 3 a kernel has no config and
 --require-tuned was given, 4 a built kernel failed its check.
@@ -95,6 +97,12 @@ class Built:
 )
 @click.option("--release", help="Build with the configs of this approved release alone.")
 @click.option("--require-tuned", is_flag=True, help="Fail when a kernel has no config of its own.")
+@click.option(
+    "--require-tuned-time",
+    type=Share(),
+    help="Of a model: fail when less of its kernels' time is that of tuned kernels, such as 95%.",
+)
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="The size of a model's symbolic dimension.")
 @click.option("--no-adapt", is_flag=True, help="Don't adapt nearby workloads' configs to kernels that have none.")
 @click.option("--check", is_flag=True, help="Run each kernel and compare its output with the untuned build's.")
 @click.option("--key", help="Check on a device that the tracker lends for this key.")
@@ -103,12 +111,22 @@ class Built:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.pass_obj
 def build(settings: Settings, /, workloads: tuple[str, ...], **given: Any) -> None:
-    """Build WORKLOADs with the best configs the web app knows, and report hit, near, as written or untuned for each.
+    """Build WORKLOADs or a model with the best configs the web app knows, and report hit, near, as written or untuned.
 
-    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are not built.
+    A WORKLOAD is a name, a file that `tunefarm tune` takes, or FILE:NAME. Kernels in C are not built. A model is an
+    ONNX file or what torch.export.save wrote (.pt2): all of it becomes one artifact, which `tunefarm run` runs.
 
     With a device (--key or --device) the default target is the device's. --check without one checks on this machine.
     """
+    if any(is_model(Path(word)) for word in workloads):
+        if len(workloads) > 1 or given["names"]:
+            raise click.UsageError("a model is built alone, under its file's name")
+        from tunefarm.cli.models.build import build_model
+
+        build_model(settings, workloads[0], given, _HOW)
+        return
+    if given["dims"] or given["require_tuned_time"] is not None:
+        raise click.UsageError("--dim and --require-tuned-time are for models")
     items = read_job(workloads).items
     _check_names(given["names"], len(items))
     devices = [given["device"]] if given["device"] else []

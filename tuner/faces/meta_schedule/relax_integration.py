@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compiler.driver.graph import build_graph, unscheduled
+from compiler.driver.graph import build_graph
 from compiler.ir.module import IRModule
-from compiler.relax.fusion.kernel_pattern import pattern_of
 from compiler.relax.nodes import Function
-from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
 from compiler.runtime.vm.vm_executable import VMExecutable
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
-from compiler.tir import nodes as n
 from tuner.errors import TuningError
 from tuner.faces.meta_schedule.builder import Builder
 from tuner.faces.meta_schedule.database import Database
 from tuner.faces.meta_schedule.measure_callback import MeasureCallback
-from tuner.faces.meta_schedule.record import Workload
 from tuner.faces.meta_schedule.runner import Runner
 from tuner.faces.meta_schedule.search_strategy import SearchStrategy
 from tuner.faces.meta_schedule.space_generator import SpaceGenerator
 from tuner.faces.meta_schedule.tune import tune_tasks
 from tuner.faces.meta_schedule.tune_context import TuneContext
-
-LEAST_WORK = 1 << 12
-"""Operations of a kernel from which on it is a task: shorter ones take less than a microsecond."""
+from tuner.kernels.model import model_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +48,11 @@ def extract_tasks(
     """
     del module_equality  # kernels hold no constants whose data could be ignored
     chosen = Target(target).resolved()
-    module = unscheduled(mod, chosen, params)
-    calls = Counter(
-        gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func)
-    )
-    found: dict[str, ExtractedTask] = {}
-    work: dict[str, float] = {}
-    for gvar, count in calls.items():
-        func = module.get(gvar)
-        pattern = pattern_of(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
-        if not isinstance(func, n.PrimFunc) or pattern is None or pattern.work < LEAST_WORK:
-            continue
-        own = IRModule({"main": func.with_attr("global_symbol", "main")})
-        key = Workload(own).key
-        before = found.get(key)
-        weight = count + (0 if before is None else before.weight)
-        name = gvar.name_hint if before is None else before.task_name
-        found[key] = ExtractedTask(name, own, chosen, (own,), weight)
-        work[key] = pattern.work * weight
-    return [found[key] for key in sorted(found, key=lambda key: -work[key])]
+    tasks = []
+    for kernel in model_kernels(mod, chosen, params):
+        own = IRModule({"main": kernel.func.with_attr("global_symbol", "main")})
+        tasks.append(ExtractedTask(kernel.name, own, chosen, (own,), kernel.weight))
+    return tasks
 
 
 def extracted_tasks_to_tune_contexts(
@@ -166,8 +145,3 @@ def compile_relax(
     del enable_warning
     with database:
         return build_graph(mod, Target(target).resolved(), params, exec_mode="compiled")
-
-
-def _is_static(func: n.PrimFunc) -> bool:
-    shapes = [buffer.shape for buffer in func.buffer_map.values()]
-    return len(func.params) == len(shapes) and all(isinstance(size, n.IntImm) for shape in shapes for size in shape)

@@ -1,0 +1,83 @@
+"""A model from a file to a tuned artifact: tune, build with the web app's configs, run."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from compiler.frontend.model_files import read_model_file
+from compiler.target.target import Target
+from tests.kit.cli.run import Outcome, exit_code, run_cli
+from tests.kit.web import running_app
+from tuner.devices.supplies import local_target
+from tuner.kernels.files import read_job, recorded_items
+from tuner.kernels.model import kernels_of_file, model_kernels
+from tuner.records.store import RecordStore
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two equal layers and one of another shape."""
+    rng = np.random.default_rng(0)
+    sizes = (48, 48, 48, 16)
+    weights = [
+        numpy_helper.from_array((rng.standard_normal(shape) / 8).astype("float32"), f"w{at}")
+        for at, shape in enumerate(pairwise(sizes))
+    ]
+    nodes = []
+    for at in range(3):
+        nodes.append(helper.make_node("MatMul", [f"h{at}", f"w{at}"], [f"m{at}"]))
+        nodes.append(helper.make_node("Relu", [f"m{at}"], [f"h{at + 1}"]))
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [32, s]) for n, s in (("h0", 48), ("h3", 16))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    path = tmp_path_factory.mktemp("model") / "layers.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_kernels_of_a_model_are_tasks_weighted_by_their_calls(model: Path) -> None:
+    job = read_job([str(model)])
+    assert sorted(item.record["weight"] for item in job.items) == [1, 2]
+    assert [item.record for item in recorded_items([item.record for item in job.items])] == [
+        item.record for item in job.items
+    ]
+    (one,) = read_job([f"{model}:{job.items[1].record['name']}"]).items
+    assert one.record == job.items[1].record
+    here = model_kernels(read_model_file(str(model)).module, Target(local_target()))
+    assert [kernel.weight for kernel in here] == [kernel.weight for kernel in kernels_of_file(str(model), "")]
+
+
+def test_a_tuned_model_is_built_checked_and_run(
+    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    db = str(tmp_path / "farm.db")
+    assert exit_code("tune", str(model), "--trials", "2", "--quiet", "--db", db) == 0
+    with RecordStore.open(db) as store, running_app(store) as address:
+
+        def build(*args: str) -> Outcome:
+            capfd.readouterr()
+            return run_cli(capfd, "build", str(model), "--api", address, *args)
+
+        done = build("--check", "--require-tuned", "--require-tuned-time", "95%", "--out", str(tmp_path / "out"))
+        assert done.code == 0, done.text
+        assert "2 of 2 kernels tuned, 100% of the kernels' time" in done.out
+        assert "h3 agrees" in done.out
+        found = json.loads(build("--check", "--json").out)
+        assert found["tuned_share"] == pytest.approx(1)
+        assert found["checked"]
+        assert [kernel["calls"] for kernel in found["kernels"]] == [2, 1]
+        miss = build("--require-tuned", "--target", "llvm -mcpu=core2")
+        assert miss.code == 3
+        assert f"tunefarm tune {model}" in miss.err
+    artifact = tmp_path / "out" / "layers.tunefarm"
+    assert run_cli(capfd, "run", str(artifact), "--repeat", "1").code == 0
+
+
+def test_options_of_models_are_for_models(model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "are for models" in run_cli(capfd, "build", "matmul:8,8,8", "--dim", "n=2").err
+    assert "built alone" in run_cli(capfd, "build", str(model), "matmul:8,8,8").err
+    assert "not a share" in run_cli(capfd, "build", str(model), "--require-tuned-time", "140%").err

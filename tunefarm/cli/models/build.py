@@ -1,0 +1,224 @@
+"""`tunefarm build` of whole models: configs for all kernels in one request, and the share of the time they cover."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from compiler.driver.backend import backend_of
+from compiler.driver.graph import build_graph
+from compiler.driver.kernel_schedules import KernelSchedules, asked, kernel_schedules
+from compiler.errors import TunefarmError
+from compiler.frontend.model_files import ModelFile, read_model_file
+from compiler.runtime.measure.report import Report
+from compiler.schedule.core.schedule import apply_trace
+from compiler.schedule.core.trace import Trace
+from compiler.target.target import Target
+from compiler.tir.nodes import PrimFunc
+from compiler.tir.text.print_func import workload_key
+from tunefarm.cli.common import CheckFailedError, NotTunedError
+from tunefarm.cli.models.compare import Difference, difference, peer_results
+from tunefarm.cli.models.inputs import make_inputs, parse_sizes
+from tunefarm.cli.models.place import ENTRY, Place, open_place, profiled, run_once
+from tunefarm.client import BestReply, Client
+from tunefarm.settings import Settings
+from tuner.kernels.model import ModelKernel, model_kernels
+from tuner.number_text import duration
+
+RTOL, ATOL = 1e-3, 1e-4
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """A kernel of a model, what config it was built with, and what it takes of a run in seconds; None: not run."""
+
+    kernel: ModelKernel
+    reply: BestReply
+    how: str
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class BuiltModel:
+    """A built model. `seconds`: all its kernels of one run; None: not run."""
+
+    model: str
+    target: str
+    path: Path
+    kernels: tuple[BuiltKernel, ...]
+    seconds: float | None
+    differences: tuple[Difference, ...]
+
+    @property
+    def tuned_share(self) -> float | None:
+        """What part of the kernels' time is that of kernels with configs of their own."""
+        if not self.seconds:
+            return None
+        return sum(kernel.seconds or 0.0 for kernel in self.kernels if kernel.reply.tuned) / self.seconds
+
+
+def build_model(settings: Settings, file: str, given: Mapping[str, Any], how: Mapping[str, str]) -> None:
+    """Build the model in a file, write it to the folder `given["out"]`, and report. `how` names kinds of matches.
+
+    Raises NotTunedError where `require_tuned` or `require_tuned_time` is not met, CheckFailedError for a wrong result,
+    and what the frontend and the web app's client raise.
+    """
+    sizes = parse_sizes(given["dims"])
+    source = read_model_file(file).with_sizes(sizes)
+    with open_place(settings, given) as place:
+        target = Target(place.target).resolved()
+        kernels = model_kernels(source.module, target)
+        with Client(given["api"] or settings.api, token=settings.api_token) as client:
+            replies = client.best_batch(
+                [kernel.func for kernel in kernels], str(target), given["device_class"], release=given["release"],
+                nearest=not given["no_adapt"],
+            )  # fmt: skip
+        known = {workload_key(kernel.func): reply for kernel, reply in zip(kernels, replies, strict=True)}
+        if given["require_tuned"]:
+            _require(file, kernels, replies)
+        with tempfile.TemporaryDirectory() as folder:
+            path = _write(source, target, known, given["out"] or Path(folder))
+            built = _examined(source, file, place, path, kernels, replies, given, sizes, how)
+    if given["as_json"]:
+        click.echo(json.dumps(_as_json(built, given["out"])))
+    else:
+        _print(built, given["out"])
+    least, share = given["require_tuned_time"], built.tuned_share
+    if least is not None and (share is None or share < least):
+        raise NotTunedError(
+            f"{0.0 if share is None else share:.0%} of the kernels' time is tuned, {least:.0%} is asked for",
+            hint=f"tune the model: tunefarm tune {file}",
+        )
+    wrong = [apart for apart in built.differences if not apart.agrees]
+    if wrong:
+        raise CheckFailedError(
+            f"the result {wrong[0].name} differs by up to {wrong[0].absolute:.3g}",
+            hint=f"tunefarm run {file} --compare onnxruntime --bisect names the first operator that differs",
+        )
+
+
+def _find(known: Mapping[str, BestReply]) -> KernelSchedules:
+    """The web app's configs for what a build asks; drafts for the rest."""
+
+    def find(func: PrimFunc, target: Target) -> PrimFunc | None:
+        reply = known.get(workload_key(func))
+        if reply is None or (reply.trace is None and not reply.as_written):
+            return None
+        if reply.as_written or reply.trace is None:
+            return backend_of(target).default_schedule(func)
+        return apply_trace(func, Trace.from_json(reply.trace)).func
+
+    return KernelSchedules(find, asked().pick)
+
+
+def _write(source: ModelFile, target: Target, known: Mapping[str, BestReply], folder: Path) -> Path:
+    with kernel_schedules(_find(known)):
+        executable = build_graph(source.module, target, exec_mode="compiled")
+    path = folder / f"{source.name}.tunefarm"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        executable.export_library(str(path))
+    except OSError as error:
+        raise TunefarmError(f"cannot write {path}: {error.strerror}", hint="give another folder with --out") from None
+    return path
+
+
+def _examined(
+    source: ModelFile, file: str, place: Place, path: Path, kernels: tuple[ModelKernel, ...], replies: list[BestReply],
+    given: Mapping[str, Any], sizes: Mapping[str, int], how: Mapping[str, str],
+) -> BuiltModel:  # fmt: skip
+    """The model run where it is asked for: for its check, and for the time of its kernels."""
+    seconds: dict[str, float] = {}
+    differences: list[Difference] = []
+    if given["check"] or given["require_tuned_time"] is not None or place.session is not None:
+        machine, device = place.machine(path)
+        arrays = make_inputs(machine.interface(ENTRY), source.inputs, {}, sizes, 0)
+        results = run_once(machine, device, arrays)
+        seconds = _seconds(profiled(machine, device, arrays))
+        if given["check"]:
+            wanted = peer_results("onnxruntime" if _has_onnxruntime(file) else "reference", source, Path(file), arrays)
+            names = (
+                source.outputs if len(source.outputs) == len(results) else [f"output {i}" for i in range(len(results))]
+            )
+            differences = [
+                difference(name, got, want, RTOL, ATOL) for name, got, want in zip(names, results, wanted, strict=True)
+            ]
+    built = [
+        BuiltKernel(
+            kernel, reply, "as written" if reply.as_written else how[reply.match],
+            sum(seconds.get(name, 0.0) for name in kernel.names) if seconds else None,
+        )
+        for kernel, reply in zip(kernels, replies, strict=True)
+    ]  # fmt: skip
+    whole = sum(seconds.values()) if seconds else None
+    return BuiltModel(source.name, str(place.target), path, tuple(built), whole, tuple(differences))
+
+
+def _seconds(report: Report) -> dict[str, float]:
+    """The time of each kernel of a run, by its name."""
+    found: dict[str, float] = {}
+    for call in report.calls:
+        name, took = str(call["Name"]), call["Duration (us)"]
+        found[name] = found.get(name, 0.0) + float(getattr(took, "microseconds", 0.0)) * 1e-6
+    return found
+
+
+def _has_onnxruntime(file: str) -> bool:
+    from importlib.util import find_spec
+
+    return file.endswith(".onnx") and find_spec("onnxruntime") is not None
+
+
+def _require(file: str, kernels: tuple[ModelKernel, ...], replies: list[BestReply]) -> None:
+    missing = [kernel.name for kernel, reply in zip(kernels, replies, strict=True) if not reply.tuned]
+    if missing:
+        raise NotTunedError(
+            f"{len(missing)} of the {len(kernels)} kernels of {file} have no config: {', '.join(missing[:8])}"
+            + (", …" if len(missing) > 8 else ""),
+            hint=f"tune them: tunefarm tune {file}; or ask for a share of the time: --require-tuned-time 95%",
+        )
+
+
+def _as_json(built: BuiltModel, out: Path | None) -> dict[str, Any]:
+    return {
+        "model": built.model,
+        "target": built.target,
+        "artifact": str(built.path) if out else None,
+        "seconds": built.seconds,
+        "tuned_share": built.tuned_share,
+        "checked": bool(built.differences),
+        "kernels": [
+            {
+                "kernel": kernel.kernel.name, "calls": kernel.kernel.weight, "config": kernel.how,
+                "workload_key": workload_key(kernel.kernel.func), "digest": kernel.reply.digest,
+                "explain": list(kernel.reply.explain), "seconds": kernel.seconds,
+            }
+            for kernel in built.kernels
+        ],
+    }  # fmt: skip
+
+
+def _print(built: BuiltModel, out: Path | None) -> None:
+    from rich.table import Table
+
+    from tunefarm.cli.common import console
+
+    table = Table("kernel", "calls", "config", "time", "share", box=None)
+    for kernel in built.kernels:
+        took = "" if kernel.seconds is None else duration(kernel.seconds)
+        share = "" if kernel.seconds is None or not built.seconds else f"{kernel.seconds / built.seconds:.1%}"
+        table.add_row(kernel.kernel.name, str(kernel.kernel.weight), kernel.how, took, share)
+    console().print(table)
+    tuned = sum(kernel.reply.tuned for kernel in built.kernels)
+    covered = "" if built.tuned_share is None else f", {built.tuned_share:.0%} of the kernels' time"
+    click.echo(f"{tuned} of {len(built.kernels)} kernels tuned{covered}")
+    for apart in built.differences:
+        click.echo(f"{apart.name} {'agrees' if apart.agrees else 'DIFFERS'}: largest difference {apart.absolute:.3g}")
+    if out:
+        click.echo(f"written: {built.path}")

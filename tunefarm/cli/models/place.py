@@ -1,0 +1,104 @@
+"""Where a model runs: on this machine, or on a box that a session is open to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tunefarm.cli.common import address
+from tunefarm.cli.tuning.fleet import fleet_maker, given_target
+from tunefarm.settings import Settings
+
+if TYPE_CHECKING:
+    from compiler.runtime.core.device import Device
+    from compiler.runtime.measure.report import Report
+    from compiler.runtime.vm.machine import VirtualMachine
+    from rpc_server.client.session import RPCSession
+    from tunefarm.cli.models.inputs import AnyArray
+
+ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A target to build for, and the session on a box; None on this machine."""
+
+    target: Any
+    session: RPCSession | None
+
+    def machine(self, path: Path) -> tuple[VirtualMachine, Device]:
+        """What runs a model's file there, and the device."""
+        import tunefarm as tvm
+        from compiler.target.target import Target
+        from tunefarm import relax
+
+        kind = "cpu" if Target(self.target).is_cpu else Target(self.target).kind.name
+        if self.session is None:
+            device = tvm.device(kind, 0)
+            return relax.VirtualMachine(tvm.runtime.load_module(str(path)), device), device
+        self.session.upload(path)
+        remote = self.session.device(kind)
+        return relax.VirtualMachine(self.session.load_module(path.name), remote), remote
+
+
+@contextmanager
+def open_place(settings: Settings, given: Mapping[str, Any]) -> Iterator[Place]:
+    """Where to run, for as long as the block takes."""
+    from tuner.devices.supplies import local_target
+
+    devices = [given["device"]] if given["device"] else []
+    open_fleet = fleet_maker(settings, devices, given["key"], given["tracker"])
+    target = given_target(given["target"]) if given["target"] else None
+    if open_fleet is None:
+        yield Place(target or local_target(), None)
+        return
+    fleet = open_fleet("")
+    try:
+        chosen: Any = target or fleet.target()
+    finally:
+        fleet.close()
+    with _session(settings, given) as session:
+        yield Place(chosen, session)
+
+
+@contextmanager
+def _session(settings: Settings, given: Mapping[str, Any]) -> Iterator[RPCSession]:
+    from rpc_server.client.connect import open_session
+    from rpc_server.wire.keys import KeyRing
+    from tracker.client import connect_tracker
+
+    keys = KeyRing(settings.keys_folder)
+    if given["device"]:
+        host, port = address(given["device"], "--device")
+        with open_session(host, port, keys=keys) as session:
+            yield session
+        return
+    host, port = address(given["tracker"] or settings.tracker, "--tracker")
+    with connect_tracker(host, port, keys=keys) as tracker, tracker.request(given["key"] or "*") as session:
+        yield session
+
+
+def run_once(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> list[AnyArray]:
+    """What "main" gives, tuples laid out flat."""
+    import tunefarm as tvm
+
+    found = machine[ENTRY](*(tvm.nd.array(value, device) for value in arrays.values()))
+    return [item.numpy() for item in _flat(found)]
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _flat(item)
+    elif hasattr(value, "numpy"):
+        yield value
+
+
+def profiled(machine: VirtualMachine, device: Device, arrays: Mapping[str, AnyArray]) -> Report:
+    """The times of the kernels of a run, beside what the machine could do."""
+    import tunefarm as tvm
+
+    return machine.profile(ENTRY, *(tvm.nd.array(value, device) for value in arrays.values()), peaks=True)

@@ -1,0 +1,83 @@
+"""The kernels of a model: what a build of it would schedule, equal kernels once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from compiler.driver.graph import unscheduled
+from compiler.frontend.model_files import read_model_file
+from compiler.ir.module import IRModule
+from compiler.relax.fusion.kernel_pattern import pattern_of
+from compiler.relax.nodes import Function
+from compiler.relax.transform.packing.attach_layout_free_buffers import kernel_calls
+from compiler.target.target import Target
+from compiler.tir import nodes as n
+from compiler.tir.text.print_func import workload_key
+
+SUFFIXES = (".onnx", ".pt2")
+"""Of files that hold a model."""
+
+LEAST_WORK = 1 << 12
+"""Operations of a kernel from which on it is a task: shorter ones take less than a microsecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKernel:
+    """A kernel of a model. `weight` says how many of the model's calls it stands for, `names` what they call it."""
+
+    names: tuple[str, ...]
+    func: n.PrimFunc
+    weight: int
+
+    @property
+    def name(self) -> str:
+        """What its first call calls it."""
+        return self.names[0]
+
+
+def model_kernels(
+    mod: IRModule | Function, target: Target, params: Mapping[str, Any] | None = None
+) -> tuple[ModelKernel, ...]:
+    """The kernels that a build of `mod` for `target` schedules, those with the most work first.
+
+    `params` are values of parameters of "main": weights that are known may be packed. Kernels with dimensions that are
+    only known when they run are left out, and those of a few operations.
+    """
+    module = unscheduled(mod, target.resolved(), params)
+    calls = Counter(
+        gvar for func in module.values() if isinstance(func, Function) for _, gvar, _ in kernel_calls(func)
+    )
+    found: dict[str, ModelKernel] = {}
+    work: dict[str, float] = {}
+    for gvar, count in calls.items():
+        func = module.get(gvar)
+        pattern = pattern_of(func) if isinstance(func, n.PrimFunc) and _is_static(func) else None
+        if not isinstance(func, n.PrimFunc) or pattern is None or pattern.work < LEAST_WORK:
+            continue
+        key = workload_key(func)
+        before = found.get(key) or ModelKernel((), func, 0)
+        found[key] = ModelKernel((*before.names, gvar.name_hint), before.func, before.weight + count)
+        work[key] = pattern.work * found[key].weight
+    return tuple(found[key] for key in sorted(found, key=lambda key: -work[key]))
+
+
+@lru_cache(maxsize=4)
+def kernels_of_file(path: str, digest: str) -> tuple[ModelKernel, ...]:
+    """The kernels of the model in a file, as builds for CPUs have them. `digest`: the file's."""
+    del digest  # another file under the same name is another model
+    return model_kernels(read_model_file(path).module, Target("llvm"))
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file's name says that it holds a model."""
+    return path.suffix in SUFFIXES
+
+
+def _is_static(func: n.PrimFunc) -> bool:
+    shapes = [buffer.shape for buffer in func.buffer_map.values()]
+    return len(func.params) == len(shapes) and all(isinstance(size, n.IntImm) for shape in shapes for size in shape)
