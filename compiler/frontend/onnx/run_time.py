@@ -17,11 +17,13 @@ from compiler.frontend.onnx.graph_builder import Dim, GraphBuilder
 from compiler.frontend.onnx.kernels import elements
 from compiler.frontend.onnx.values import TensorValue
 from compiler.ir.base import RelaxExpr
+from compiler.relax import op
 from compiler.relax.nodes import Var
-from compiler.relax.nodes.dims import int64, proven_equal
+from compiler.relax.nodes.dims import int64, proven_equal, same_size
 from compiler.te.tensor import Tensor
 from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr, Select
+from compiler.tir.nodes import Var as TirVar
 
 
 def i64(value: Dim) -> PrimExpr:
@@ -167,8 +169,9 @@ def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]
     final: list[PrimExpr | None] = []
     for sizes in zip(*aligned):
         rest = [size for size in sizes if ops.as_int(size) != 1]
-        if not rest or all(proven_equal(rest[0], size) for size in rest[1:]):
-            final.append(rest[0] if rest else i64(1))
+        if not rest or all(same_size(rest[0], size) for size in rest[1:]):
+            plain = [size for size in rest if isinstance(size, TirVar)]
+            final.append((plain or rest or [i64(1)])[0])
         else:
             final.append(next((size for size in rest if ops.as_int(size) is not None), None))
     open_ = [d for d, size in enumerate(final) if size is None]
@@ -178,8 +181,13 @@ def broadcast(g: GraphBuilder, operands: Sequence[RelaxExpr]) -> list[RelaxExpr]
     whole = [size for size in final if size is not None]
     found = []
     for x, shape in zip(operands, aligned):
-        fits = all(ops.as_int(a) == 1 or proven_equal(a, b) for a, b in zip(shape, whole))
-        found.append(x if fits else g.te(spread, x, whole, name="spread"))
+        if all(ops.as_int(a) == 1 or proven_equal(a, b) for a, b in zip(shape, whole)):
+            found.append(x)
+        elif all(ops.as_int(a) == 1 or same_size(a, b) for a, b in zip(shape, whole)):
+            own = [a if ops.as_int(a) == 1 else b for a, b in zip(shape, whole)]
+            found.append(g.emit(op.reshape(x, own)))
+        else:
+            found.append(g.te(spread, x, whole, name="spread"))
     return found
 
 

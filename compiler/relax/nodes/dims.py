@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from compiler.arith.analyzer import Analyzer
@@ -16,6 +17,9 @@ from compiler.tir import ops
 from compiler.tir.nodes import PrimExpr
 from compiler.tir.visit import substitute
 
+_MOST_APART = 3
+"""For so many variables `same_size` looks at 0 apart."""
+_LARGEST = 1 << 40
 _CONSTANT = re.compile(r"T\.int64\((-?\d+)\)")
 
 
@@ -60,6 +64,30 @@ def proven_equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) -> 
     if isinstance(a, n.IntImm) and isinstance(b, n.IntImm):
         return a.value == b.value
     return (analyzer or Analyzer()).can_prove_equal(a, b)
+
+
+def same_size(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether `a` and `b` are equal for all sizes that their variables may be: none is negative.
+
+    What is proven for sizes from 1 on, and for 0 apart, often cannot be proven for both at once: take n and
+    max(n + min(n, 1) - 1, 0).
+    """
+    if proven_equal(a, b):
+        return True
+    free = list(dict.fromkeys([*variables(a), *variables(b)]))
+    if not 0 < len(free) <= _MOST_APART:
+        return False
+    for empty in product((False, True), repeat=len(free)):
+        analyzer = Analyzer()
+        none: dict[n.Var, PrimExpr] = {}
+        for var, is_empty in zip(free, empty):
+            if is_empty:
+                none[var] = int64(0)
+            else:
+                analyzer.bind(var, n.Range(int64(1), int64(_LARGEST)))
+        if not analyzer.can_prove_equal(substitute(a, none), substitute(b, none)):
+            return False
+    return True
 
 
 def proven_different(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) -> bool:
