@@ -49,10 +49,11 @@ def _reduction(name: str, reducer: Reducer, what: str, source: Scalar = lambda x
         shape, reduced, point = _indexing(data, axes, keepdims)
 
         def value(*indices: Var) -> PrimExpr:
-            result: PrimExpr = reducer(source(data(*point(indices))), axis=reduced)
+            one = source(data(*point(indices)))
+            result: PrimExpr = reducer(one, axis=reduced) if reduced else one
             return result
 
-        result: Tensor = te.compute(shape, value, name=f"T_{name}", tag="comm_reduce")
+        result: Tensor = te.compute(shape, value, name=f"T_{name}", tag="comm_reduce" if reduced else "elemwise")
         return result
 
     build.__name__ = name
@@ -101,6 +102,9 @@ def _arg_reduction(
     ) -> Tensor:
         axes = normal_axes(name, axis, data.ndim)
         shape, reduced, point = _indexing(data, axes, keepdims)
+        if not reduced:
+            first: Tensor = te.compute(shape, lambda *i: ops.const(0), name=f"T_{name}", tag="injective")
+            return first
         no_index = -1 if select_last_index else 2**31 - 1
 
         def combine(x: Any, y: Any) -> tuple[PrimExpr, PrimExpr]:

@@ -83,10 +83,9 @@ class Maker:
 
     def graph(self, shape: Shape, anchor: Anchor, before: int, after: int) -> Graph:
         bb = self.builder
-        x = self.param(shape)
         with bb.function("main", None):
             with bb.dataflow():
-                value = self.steps(x, before, pads=False)
+                value = self.steps(self._source(shape), before, pads=False)
                 value = self.steps(bb.emit(anchor(self, value)), after, pads=True)
                 out = bb.emit_output(value)
             bb.emit_func_output(out, self.params)
@@ -94,6 +93,18 @@ class Maker:
         args = [numbers.uniform(-1, 1, _shape(param)).astype("float32") for param in self.params]
         module: IRModule = bb.get()
         return Graph(module, args)
+
+    def _source(self, shape: Shape) -> Var:
+        """The first value: a parameter, or one that is padded or transposed to `shape`."""
+        bb, rng, last = self.builder, self.rng, len(shape) - 1
+        way = rng.randrange(4)
+        if way == 0 and shape[-1] > 3:
+            inner = self.steps(self.param((*shape[:-1], shape[-1] - 3)), rng.randrange(2), pads=False)
+            return bb.emit(op.nn.pad(inner, [0] * (2 * last) + [1, 2]))
+        if way == 1 and last:
+            inner = self.steps(self.param((*shape[:-2], shape[-1], shape[-2])), rng.randrange(2), pads=False)
+            return bb.emit(op.permute_dims(inner, [*range(last - 1), last, last - 1]))
+        return self.param(shape)
 
     def param(self, shape: Shape) -> Var:
         made = Var(f"p{len(self.params)}", TensorStructInfo(shape, "float32"))  # type: ignore[arg-type]

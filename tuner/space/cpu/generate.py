@@ -13,7 +13,7 @@ from compiler.lower.blocks.split_preproc import layout_free
 from compiler.schedule.core.schedule import Schedule
 from compiler.target.target import Target
 from compiler.tir.nodes import PrimFunc
-from tuner.space.analysis import Access, BlockInfo, blocks_of, epilogue_of
+from tuner.space.analysis import Access, BlockInfo, blocks_of, consumers, epilogue_of
 from tuner.space.backend import TuningBackend
 from tuner.space.cpu.amx import tile_sketch, tile_unit_for
 from tuner.space.cpu.contraction import Roles, Shape, Work, assign_roles, depths, packed_depths, tile
@@ -268,7 +268,8 @@ def _contraction(
     made_by = {b.output.buffer.name: b.name for b in blocks if b.name in making or (grown and _fills(b, main))}
     # a filled tile would end in two places, at a vector where it is summed and at a pixel where it is written
     epilogue = None if shape.deep or shape.filled else epilogue_of(sch.func, main, blocks)
-    parted = () if grown or shape.deep else tuple(b for b in blocks if _fills(b, main) and _is_parted(main, b))
+    alone = [b for b in blocks if _fills(b, main) and consumers(b, blocks) == (main,)]
+    parted = [] if grown or shape.deep else [b for b in alone if _is_parted(main, b)]
     padding = parted[0].name if parted else None
     for info in blocks:
         if info.injective and info.name not in {epilogue, *made_by.values(), *columns, padding}:

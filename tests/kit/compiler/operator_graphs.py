@@ -1,0 +1,200 @@
+"""Random graphs of every operator, each fed by others: 5 to 60 of them, tuples, conditions, shared weights."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from compiler.relax import op
+from compiler.relax.block_builder import BlockBuilder
+from compiler.relax.nodes import (
+    If,
+    SeqExpr,
+    TensorStructInfo,
+    Tuple,
+    TupleGetItem,
+    TupleStructInfo,
+    Var,
+    const,
+    info_of,
+)
+from compiler.tir import nodes as n
+from tests.kit.compiler.random_graphs import Graph
+from tests.kit.compiler.relax_ops import Case, dims_of
+from tests.kit.compiler.topi import data
+
+FEWEST, MOST = 5, 60
+_KEPT = 8
+"""How many values may be chosen from: near ones, so that fusion has something to do."""
+
+
+def operators_of(seed: int, cases: dict[str, list[Case]], most: int = MOST) -> list[str]:
+    """The operators of the graph `seed`, in the order in which it has them."""
+    rng = random.Random(f"operators {seed}")
+    return rng.choices(sorted([*cases, *OTHERS]), k=rng.randint(FEWEST, most))
+
+
+def operator_graph(seed: int, cases: dict[str, list[Case]], most: int = MOST) -> Graph:
+    """A graph of operators of `cases`, which has those of each operator by its name.
+
+    Between them are a few that bring values into shape: tanh, reshape, take, mean and broadcast_to.
+    """
+    return _Maker(random.Random(seed), cases).made(operators_of(seed, cases, most))
+
+
+class _Maker:
+    def __init__(self, rng: random.Random, cases: dict[str, list[Case]]) -> None:
+        self._rng = rng
+        self._cases = cases
+        self._builder = BlockBuilder()
+        self._numbers = np.random.default_rng(rng.randrange(1 << 30))
+        self._symbolic = rng.random() < 0.5
+        self._symbols: dict[tuple[str, int], n.Var] = {}
+        self._params: list[Var] = []
+        self._arrays: list[Any] = []
+        self._shared: dict[Any, list[Var]] = {}
+        self._values: list[Var] = []
+
+    def made(self, names: list[str]) -> Graph:
+        rng, bb = self._rng, self._builder
+        each = -(-len(names) // rng.randint(1, 3))
+        outs: list[Any] = []
+        with bb.function("main", None):
+            for begin in range(0, len(names), each):
+                with bb.dataflow():
+                    for name in names[begin : begin + each]:
+                        self._step(name)
+                    seen = [bb.emit_output(value) for value in self._sinks()]
+                outs += seen
+                self._values = [var for var in seen if _is_float(var)][-_KEPT:]
+                if self._values and rng.random() < 0.5:
+                    self._values.append(bb.emit(self._condition()))
+            bb.emit_func_output(Tuple((*outs, *self._values[-1:])), self._params)
+        return Graph(bb.get(), self._arrays)
+
+    # ---------------------------------------------------------------------------------- values
+
+    def _step(self, name: str) -> None:
+        if name in OTHERS:
+            made: Var = self._builder.emit(OTHERS[name](self))
+        else:
+            case = self._rng.choice(self._cases[name])
+            sizes = case.sizes[0]
+            dtype = self._rng.choice(list(case.dtypes))
+            args = [self._argument(case, place, dtype, sizes) for place in range(len(case.shapes))]
+            made = self._builder.emit(case.build(*args))
+        info = info_of(made)
+        if isinstance(info, TupleStructInfo):
+            parts = [self._builder.emit(TupleGetItem(made, place)) for place in range(len(info.fields))]
+            if self._rng.random() < 0.5:  # packed once more
+                again = self._builder.emit(Tuple(tuple(parts)))
+                parts = [self._builder.emit(TupleGetItem(again, place)) for place in range(len(parts))]
+            self._values += parts
+        else:
+            self._values.append(made)
+
+    def _argument(self, case: Case, place: int, dtype: str, sizes: dict[str, int]) -> Var:
+        """What a case reads: a value of the graph where any will do, or a parameter, often one that others read."""
+        kind = case.dtype(place, dtype)
+        dims = dims_of(case.shapes[place], {name: self._size(name, size) for name, size in sizes.items()})
+        own = place in case.values
+        if kind == "float32" and not own and self._rng.random() < 0.6:
+            found = self._from_graph(dims)
+            if found is not None:
+                return found
+        key = (kind, tuple(map(str, dims)), (case.name, place) if own else None)
+        known = self._shared.setdefault(key, [])
+        if known and self._rng.random() < 0.7:
+            return self._rng.choice(known)
+        array = data(*dims_of(case.shapes[place], sizes), dtype=kind, rng=self._numbers)
+        if own:
+            array = np.asarray(case.values[place](array)).astype(array.dtype)
+        known.append(self._param(dims, kind, array))
+        return known[-1]
+
+    def _param(self, dims: Sequence[Any], dtype: str, array: Any) -> Var:
+        made = Var(f"p{len(self._params)}", TensorStructInfo(tuple(dims), dtype))  # type: ignore[arg-type]
+        self._params.append(made)
+        self._arrays.append(array)
+        return made
+
+    def _size(self, name: str, size: int) -> Any:
+        if not self._symbolic or name not in ("n", "m"):
+            return size
+        if (name, size) not in self._symbols:  # an argument tells its value, whoever uses it
+            made = self._symbols[name, size] = n.Var(f"{name}{size}", "int64")
+            self._param((made,), "float32", data(size, rng=self._numbers))
+        return self._symbols[name, size]
+
+    def _from_graph(self, dims: Sequence[Any]) -> Var | None:
+        """A value of the graph as a tensor of `dims`, its elements between -1 and 1."""
+        bb, rng = self._builder, self._rng
+        near = [value for value in self._values[-_KEPT:] if _is_float(value)]
+        if not near:
+            return None
+        exact = [value for value in near if _dims(value) == tuple(map(str, dims))]
+        value = bb.emit(op.tanh(rng.choice(exact or near)))
+        if exact:
+            return value
+        static = all(isinstance(size, int) for size in dims)
+        count = int(np.prod([int(size) for size in dims])) if static else 0
+        if static and count and rng.random() < 0.7:
+            places = self._numbers.integers(0, 1 << 20, count).astype("int64")
+            flat = bb.emit(op.reshape(value, (-1,)))
+            held = info_of(flat)
+            assert isinstance(held, TensorStructInfo)
+            assert held.dims is not None
+            if isinstance(held.dims[0], n.IntImm) and held.dims[0].value:
+                picked = bb.emit(op.take(flat, const(places % held.dims[0].value), axis=0))
+                return bb.emit(op.reshape(picked, tuple(dims)))
+        return bb.emit(op.broadcast_to(bb.emit(op.mean(value)), tuple(dims)))
+
+    def any_float(self) -> Var:
+        """Some value or parameter of numbers."""
+        near = [value for value in self._values[-_KEPT:] if _is_float(value)]
+        return self._rng.choice(near) if near else self._param((3, 4), "float32", data(3, 4, rng=self._numbers))
+
+    def _condition(self) -> If:
+        value = self._rng.choice(self._values)
+        holds = self._param((), "bool", np.array(self._rng.random() < 0.5))
+        return If(holds, SeqExpr((), op.add(value, value)), SeqExpr((), op.tanh(op.negative(value))))
+
+    def _sinks(self) -> list[Var]:
+        """The values of the block that nothing of it reads."""
+        bindings = self._builder._blocks[-1].bindings
+        read = {arg for binding in bindings for arg in _read(binding.value)}
+        return [b.var for b in bindings if b.var not in read and not isinstance(info_of(b.var), TupleStructInfo)]
+
+
+def _read(value: Any) -> list[Any]:
+    if isinstance(value, TupleGetItem):
+        return [value.tuple_value]
+    parts = value.fields if isinstance(value, Tuple) else getattr(value, "args", ())
+    return [item for part in parts for item in (part.fields if isinstance(part, Tuple) else (part,))]
+
+
+def _dims(value: Var) -> tuple[str, ...]:
+    info = info_of(value)
+    assert isinstance(info, TensorStructInfo)
+    return tuple(map(str, info.dims or ()))
+
+
+def _is_float(value: Var) -> bool:
+    info = info_of(value)
+    return isinstance(info, TensorStructInfo) and info.dtype == "float32" and info.dims is not None
+
+
+OTHERS: dict[str, Callable[[_Maker], Any]] = {
+    "relax.eye": lambda maker: op.eye(3, 4, 1, dtype="float32"),
+    "relax.ones": lambda maker: op.ones((2, 3), "float32"),
+    "relax.zeros": lambda maker: op.zeros((4,), "float32"),
+    "relax.arange": lambda maker: op.arange(1, 9, 2, "float32"),
+    "relax.hamming_window": lambda maker: op.hamming_window(5, True, 0.54, 0.46, "float32"),
+    "relax.reshape": lambda maker: op.reshape(maker.any_float(), (-1,)),
+    "relax.shape_to_tensor": lambda maker: op.shape_to_tensor(op.shape_of(maker.any_float())),
+    "relax.size": lambda maker: op.size(maker.any_float()),
+}
+"""Operators that no case is for."""
