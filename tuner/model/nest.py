@@ -20,7 +20,8 @@ from compiler.ir.base import Node
 from compiler.ir.visit import children
 from compiler.schedule.core.rv import RV, ExprRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
-from compiler.schedule.core.step import Step, get_primitive
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Move
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
 from compiler.tir.visit import free_vars
@@ -219,21 +220,22 @@ class _Reader:
     def _replay(self) -> tuple[Schedule, tuple[Ints, ...]]:
         chosen = _decisions(self.sketch, self.point)
         schedule = Schedule(self.func, seed=0)
-        names: dict[RV, RV] = {}
         tables: list[Ints] = []
         outputs: dict[RV, tuple[int, int]] = {}
-        for step in self.sketch.trace.steps:
-            inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
-            before = [schedule.get(i).loop_var if isinstance(i, LoopRV) else None for i in inputs]
-            drawn = get_primitive(step.prim).draw is not None
-            decision = chosen[len(tables)] if drawn else None
-            taken = schedule.take(step.prim, inputs, decision, **dict(step.attrs))
-            names.update(zip(step.outputs, taken))
-            if drawn:
+
+        def take(move: Move) -> Sequence[RV]:
+            step = move.step
+            before = [schedule.get(i).loop_var if isinstance(i, LoopRV) else None for i in move.here.inputs]
+            if move.is_drawn:
+                taken = move._replace(decision=chosen[len(tables)]).take_on(schedule)
                 outputs.update({rv: (len(tables), place) for place, rv in enumerate(step.outputs)})
                 tables.append(_table(self.sketch, len(tables), step))
             else:
+                taken = move.take_on(schedule)
                 self._note(step, before, [schedule.get(rv) for rv in taken if isinstance(rv, LoopRV)], outputs)
+            return taken
+
+        self.sketch.trace.play(take)
         return schedule, tuple(tables)
 
     def _note(

@@ -17,8 +17,8 @@ from compiler.errors import ScheduleError, TunefarmError
 from compiler.schedule.core.rv import RV, BlockRV, LoopRV
 from compiler.schedule.core.schedule import Schedule
 from compiler.schedule.core.step import Decision as Drawn
-from compiler.schedule.core.step import Step, get_primitive
-from compiler.schedule.core.trace import Trace
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Move, Trace
 from compiler.schedule.primitives.sampling import compute_locations, divisors
 from compiler.tir import nodes as n
 from compiler.tir.ops import as_int
@@ -83,17 +83,16 @@ def _domains(func: n.PrimFunc, trace: Trace) -> tuple[tuple[Drawn, ...], ...]:
     """The domain of each sampling step, at the function as the steps before it leave it."""
     schedule = Schedule(func, seed=0)
     found: list[tuple[Drawn, ...]] = []
-    names: dict[RV, RV] = {}
-    decisions = iter(trace.decisions)
-    for step in trace.steps:
-        inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
-        decision = None
-        if get_primitive(step.prim).draw is not None:
-            domain = domain_of(schedule, Step(step.prim, inputs, step.attrs))
-            given = next(decisions)
-            decision = given if given in domain else domain[len(domain) // 2]
+
+    def take(move: Move) -> Sequence[RV]:
+        if move.is_drawn:
+            domain = domain_of(schedule, move.here)
             found.append(domain)
-        names.update(zip(step.outputs, schedule.take(step.prim, inputs, decision, **dict(step.attrs))))
+            if move.decision not in domain:
+                move = move._replace(decision=domain[len(domain) // 2])
+        return move.take_on(schedule)
+
+    trace.play(take)
     return tuple(found)
 
 

@@ -19,8 +19,8 @@ from compiler.ir.visit import walk
 from compiler.schedule.core.rv import RV
 from compiler.schedule.core.schedule import Schedule, apply_trace
 from compiler.schedule.core.step import Decision as Drawn
-from compiler.schedule.core.step import Step, get_primitive
-from compiler.schedule.core.trace import Trace
+from compiler.schedule.core.step import Step
+from compiler.schedule.core.trace import Move, Trace
 from compiler.target.target import Target
 from compiler.tir import nodes as n
 from tuner.search.base import Candidate
@@ -121,17 +121,14 @@ def _block_names(func: n.PrimFunc) -> list[str]:
 def _step_by_step(func: n.PrimFunc, trace: Trace, names: dict[str, str]) -> Trace | None:
     """The trace taken again on `func`, each decision the legal one nearest to the old; None when a step is illegal."""
     schedule = Schedule(func, seed=0)
-    decisions = iter(trace.decisions)
-    values: dict[RV, RV] = {}
+
+    def take(move: Move) -> Sequence[RV]:
+        here = _renamed(move.here, names)
+        decision = _nearest(schedule, here, move.decision) if move.is_drawn else None
+        return move._replace(here=here, decision=decision).take_on(schedule)
+
     try:
-        for step in trace.steps:
-            inputs = tuple(values[i] if isinstance(i, RV) else i for i in step.inputs)
-            here = _renamed(replace(step, inputs=inputs), names)
-            decision = None
-            if get_primitive(step.prim).draw is not None:
-                decision = _nearest(schedule, here, next(decisions))
-            taken = schedule.take(here.prim, here.inputs, decision, **dict(here.attrs))
-            values.update(zip(step.outputs, taken))
+        trace.play(take)
     except TunefarmError:
         return None
     return schedule.trace

@@ -121,11 +121,8 @@ class Recorder:
     def replay(self, trace: Trace, effects: Effects | None = None) -> None:
         """Take the steps of `trace`; open decisions are drawn. Steps whose effect `effects` knows are not taken again,
         and those that are taken are kept there."""
-        decisions = iter(trace.decisions)
-        for step in trace.steps:
-            decision: Decision | None = None
-            if get_primitive(step.prim).draw is not None:
-                decision = next(decisions)
+        for step, _, decision, is_drawn in trace.moves():
+            if is_drawn:
                 decision = self._drawn(step) if decision is None else decision
                 self._decisions.append(decision)
             self.state = apply(self.state, step, decision, effects)

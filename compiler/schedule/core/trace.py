@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from compiler.errors import ScheduleError
 from compiler.schedule import primitives as _primitives  # noqa: F401  (registers them)
@@ -42,6 +42,22 @@ class Scheduled(Protocol):
     def take(
         self, prim: str, inputs: Sequence[Input | str], decision: Decision | None = None, **attrs: Any
     ) -> tuple[RV, ...]: ...
+
+
+class Move(NamedTuple):
+    """A step of a trace that is played: as the trace has it, and with the names that its inputs have `here`.
+
+    `decision` is None where it is open, and for steps that are not drawn.
+    """
+
+    step: Step
+    here: Step
+    decision: Decision | None
+    is_drawn: bool
+
+    def take_on(self, sch: Scheduled) -> tuple[RV, ...]:
+        """Take the step on `sch`; return what it made. Raises ScheduleError."""
+        return sch.take(self.here.prim, self.here.inputs, self.decision, **dict(self.here.attrs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +105,33 @@ class Trace:
             used.update(i for i in step.inputs if isinstance(i, RV))
             kept.append(at)
         kept.reverse()
-        sampling = [at for at, step in enumerate(self.steps) if get_primitive(step.prim).draw is not None]
-        decisions = dict(zip(sampling, self.decisions))
+        moves = list(self.moves())
         return Trace(
-            tuple(self.steps[at] for at in kept), tuple(decisions[at] for at in kept if at in decisions)
+            tuple(moves[at].step for at in kept), tuple(moves[at].decision for at in kept if moves[at].is_drawn)
         )
+
+    def moves(self) -> Iterator[Move]:
+        """Yield the steps with their decisions."""
+        decisions = iter(self.decisions)
+        for step in self.steps:
+            is_drawn = get_primitive(step.prim).draw is not None
+            yield Move(step, step, next(decisions) if is_drawn else None, is_drawn)
+
+    def play(self, take: Callable[[Move], Sequence[RV]]) -> None:
+        """Go through the steps on a schedule that has names of its own.
+
+        `take` carries a move out and returns what it made. Later moves find their inputs by it.
+        """
+        names: dict[RV, RV] = {}
+        for move in self.moves():
+            inputs = tuple(names[i] if isinstance(i, RV) else i for i in move.step.inputs)
+            names.update(zip(move.step.outputs, take(move._replace(here=replace(move.step, inputs=inputs)))))
 
     def apply_to_schedule(self, sch: Scheduled, remove_postproc: bool = False) -> None:
         """Take these steps on `sch`, whose function may have been scheduled before. Raises ScheduleError when one is
         illegal there; those before it have been taken then."""
         trace = self.simplified(remove_postproc=True) if remove_postproc else self
-        decisions = iter(trace.decisions)
-        names: dict[RV, RV] = {}
-        for step in trace.steps:
-            decision = next(decisions) if get_primitive(step.prim).draw is not None else None
-            inputs = tuple(names[i] if isinstance(i, RV) else i for i in step.inputs)
-            names.update(zip(step.outputs, sch.take(step.prim, inputs, decision, **dict(step.attrs))))
+        trace.play(lambda move: move.take_on(sch))
 
     def as_json(self) -> Any:
         """The trace as plain lists and dicts: what `to_json` writes."""
@@ -150,13 +177,7 @@ class Trace:
 
     def as_python(self, name: str = "sch") -> str:
         """The trace as the Python calls that make it."""
-        lines: list[str] = []
-        decisions = iter(self.decisions)
-        for step in self.steps:
-            prim = get_primitive(step.prim)
-            decision = next(decisions) if prim.draw is not None else None
-            lines.append(_python_line(name, step, decision))
-        return "\n".join(lines)
+        return "\n".join(_python_line(name, move.step, move.decision) for move in self.moves())
 
 
 # -------------------------------------------------------------------------------- reading JSON
