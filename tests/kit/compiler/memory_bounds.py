@@ -13,7 +13,7 @@ from compiler.ir.transform.passes import Sequential
 from compiler.relax.nodes import Call, If, SeqExpr, Tuple, TupleGetItem, info_of
 from compiler.relax.transform.memory.static_plan_block_memory import static_plan_block_memory
 from compiler.relax.transform.passes import pass_of
-from compiler.relax.transform.pipeline import FUSION, KERNELS, LOWERING
+from compiler.relax.transform.pipeline import FUSION, KERNELS, LOWERING, PREPARATION
 from tunefarm.relax import transform
 
 PLAN = transform.StaticPlanBlockMemory()
@@ -27,7 +27,7 @@ EXPLICIT = Sequential(
     ]
 )
 """Arrays of a graph as it is written."""
-_BUILD = (*KERNELS, *FUSION, *LOWERING[: LOWERING.index(static_plan_block_memory)])
+_BUILD = (*PREPARATION, *KERNELS, *FUSION, *LOWERING[: LOWERING.index(static_plan_block_memory)])
 FUSED = Sequential([transform.ConvertToDataflow(min_size=1), *[pass_of(function).make() for function in _BUILD]])
 """Arrays of a graph as a build makes them: kernels fused, results in the place of arguments."""
 
