@@ -14,7 +14,6 @@ import time
 PEER, MODEL, INPUTS, OUTPUT, THREADS = sys.argv[1:6]
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
     os.environ[_name] = THREADS
-os.environ["TUNEFARM_NUM_THREADS"] = THREADS
 
 import numpy as np  # noqa: E402  (reads the number of threads when it is imported)
 
@@ -26,6 +25,7 @@ def tunefarm(model, threads):
     import tunefarm as tvm
     from tunefarm import relax
 
+    tvm.runtime.set_num_threads(threads)
     machine = relax.VirtualMachine(tvm.runtime.load_module(model), tvm.cpu())
     return lambda given: (lambda held: lambda: machine["main"](*held))([tvm.nd.array(a) for a in given.values()])
 

@@ -70,7 +70,8 @@ def asked() -> KernelSchedules:
 
 def scheduled(kernels: Mapping[GlobalVar, n.PrimFunc], target: Target) -> dict[GlobalVar, n.PrimFunc]:
     """The kernels with schedules for `target`. A kernel that somebody scheduled keeps its own."""
-    return {name: _scheduled(func, target) for name, func in kernels.items()}
+    chosen = backend_of(target).complete(target)
+    return {name: _scheduled(func, chosen) for name, func in kernels.items()}
 
 
 def _scheduled(func: n.PrimFunc, target: Target) -> n.PrimFunc:

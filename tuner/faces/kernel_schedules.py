@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from compiler.driver.kernel_schedules import KernelSchedules
 from compiler.ir.module import IRModule
 from compiler.target.target import Target
@@ -22,7 +24,11 @@ def _find(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
 
 
 def _pick(func: n.PrimFunc, target: Target) -> n.PrimFunc | None:
-    return drafted(func, target) if target.is_cpu else None
+    """A draft for as many cores as the target has, or this process where it does not say."""
+    if not target.is_cpu:
+        return None
+    cores = target.num_cores or len(os.sched_getaffinity(0))
+    return drafted(func, Target({**target.export(), "num-cores": cores}))
 
 
 KERNEL_SCHEDULES = KernelSchedules(_find, _pick)

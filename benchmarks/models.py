@@ -1,0 +1,212 @@
+"""Whole models, untuned and tuned, beside other runtimes: time a call, build and tuning time, memory, correctness.
+
+    python benchmarks/models.py
+    python benchmarks/models.py --models resnet18 bert --trials 64 --threads 1 2
+    python benchmarks/models.py --peers onnxruntime,openvino,torch,tvm --python onnxruntime=/path/bin/python …
+
+Each model is one ONNX file with random weights. Every runtime has a process of its own, and the processes take turns:
+a round is one sample of each. Milliseconds are medians of rounds. `--cpu` takes the processor's time instead of the
+clock's, which is fair on a machine that others use, for one thread. Results are compared with onnx's reference
+evaluator in float64. `--trials` is a budget for each kernel of a model; 0 leaves the tuned row out. Peers run with
+float32 arithmetic, the threads that are asked for and their settings for latency; see benchmarks/peers/models.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from model_parts.networks import NETWORKS
+from onnx import TensorProto, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+HERE = Path(__file__).parent
+MODELS = ("resnet18", "resnet50", "mobilenet_v2", "bert", "vit")
+TOLERANCE = 1e-4
+"""Of the largest result: how far float32 may be from float64."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=sorted(NETWORKS), default=list(MODELS))
+    parser.add_argument("--peers", default="", help="of onnxruntime,openvino,torch,tvm; those that are not there fail")
+    parser.add_argument("--python", nargs="*", default=[], help="PEER=PYTHON: an environment that has the peer")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, len(os.sched_getaffinity(0))])
+    parser.add_argument("--trials", type=int, default=0, help="for each kernel; 0: untuned only")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--cpu", action="store_true", help="the processor's time, not the clock's")
+    args = parser.parse_args()
+    pythons = dict(item.split("=", 1) for item in args.python)
+    print("| model | threads | runtime | ms | of the fastest peer | build s | tuning s | trials | MB | error |")
+    print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as name:
+        for model in args.models:
+            case = Case.make(model, Path(name))
+            for threads in dict.fromkeys(args.threads):
+                peers = [peer for peer in args.peers.split(",") if peer]
+                for row in rows(case, threads, peers, pythons, args.trials, args.rounds, args.cpu):
+                    print(row, flush=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model's file, its inputs, and what float64 makes of them."""
+
+    name: str
+    model: Path
+    inputs: Path
+    wanted: Any
+
+    @staticmethod
+    def make(name: str, folder: Path) -> Case:
+        made = NETWORKS[name]()
+        path, inputs = folder / f"{name}.onnx", folder / f"{name}.npz"
+        onnx.save(made, path)
+        rng, given = np.random.default_rng(1), {}
+        for item in made.graph.input:
+            shape = [size.dim_value for size in item.type.tensor_type.shape.dim]
+            whole = item.type.tensor_type.elem_type == TensorProto.INT64
+            data = rng.integers(0, 30000, shape) if whole else rng.standard_normal(shape).astype("float32")
+            given[item.name] = data
+        np.savez(inputs, **given)
+        return Case(name, path, inputs, in_float64(made, given))
+
+
+def in_float64(model: Any, given: dict[str, Any]) -> Any:
+    """The model's result with every float32 as float64. Changes the model."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float64"), tensor.name))
+    for item in (*model.graph.input, *model.graph.output):
+        if item.type.tensor_type.elem_type == TensorProto.FLOAT:
+            item.type.tensor_type.elem_type = TensorProto.DOUBLE
+    wide = {name: data.astype("float64") if data.dtype == "float32" else data for name, data in given.items()}
+    return ReferenceEvaluator(model).run(None, wide)[0]
+
+
+class Runtime:
+    """A process that has one model ready. `title` is its row's."""
+
+    def __init__(self, title: str, python: str, peer: str, model: Path, case: Case, threads: int, made: Made) -> None:
+        self.title, self.made = title, made
+        self.samples: list[dict[str, float]] = []
+        self._output = model.with_suffix(f".{title.replace(' ', '-')}.npy")
+        command = [python, str(HERE / "peers" / "models.py"), peer, model, case.inputs, self._output, str(threads)]
+        self._process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.ready = self._line()
+        self.error = "fails" if self.ready is None else self._compared(case)
+
+    def sample(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        found = self._line()
+        if found is not None:
+            self.samples.append(found)
+
+    def milliseconds(self, cpu: bool) -> float:
+        return statistics.median(sample["cpu_ms" if cpu else "ms"] for sample in self.samples)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _line(self) -> dict[str, float] | None:
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        for line in self._process.stdout:  # runtimes log there, too
+            if line.startswith("{"):
+                found: dict[str, float] = json.loads(line)
+                return found
+        print(f"{self.title}: {self._process.stderr.read().strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+
+    def _compared(self, case: Case) -> str:
+        made = np.load(self._output).astype("float64")
+        error = float(abs(made - case.wanted).max() / abs(case.wanted).max())
+        return f"{error:.0e}" + ("" if error <= TOLERANCE else ", wrong")
+
+
+@dataclass(frozen=True)
+class Made:
+    """How a model came to be: seconds, and trials."""
+
+    build_s: float | None = None
+    tuning_s: float = 0.0
+    trials: int = 0
+    path: Path = field(default=Path())
+
+
+def rows(
+    case: Case, threads: int, peers: list[str], pythons: dict[str, str], trials: int, rounds: int, cpu: bool
+) -> list[str]:
+    """The table's rows of one model on so many threads."""
+    with ExitStack() as closing:
+        ready = []
+        for title, each in (("tunefarm untuned", 0), ("tunefarm tuned", trials)):
+            if each or title.endswith("untuned"):
+                made = build(case, threads, each)
+                ready.append(Runtime(title, sys.executable, "tunefarm", made.path, case, threads, made))
+        for peer in peers:
+            ready.append(Runtime(peer, pythons.get(peer, sys.executable), peer, case.model, case, threads, Made()))
+        for runtime in ready:
+            closing.callback(runtime.close)
+        running = [runtime for runtime in ready if runtime.ready is not None]
+        for _ in range(rounds):
+            for runtime in running:
+                runtime.sample()
+        others = [runtime.milliseconds(cpu) for runtime in running if runtime.title in peers]
+        return [row(case, threads, runtime, min(others, default=None), cpu) for runtime in ready]
+
+
+def row(case: Case, threads: int, runtime: Runtime, fastest: float | None, cpu: bool) -> str:
+    cells = [case.name, str(threads), runtime.title]
+    if runtime.ready is None:
+        return f"| {' | '.join([*cells, 'fails', *[''] * 6])} |"
+    spent, made = runtime.milliseconds(cpu), runtime.made
+    build_s = runtime.ready["ready_s"] if made.build_s is None else made.build_s
+    cells += [f"{spent:.2f}", "" if fastest is None else f"{fastest / spent:.2f}", f"{build_s:.1f}"]
+    cells += [f"{made.tuning_s:.0f}" if made.trials else "", str(made.trials or "")]
+    cells += [f"{runtime.ready['megabytes']:.0f}", runtime.error]
+    return f"| {' | '.join(cells)} |"
+
+
+def build(case: Case, threads: int, trials: int) -> Made:
+    """The model as a file for this machine, its kernels tuned with so many trials each, or drafted."""
+    from compiler.target.target import Target
+    from tunefarm import meta_schedule, relax
+    from tunefarm.relax.frontend.onnx import from_onnx
+
+    target = Target(f"{Target.host()} -num-cores={threads}")
+    began = time.perf_counter()
+    module = from_onnx(onnx.load(case.model))
+    tuning_s, total = 0.0, 0
+    path = case.model.with_suffix(f".{threads}.{trials}.tunefarm")
+    if not trials:
+        relax.build(module, target, exec_mode="compiled").export_library(str(path))
+        return Made(time.perf_counter() - began, path=path)
+    integration = meta_schedule.relax_integration
+    started = time.perf_counter()
+    total = trials * len(integration.extract_tasks(module, target))
+    with tempfile.TemporaryDirectory() as folder:
+        database = integration.tune_relax(module, None, target, folder, total, max_trials_per_task=trials, seed=0)
+        tuning_s = time.perf_counter() - started
+        integration.compile_relax(database, module, target, None).export_library(str(path))
+    return Made(time.perf_counter() - began - tuning_s, tuning_s, total, path)
+
+
+if __name__ == "__main__":
+    main()
